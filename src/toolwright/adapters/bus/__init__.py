@@ -1,0 +1,1 @@
+"""The bus that carries committed events and live deltas to followers."""

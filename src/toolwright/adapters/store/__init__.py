@@ -1,0 +1,1 @@
+"""The journal's stores: in memory, on SQLite and on Postgres."""

@@ -1,0 +1,83 @@
+"""The life of a tool call: its states, and the one table of the moves between them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from toolwright.core.errors import ToolwrightError
+from toolwright.core.json_value import JSONObject
+
+CallStatus: TypeAlias = Literal[
+    "created", "running", "waiting", "pending", "done", "error", "resolved", "expired", "cancelled"
+]
+Route: TypeAlias = Literal["inline", "inbox"]
+
+MOVES: dict[CallStatus, frozenset[CallStatus]] = {
+    "created": frozenset({"running", "waiting", "pending", "done", "error"}),
+    "running": frozenset({"running", "waiting", "pending", "done", "error"}),
+    "waiting": frozenset({"resolved", "pending", "expired", "cancelled"}),
+    "pending": frozenset({"resolved", "expired", "cancelled"}),
+    "done": frozenset(),
+    "error": frozenset(),
+    "resolved": frozenset(),
+    "expired": frozenset(),
+    "cancelled": frozenset(),
+}
+OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
+
+
+class ForbiddenMove(ToolwrightError):
+    """A call cannot go from this status to that one."""
+
+    code = "forbidden_move"
+
+
+def is_over(status: CallStatus) -> bool:
+    """Whether nothing can change this call any more."""
+    return not MOVES[status]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One invocation of a tool, as the journal keeps it.
+
+    `id` is ours and unique; `model_call_id` is what the model called it. `arguments` is the JSON text as the
+    model wrote it. `deadline` ends the inline wait, `expires_at` ends the acceptance of a submission.
+    `result` is a rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was begun.
+    """
+
+    id: str
+    thread_id: str
+    run_id: str
+    step: int
+    position: int
+    name: str
+    kind: str
+    arguments: str
+    model_call_id: str
+    status: CallStatus
+    route: Route | None = None
+    result: JSONObject | None = None
+    attempts: int = 0
+    deadline: datetime | None = None
+    expires_at: datetime | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallChange:
+    """One move of a call along the table; a move that the table lacks cannot be made."""
+
+    id: str
+    was: CallStatus
+    now: CallStatus
+    at: datetime
+    result: JSONObject | None = None
+    deadline: datetime | None = None
+    expires_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.now not in MOVES[self.was]:
+            raise ForbiddenMove(f"Call {self.id!r} cannot go from {self.was!r} to {self.now!r}.")

@@ -1,0 +1,50 @@
+"""Text, images and files that a tool hands over (S2 §5 and §6)."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextContent:
+    """Plain text (S2 §6.1)."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageContent:
+    """An inline image: base64 text and its MIME type, such as `image/png` (S2 §6.2)."""
+
+    data: str
+    mime_type: str
+    type: Literal["image"] = "image"
+
+
+ToolContent: TypeAlias = TextContent | ImageContent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A new file: `data` is base64 text, `width` and `height` are pixels (S2 §5.1)."""
+
+    name: str
+    mime_type: str
+    data: str
+    width: int | None = None
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentRef:
+    """A file that the thread already has; `path` decides, `size` is in bytes (S2 §5.3)."""
+
+    id: str
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    type: Literal["file"] = "file"
+    width: int | None = None
+    height: int | None = None
+    description: str | None = None

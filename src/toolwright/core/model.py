@@ -1,0 +1,96 @@
+"""The model seam: a request goes in, a stream of events comes out, the response comes last."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.message import Message
+from toolwright.core.run import Usage
+
+ToolChoice: TypeAlias = Literal["auto", "required", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool as a model is told of it; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One request. `tools` is the same tuple object from step to step, so that adapters may cache by identity.
+
+    `step` is the number (1, 2, …) of this request within its run; `who` names the agent and prompt that ask.
+    """
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolDefinition, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    step: int = 1
+    who: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    """More of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingDelta:
+    """More of the model's reasoning, where the provider shows it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDelta:
+    """A tool call begins (`arguments` empty) or its JSON arguments grow; `index` counts the answer's calls."""
+
+    index: int
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """A tool call that the model asks for; `arguments` is JSON text exactly as it was written."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponse:
+    """The whole answer, always the stream's last item. `cost` is in US dollars; None if prices are unknown."""
+
+    text: str = ""
+    calls: tuple[ModelCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    finish_reason: str | None = None
+    model: str = ""
+    native: JSON = None
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | ModelResponse
+
+
+class Model(Protocol):
+    """Whoever answers a request. Faults are raised as `ModelUnavailable` or `ModelRefused`."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as in `openai:gpt-5`."""
+        ...
+
+    def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Stream the answer; the last item is the `ModelResponse`. Closing the iterator cancels the request."""
+        ...

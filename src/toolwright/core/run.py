@@ -1,0 +1,81 @@
+"""Runs and steps: one activation of a thread, and one model call with its tool calls."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from toolwright.core.json_value import JSON, JSONObject
+
+RunStatus: TypeAlias = Literal[
+    "queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"
+]
+StopReason: TypeAlias = Literal["end_turn", "stop_tool", "max_steps", "session_stop", "session_fail"]
+Side: TypeAlias = Literal["side_a", "side_b"]
+OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "skipped"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that were read and written, cached ones counted within `input_tokens`."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One activation of a thread.
+
+    `held` is true while a process drains it: a run found `running` and held by nobody alive was interrupted.
+    `lives` counts such take-overs since the run's last commit. `waiting` says what a parked run waits for.
+    `cost` is in US dollars, None where the provider's prices are not known. `output` is the last answer.
+    """
+
+    id: str
+    thread_id: str
+    agent: str
+    status: RunStatus = "queued"
+    stop_reason: StopReason | None = None
+    error: str | None = None
+    step_count: int = 0
+    turn: int = 0
+    side: Side = "side_a"
+    chain_depth: int = 0
+    lives: int = 0
+    held: bool = False
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    output: JSON = None
+    waiting: JSONObject | None = None
+    cancel_requested_at: datetime | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.status in OVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One model call and its tool calls; `number` counts 1, 2, 3 … within the run."""
+
+    run_id: str
+    number: int
+    model: str
+    usage: Usage
+    cost: float | None
+    finish_reason: str | None
+    created_at: datetime

@@ -1,0 +1,29 @@
+"""A thread: one running conversation of an agent."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from toolwright.core.json_value import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """A thread as the journal keeps it.
+
+    `run_id` names the run that is open in it, if any. `epoch` is raised by whoever takes the thread, `seq`
+    counts its messages, `ev` its events and `posted` what was ever put into its inbox.
+    """
+
+    id: str
+    agent: str
+    user_id: str | None = None
+    parent_id: str | None = None
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    arguments: JSONObject | None = None
+    run_id: str | None = None
+    epoch: int = 0
+    seq: int = 0
+    ev: int = 0
+    posted: int = 0
+    created_at: datetime

@@ -1,0 +1,1 @@
+"""Use cases: the way of a run and of a tool call, one module per noun."""

@@ -1,0 +1,1 @@
+"""JSON shapes and pure renderers, shared by the gateway, the client and the runtime."""
