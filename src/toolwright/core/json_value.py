@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 from toolwright.core.errors import InvalidJSON
 
-JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
-JSONObject: TypeAlias = "dict[str, JSON]"
+JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
+JSONObject: TypeAlias = dict[str, JSON]
 
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
