@@ -1,0 +1,43 @@
+"""SQLAlchemy statements, compiled once into what a driver takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import Delete, Insert, Select, Update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.rows import Params, Row
+
+DialectName: TypeAlias = Literal["sqlite", "postgresql"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement as its driver takes it: the text, and the names of its parameters in order."""
+
+    sql: str
+    order: tuple[str, ...]
+    constants: Mapping[str, Any]  # the statement's literals, of whatever types its columns have
+
+    def bind(self, params: Params) -> Row:
+        """The parameters in the driver's order."""
+        if self.constants:
+            params = {**self.constants, **params}
+        return tuple([params[name] for name in self.order])
+
+
+class Compiler:
+    """Compiles for one dialect."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._dialect = sqlite.dialect() if name == "sqlite" else postgresql.asyncpg.dialect()
+
+    def __call__(self, statement: Insert | Update | Delete | Select[Any]) -> Statement:  # any row shape
+        compiled = statement.compile(dialect=self._dialect)
+        given = compiled.params
+        return Statement(
+            sql=str(compiled),
+            order=tuple(compiled.positiontup or ()),
+            constants={name: value for name, value in given.items() if value is not None},
+        )

@@ -1,0 +1,130 @@
+"""What is read of the journal, as programs: like units, they do not know their driver."""
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from toolwright.adapters.store import rows
+from toolwright.adapters.store.programs import Op
+from toolwright.adapters.store.queries import Queries
+from toolwright.adapters.store.rows import Params, Row
+from toolwright.core.call import Call, CallStatus
+from toolwright.core.event import Event, Topic
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.message import Message
+from toolwright.core.ports import ThreadView
+from toolwright.core.run import Run, RunStatus, Step
+from toolwright.core.thread import Thread
+from toolwright.core.units import Wake
+
+T = TypeVar("T")
+Reading: TypeAlias = Generator[Op, list[Row], T]
+
+
+class Reads:
+    """The journal's readings over one dialect's queries."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._sql = queries
+
+    def thread(self, thread_id: str) -> Reading[Thread | None]:
+        found = yield Op(self._sql.thread, {"thread_id": thread_id})
+        return rows.thread(found[0]) if found else None
+
+    def threads(self, user_id: str | None, limit: int, offset: int) -> Reading[Sequence[Thread]]:
+        page: Params = {"limit": limit, "offset": offset}
+        if user_id is None:
+            found = yield Op(self._sql.threads, page)
+        else:
+            found = yield Op(self._sql.threads_of, {**page, "user_id": user_id})
+        return [rows.thread(row) for row in found]
+
+    def view(self, thread_id: str) -> Reading[ThreadView | None]:
+        here: Params = {"thread_id": thread_id}
+        found = yield Op(self._sql.thread, here)
+        if not found:
+            return None
+        thread = rows.thread(found[0])
+        run, calls = None, ()
+        if thread.run_id is not None:
+            run = yield from self.run(thread.run_id)
+        if run is not None and run.step_count:
+            made = yield Op(self._sql.step_calls, {"run_id": run.id, "step": run.step_count})
+            calls = tuple([rows.call(row) for row in made])
+        said = yield Op(self._sql.kept_messages, {**here, "kept": True})
+        unread = yield Op(self._sql.unread, here)
+        return ThreadView(
+            thread=thread,
+            run=run,
+            messages=tuple([rows.message(row) for row in said]),
+            calls=calls,
+            inbox=tuple([rows.inbox_event(row) for row in unread]),
+        )
+
+    def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
+        found = yield Op(self._sql.unread, {"thread_id": thread_id})
+        return [rows.inbox_event(row) for row in found]
+
+    def inbox(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[InboxEvent]]:
+        found = yield Op(self._sql.inbox, {"thread_id": thread_id, "limit": limit, "offset": offset})
+        return [rows.inbox_event(row) for row in found]
+
+    def messages(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[Message]]:
+        found = yield Op(self._sql.messages, {"thread_id": thread_id, "limit": limit, "offset": offset})
+        return [rows.message(row) for row in found]
+
+    def run_messages(self, run_id: str) -> Reading[Sequence[Message]]:
+        found = yield Op(self._sql.run_messages, {"run_id": run_id})
+        return [rows.message(row) for row in found]
+
+    def run(self, run_id: str) -> Reading[Run | None]:
+        found = yield Op(self._sql.run, {"run_id": run_id})
+        return rows.run(found[0]) if found else None
+
+    def runs(
+        self, status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, offset: int
+    ) -> Reading[Sequence[Run]]:
+        filters: Params = {"status": status, "agent": agent, "thread_id": thread_id}
+        given = {name: value for name, value in filters.items() if value is not None}
+        found = yield Op(self._sql.runs(tuple(given)), {**given, "limit": limit, "offset": offset})
+        return [rows.run(row) for row in found]
+
+    def steps(self, run_id: str) -> Reading[Sequence[Step]]:
+        found = yield Op(self._sql.steps, {"run_id": run_id})
+        return [rows.step(row) for row in found]
+
+    def call(self, call_id: str) -> Reading[Call | None]:
+        found = yield Op(self._sql.call, {"call_id": call_id})
+        return rows.call(found[0]) if found else None
+
+    def calls(
+        self, status: Sequence[CallStatus] | None, run_id: str | None, limit: int, offset: int
+    ) -> Reading[Sequence[Call]]:
+        params: Params = {"limit": limit, "offset": offset}
+        params.update({f"status_{i}": one for i, one in enumerate(status or ())})
+        given: Params = {} if run_id is None else {"run_id": run_id}
+        statement = self._sql.calls(tuple(given), len(status or ()))
+        found = yield Op(statement, {**params, **given})
+        return [rows.call(row) for row in found]
+
+    def events(self, topic: Topic, after: int, limit: int) -> Reading[Sequence[Event]]:
+        found = yield Op(
+            self._sql.events[topic.kind], {"topic": topic.id, "after": after, "limit": limit}
+        )
+        return [rows.event(row) for row in found]
+
+    def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
+        [(oldest, newest)] = yield Op(self._sql.bounds[topic.kind], {"topic": topic.id})
+        return oldest, newest
+
+    def wake(self, thread_id: str) -> Reading[Wake | None]:
+        found = yield Op(self._sql.wake, {"thread_id": thread_id})
+        return rows.wake(found[0]) if found else None
+
+    def due(self, now: datetime, limit: int) -> Reading[Sequence[Wake]]:
+        found = yield Op(self._sql.due, {"at": rows.micros(now), "limit": limit})
+        return [rows.wake(row) for row in found]
+
+    def next_due(self, after: datetime) -> Reading[datetime | None]:
+        [(due,)] = yield Op(self._sql.next_due, {"at": rows.micros(after)})
+        return rows.instant_or_none(due)

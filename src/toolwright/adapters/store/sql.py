@@ -1,0 +1,120 @@
+"""The journal on SQL: a store over any driver that can run programs."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from toolwright.adapters.store.compiled import DialectName
+from toolwright.adapters.store.queries import Queries
+from toolwright.adapters.store.reads import Reading, Reads
+from toolwright.adapters.store.shield import shielded
+from toolwright.core.call import Call, CallStatus
+from toolwright.core.event import Event, Topic
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.message import Message
+from toolwright.core.ports import ThreadView
+from toolwright.core.run import Run, RunStatus, Step
+from toolwright.core.thread import Thread
+from toolwright.core.units import Committed, Conflict, Unit, Wake
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Runs programs on a database."""
+
+    @property
+    def dialect(self) -> DialectName: ...
+
+    def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
+        """Commit the unit; the future is done after COMMIT, and its events are on the bus by then."""
+        ...
+
+    async def read(self, reading: Callable[[], Reading[T]]) -> T:
+        """Run a reading on one consistent snapshot."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SqlStore:
+    """The `Store` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._reads = Reads(Queries(driver.dialect))
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        return await shielded(self._driver.write(unit))
+
+    async def thread(self, thread_id: str) -> Thread | None:
+        return await self._driver.read(lambda: self._reads.thread(thread_id))
+
+    async def threads(
+        self, *, user_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Thread]:
+        return await self._driver.read(lambda: self._reads.threads(user_id, limit, offset))
+
+    async def view(self, thread_id: str) -> ThreadView | None:
+        return await self._driver.read(lambda: self._reads.view(thread_id))
+
+    async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
+        return await self._driver.read(lambda: self._reads.unread(thread_id))
+
+    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
+        return await self._driver.read(lambda: self._reads.inbox(thread_id, limit, offset))
+
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        return await self._driver.read(lambda: self._reads.messages(thread_id, limit, offset))
+
+    async def run_messages(self, run_id: str) -> Sequence[Message]:
+        return await self._driver.read(lambda: self._reads.run_messages(run_id))
+
+    async def run(self, run_id: str) -> Run | None:
+        return await self._driver.read(lambda: self._reads.run(run_id))
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Run]:
+        return await self._driver.read(lambda: self._reads.runs(status, agent, thread_id, limit, offset))
+
+    async def steps(self, run_id: str) -> Sequence[Step]:
+        return await self._driver.read(lambda: self._reads.steps(run_id))
+
+    async def call(self, call_id: str) -> Call | None:
+        return await self._driver.read(lambda: self._reads.call(call_id))
+
+    async def calls(
+        self,
+        *,
+        status: Sequence[CallStatus] | None = None,
+        run_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Call]:
+        return await self._driver.read(lambda: self._reads.calls(status, run_id, limit, offset))
+
+    async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
+        return await self._driver.read(lambda: self._reads.events(topic, after, limit))
+
+    async def bounds(self, topic: Topic) -> tuple[int, int]:
+        return await self._driver.read(lambda: self._reads.bounds(topic))
+
+    async def wake(self, thread_id: str) -> Wake | None:
+        return await self._driver.read(lambda: self._reads.wake(thread_id))
+
+    async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
+        return await self._driver.read(lambda: self._reads.due(now, limit))
+
+    async def next_due(self, after: datetime) -> datetime | None:
+        return await self._driver.read(lambda: self._reads.next_due(after))
+
+    async def close(self) -> None:
+        await self._driver.close()

@@ -1,0 +1,187 @@
+"""The statements that write the journal, in SQLAlchemy, compiled once for a driver."""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Delete,
+    Insert,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.tables import calls, commits, events, inbox, messages, runs, steps, threads, wakes
+from toolwright.core.call import OPEN
+from toolwright.core.run import OVER
+
+_NOT_OVER = and_(*(runs.c.status != status for status in sorted(OVER)))
+_OPEN = or_(*(calls.c.status == status for status in OPEN))
+
+
+def _big(name: str) -> ColumnElement[int]:
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> ColumnElement[str]:
+    return bindparam(name, type_=Text)
+
+
+def _insert_all(table: Table) -> Insert:
+    return insert(table).values({c.name: bindparam(c.name, type_=c.type) for c in table.columns})
+
+
+def _oldest(table: Table, key: tuple[ColumnElement[Any], ...], at: ColumnElement[int]) -> Delete:  # any key
+    old = select(*key).where(at < _big("before")).order_by(at).limit(_big("limit"))
+    return delete(table).where(tuple_(*key).in_(old)).returning(key[0])
+
+
+class Statements:
+    """The journal's statements, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        dialect_insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        compiled = Compiler(name)
+
+        def insert_once(table: Table, *returning: str) -> Statement:
+            values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+            statement = dialect_insert(table).values(values).on_conflict_do_nothing()
+            return compiled(statement.returning(*(table.c[column] for column in returning)))
+
+        self.insert_thread = insert_once(threads, "id")
+        self.insert_run = insert_once(runs, "id")
+        self.insert_inbox = insert_once(inbox, "n")
+        self.insert_commit = compiled(_insert_all(commits))
+        self.insert_message = compiled(_insert_all(messages))
+        self.insert_call = compiled(_insert_all(calls))
+        self.insert_step = compiled(_insert_all(steps))
+        self.insert_event = compiled(_insert_all(events))
+
+        self._thread_statements(compiled)
+        self._run_and_call_statements(compiled)
+
+        upsert = dialect_insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
+        self.wake = compiled(
+            upsert.on_conflict_do_update(
+                index_elements=[wakes.c.thread_id],
+                set_={
+                    "due": case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due),
+                    "gen": wakes.c.gen + 1,
+                },
+            )
+        )
+        self._wake_statements(compiled)
+
+    def _thread_statements(self, compiled: Compiler) -> None:
+        held = and_(
+            threads.c.id == _text("thread_id"),
+            threads.c.epoch == _big("held_epoch"),
+            threads.c.seq == _big("held_seq"),
+        )
+        moved = {
+            "epoch": threads.c.epoch + _big("raised"),
+            "seq": threads.c.seq + _big("said"),
+            "ev": threads.c.ev + _big("happened"),
+        }
+        fence = update(threads).where(held).values(moved).returning(threads.c.ev, threads.c.posted)
+        self.fence = compiled(fence)
+        self.fence_and_close = compiled(fence.values(run_id=None))
+        self.post = compiled(
+            update(threads)
+            .where(threads.c.id == _text("thread_id"))
+            .values(
+                posted=threads.c.posted + 1,
+                ev=threads.c.ev + case((threads.c.run_id.is_(None), 1), else_=0),
+                run_id=func.coalesce(threads.c.run_id, _text("new_run")),
+            )
+            .returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
+        )
+        self.touch = compiled(
+            update(threads)
+            .where(threads.c.id == _text("thread_id"))
+            .values(posted=threads.c.posted + 1, ev=threads.c.ev + 1)
+            .returning(threads.c.posted, threads.c.ev, threads.c.agent)
+        )
+
+    def _run_and_call_statements(self, compiled: Compiler) -> None:
+        written = {
+            c.name: bindparam(c.name, type_=c.type)
+            for c in runs.columns
+            if c.name not in {"id", "thread_id", "agent", "created_at", "chain_depth", "cancel_requested_at"}
+        }
+        self.save_run = compiled(
+            update(runs)
+            .where(runs.c.id == _text("id"), _NOT_OVER)
+            .values(written)
+            .returning(runs.c.cancel_requested_at)
+        )
+        self.request_cancel = compiled(
+            update(runs)
+            .where(runs.c.id == _text("run_id"), _NOT_OVER)
+            .values(cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, _big("at")))
+            .returning(runs.c.id)
+        )
+        self.move_call = compiled(
+            update(calls)
+            .where(calls.c.id == _text("call_id"), calls.c.status == _text("was"))
+            .values(
+                status=_text("now"),
+                result=func.coalesce(_text("result"), calls.c.result),
+                attempts=calls.c.attempts + _big("begun"),
+                deadline=func.coalesce(_big("deadline"), calls.c.deadline),
+                expires_at=func.coalesce(_big("expires_at"), calls.c.expires_at),
+                started_at=func.coalesce(_big("started_at"), calls.c.started_at),
+                completed_at=func.coalesce(_big("completed_at"), calls.c.completed_at),
+            )
+            .returning(calls.c.id)
+        )
+        settle = (
+            update(calls)
+            .where(calls.c.id == _text("call_id"), _OPEN)
+            .values(
+                status=_text("now"),
+                route=case((calls.c.status == "pending", "inbox"), else_="inline"),
+                result=_text("result"),
+                completed_at=_big("at"),
+            )
+            .returning(calls.c.route, calls.c.run_id)
+        )
+        self.settle = compiled(settle)
+        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
+        self.settle_in_time = compiled(settle.where(in_time))
+        self.read_inbox = compiled(
+            update(inbox)
+            .where(
+                inbox.c.thread_id == _text("thread_id"),
+                inbox.c.event_id == _text("event_id"),
+                inbox.c.status == "pending",
+            )
+            .values(status="processed")
+            .returning(inbox.c.n)
+        )
+        self.joined_unread = compiled(
+            select(inbox.c.event_id).where(
+                inbox.c.thread_id == _text("thread_id"),
+                inbox.c.status == "pending",
+                inbox.c.run_id == _text("run_id"),
+            )
+        )
+
+    def _wake_statements(self, compiled: Compiler) -> None:
+        seen = and_(wakes.c.thread_id == _text("thread_id"), wakes.c.gen == _big("gen"))
+        self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
+        self.delay_wake = compiled(update(wakes).where(seen).values(due=_big("due")).returning(wakes.c.gen))
+        self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
+        self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))

@@ -1,0 +1,230 @@
+"""Units of work: everything that can happen to the journal, each a named value that is applied whole or not.
+
+A unit that a drain makes is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so that whoever lost the
+thread can no longer write. The others come from outside a drain: they never touch a thread's messages, only
+inbox rows, call rows, flags and wakes. A store answers `Committed`, or `Conflict` with the guard that failed,
+in which case the unit has left no trace.
+
+Every unit locks in one order: threads, calls, runs, inbox, wakes.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from toolwright.core.call import Call, CallChange
+from toolwright.core.event import EventDraft
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.json_value import JSONObject
+from toolwright.core.message import Message
+from toolwright.core.run import Run, Step
+from toolwright.core.thread import Thread
+
+Guard: TypeAlias = Literal[
+    "duplicate",  # a row with this id is there already
+    "thread",  # there is no such thread
+    "fence",  # the thread is somebody else's now, or has moved on
+    "call",  # a call is not in the status that the unit saw
+    "run",  # the run is not in a status that the unit can act on
+    "inbox",  # an inbox event was read by somebody else
+    "unread",  # a message that joined the run has not been read
+    "cancel",  # the run was asked to cancel, and this unit would end it otherwise
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake:
+    """Word that a thread has work to do at `due`; `gen` tells a wake from those before it."""
+
+    thread_id: str
+    due: datetime
+    gen: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """How a drain leaves its thread: `due` None takes the wake away, else it is set to then.
+
+    It holds only if the wake is still the generation that the drain saw; else the thread goes round again.
+    """
+
+    gen: int
+    due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What all units have: a `token` that names this one commit, and the instant `at` which it happens."""
+
+    token: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateThread(Unit):
+    """A thread is born."""
+
+    thread: Thread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostMessage(Unit):
+    """A message arrives at a thread: it joins the open run, or `run` is made for it. The thread is woken.
+
+    Answers with `run_id`: the run that will read it.
+    """
+
+    event: InboxEvent
+    run: Run
+    queued: EventDraft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCancel(Unit):
+    """Somebody asks an open run to stop. The thread is woken."""
+
+    thread_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle(Unit):
+    """An open call gets its end from outside a drain, decided by one compare-and-set on its status.
+
+    A call that waits inline is left to its run, which is woken; a pending one becomes the inbox event `notice`.
+    """
+
+    thread_id: str
+    call_id: str
+    result: JSONObject
+    notice: InboxEvent
+    event: EventDraft
+
+    @property
+    def outcome(self) -> Literal["resolved", "expired", "cancelled"]:
+        """The status that the call gets."""
+        raise TypeError("Settle is made as Submit, Expire or CancelCall.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit(Settle):
+    """The result of an open call is handed in, before it expires."""
+
+    @property
+    def outcome(self) -> Literal["resolved"]:
+        return "resolved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expire(Settle):
+    """An open call's time is over."""
+
+    @property
+    def outcome(self) -> Literal["expired"]:
+        return "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelCall(Settle):
+    """An open call is taken back."""
+
+    @property
+    def outcome(self) -> Literal["cancelled"]:
+        return "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave(Unit):
+    """A drain found nothing to do, or stops for now."""
+
+    thread_id: str
+    leaving: Leaving
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance(Unit):
+    """A drain moves its thread on. `epoch` and `seq` are those that the drain holds.
+
+    `run` is the run's new row, whole but for what others write into it. `messages` take the places after `seq`,
+    `calls` are inserted, `changes` moved, the inbox events `read` are processed. A unit whose `run` is over
+    ends it: then no joined message may be unread. `leaving` gives the thread back in the same commit.
+    """
+
+    thread_id: str
+    epoch: int
+    seq: int
+    run: Run
+    messages: tuple[Message, ...] = ()
+    calls: tuple[Call, ...] = ()
+    changes: tuple[CallChange, ...] = ()
+    read: tuple[str, ...] = ()
+    step: Step | None = None
+    events: tuple[EventDraft, ...] = ()
+    leaving: Leaving | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Advance):
+    """A drain takes a queued or parked run: the thread's epoch rises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover(Advance):
+    """A drain takes a run whose process died: the thread's epoch and the run's lives rise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Advance):
+    """The model has answered; the first of its calls is marked as started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Advance):
+    """A call has its result; the next call is marked as started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Park(Advance):
+    """The run waits without holding anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Advance):
+    """The process stops cleanly and leaves the run to the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish(Advance):
+    """The run ends otherwise than by an answer or a result: failed, cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prune(Unit):
+    """Old events and commit tokens are deleted, `limit` rows at the most."""
+
+    before: datetime
+    limit: int = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The unit is in the journal.
+
+    `run_id` is the run that a message joined or the one made for it. For an `Advance`: `posted` is how much was
+    ever put into the thread's inbox, `cancel_requested` whether the run was asked to cancel, `left` whether
+    `leaving` held. `route` tells where a settled call's result went. `count` is how many rows `Prune` deleted.
+    """
+
+    run_id: str | None = None
+    posted: int = 0
+    cancel_requested: bool = False
+    left: bool = True
+    route: Literal["inline", "inbox"] | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A guard failed; nothing was written."""
+
+    guard: Guard
