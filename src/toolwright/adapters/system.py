@@ -1,5 +1,6 @@
 """The machine's own clock, and ids that rise with time."""
 
+import asyncio
 import secrets
 import time
 from datetime import UTC, datetime
@@ -13,6 +14,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 def new_id(prefix: str) -> str:

@@ -1,6 +1,6 @@
 """The life of a tool call: its states, and the one table of the moves between them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -65,6 +65,19 @@ class Call:
     started_at: datetime | None = None
     completed_at: datetime | None = None
 
+    def moved(self, change: "CallChange") -> "Call":
+        """This call after that move."""
+        return replace(
+            self,
+            status=change.now,
+            result=self.result if change.result is None else change.result,
+            attempts=self.attempts + change.runs,
+            deadline=change.deadline or self.deadline,
+            expires_at=change.expires_at or self.expires_at,
+            started_at=change.at if change.starts else self.started_at,
+            completed_at=change.at if is_over(change.now) else self.completed_at,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallChange:
@@ -81,3 +94,13 @@ class CallChange:
     def __post_init__(self) -> None:
         if self.now not in MOVES[self.was]:
             raise ForbiddenMove(f"Call {self.id!r} cannot go from {self.was!r} to {self.now!r}.")
+
+    @property
+    def starts(self) -> bool:
+        """Whether the call begins with this move."""
+        return self.was == "created" and self.now in {"running", "waiting", "pending"}
+
+    @property
+    def runs(self) -> bool:
+        """Whether its handler is to run, once more or for the first time."""
+        return self.now == "running"

@@ -80,7 +80,14 @@ class ModelResponse:
     native: JSON = None
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallDelta | ModelResponse
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted:
+    """The request failed and is asked again: what this answer streamed so far is void. `number` is 2, 3, …"""
+
+    number: int
+
+
+ModelEvent: TypeAlias = AttemptStarted | TextDelta | ThinkingDelta | CallDelta | ModelResponse
 
 
 class Model(Protocol):

@@ -1,10 +1,10 @@
 """The seams: what the runtime needs of the outside, as small protocols with a double in memory each."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.call import Call, CallStatus
 from toolwright.core.event import Event, Topic
@@ -21,6 +21,7 @@ class ThreadView:
     """Everything a drain needs to go on with a thread, read at one moment.
 
     `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read.
+    `wake` is the thread's wake of the same moment: None where there is nothing to do.
     """
 
     thread: Thread
@@ -28,6 +29,7 @@ class ThreadView:
     messages: tuple[Message, ...]
     calls: tuple[Call, ...]
     inbox: tuple[InboxEvent, ...]
+    wake: Wake | None
 
 
 class Clock(Protocol):
@@ -36,6 +38,8 @@ class Clock(Protocol):
     def now(self) -> datetime: ...
 
     def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
 
 
 class NewId(Protocol):
@@ -126,14 +130,32 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
-Drain: TypeAlias = Callable[[Wake], Awaitable[None]]
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A drain declines: this thread may only be drained by itself, and not before `after` seconds."""
+
+    after: float
+
+
+Verdict: TypeAlias = Literal["done", "again"] | Alone
+
+
+class Drain(Protocol):
+    """Drains a thread once: `done`, or `again` when it was woken meanwhile, or only `Alone`."""
+
+    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict: ...
 
 
 class Motor(Protocol):
     """Sees to it that every woken thread is drained: soon, by one at a time, at least once."""
 
-    def wake(self, thread_id: str, due: datetime | None = None) -> None:
+    def wake(self, thread_id: str) -> None:
         """A nudge after the commit that woke the thread: spares the wait for the next sweep."""
+        ...
+
+    @property
+    def driving(self) -> bool:
+        """Whether drains run here: false while another process drives the journal."""
         ...
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
@@ -145,6 +167,21 @@ class Motor(Protocol):
         ...
 
 
+class Lock(Protocol):
+    """Who may drain: one process at a time on one journal."""
+
+    async def acquire(self) -> bool:
+        """Try once, without waiting."""
+        ...
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours still: a lock can be lost."""
+        ...
+
+    async def release(self) -> None: ...
+
+
 class Follower(Protocol):
     """A reader's queue: committed events in order, of live ones only the newest of each stream."""
 
@@ -152,16 +189,26 @@ class Follower(Protocol):
         """What has come, or nothing after `timeout` seconds."""
         ...
 
+    def took_all(self) -> bool:
+        """Whether nothing was lost since the last time this was asked; else the journal has it."""
+        ...
+
 
 class Bus(Protocol):
     """Carries events to the followers of this process. It keeps nothing: the journal does."""
 
-    def publish(self, events: Sequence[Event]) -> None: ...
+    def publish(self, events: Sequence[Event]) -> None:
+        """Hand events over, in order; never blocks."""
+        ...
+
+    def wanted(self, thread_id: str, run_id: str) -> bool:
+        """Whether anybody follows that thread or run: live events need not be made for nobody."""
+        ...
 
     def subscribe(self, topic: Topic) -> AbstractContextManager[Follower]: ...
 
 
 class Models(Protocol):
-    """Finds a model by its name; a model object is itself."""
+    """Finds a model by its name."""
 
     def __call__(self, name: str) -> Model: ...

@@ -165,7 +165,12 @@ class Advance(Unit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(Advance):
-    """A drain takes a queued or parked run: the thread's epoch rises."""
+    """A drain takes a queued or parked run: the thread's epoch rises.
+
+    With `opens` the run is a new one, made for what waits in the inbox of a thread without an open run.
+    """
+
+    opens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

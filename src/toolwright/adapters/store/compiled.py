@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.rows import Params, Row
 
+Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
 
 
@@ -33,7 +34,7 @@ class Compiler:
     def __init__(self, name: DialectName) -> None:
         self._dialect = sqlite.dialect() if name == "sqlite" else postgresql.asyncpg.dialect()
 
-    def __call__(self, statement: Insert | Update | Delete | Select[Any]) -> Statement:  # any row shape
+    def __call__(self, statement: Insert | Update | Delete | Rows) -> Statement:
         compiled = statement.compile(dialect=self._dialect)
         given = compiled.params
         return Statement(

@@ -3,11 +3,10 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Select, Text, bindparam, func, select
+from sqlalchemy import BigInteger, Boolean, Text, bindparam, func, select
 
-from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.compiled import Compiler, DialectName, Rows, Statement
 from toolwright.adapters.store.tables import calls, events, inbox, messages, runs, steps, threads, wakes
-
 
 
 def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
@@ -18,7 +17,7 @@ def _text(name: str) -> Any:  # as above
     return bindparam(name, type_=Text)
 
 
-def _page(statement: Select[Any]) -> Select[Any]:  # any row shape
+def _page(statement: Rows) -> Rows:
     return statement.limit(_big("limit")).offset(_big("offset"))
 
 

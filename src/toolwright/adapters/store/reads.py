@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store import rows
+from toolwright.adapters.store.instants import instant_or_none, micros
 from toolwright.adapters.store.programs import Op
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.rows import Params, Row
@@ -53,12 +54,14 @@ class Reads:
             calls = tuple([rows.call(row) for row in made])
         said = yield Op(self._sql.kept_messages, {**here, "kept": True})
         unread = yield Op(self._sql.unread, here)
+        wake = yield from self.wake(thread_id)
         return ThreadView(
             thread=thread,
             run=run,
             messages=tuple([rows.message(row) for row in said]),
             calls=calls,
             inbox=tuple([rows.inbox_event(row) for row in unread]),
+            wake=wake,
         )
 
     def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
@@ -108,9 +111,7 @@ class Reads:
         return [rows.call(row) for row in found]
 
     def events(self, topic: Topic, after: int, limit: int) -> Reading[Sequence[Event]]:
-        found = yield Op(
-            self._sql.events[topic.kind], {"topic": topic.id, "after": after, "limit": limit}
-        )
+        found = yield Op(self._sql.events[topic.kind], {"topic": topic.id, "after": after, "limit": limit})
         return [rows.event(row) for row in found]
 
     def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
@@ -122,9 +123,9 @@ class Reads:
         return rows.wake(found[0]) if found else None
 
     def due(self, now: datetime, limit: int) -> Reading[Sequence[Wake]]:
-        found = yield Op(self._sql.due, {"at": rows.micros(now), "limit": limit})
+        found = yield Op(self._sql.due, {"at": micros(now), "limit": limit})
         return [rows.wake(row) for row in found]
 
     def next_due(self, after: datetime) -> Reading[datetime | None]:
-        [(due,)] = yield Op(self._sql.next_due, {"at": rows.micros(after)})
-        return rows.instant_or_none(due)
+        [(due,)] = yield Op(self._sql.next_due, {"at": micros(after)})
+        return instant_or_none(due)

@@ -5,9 +5,9 @@ A row is a sequence in the order of the table's columns.
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast
 
+from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
 from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.event import Event
@@ -21,28 +21,8 @@ from toolwright.core.units import Wake
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
 Params: TypeAlias = dict[str, "str | int | float | bool | None"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _NO_USAGE = Usage()
 _NO_USAGE_TEXT = "[0,0,0,0]"
-
-
-def micros(instant: datetime) -> int:
-    """Microseconds since 1970."""
-    return (instant - _EPOCH) // _MICROSECOND
-
-
-def micros_or_none(instant: datetime | None) -> int | None:
-    return None if instant is None else (instant - _EPOCH) // _MICROSECOND
-
-
-def instant(value: int) -> datetime:
-    """The aware instant, in UTC."""
-    return _EPOCH + timedelta(microseconds=value)
-
-
-def instant_or_none(value: int | None) -> datetime | None:
-    return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
 def text_or_none(value: JSON) -> str | None:
@@ -83,7 +63,7 @@ def thread_params(thread: Thread) -> Params:
         "agent": thread.agent,
         "user_id": thread.user_id,
         "parent_id": thread.parent_id,
-        "name": thread.name,
+        "name": text_or_none(thread.name),
         "tags": dumps(list(thread.tags)),
         "arguments": text_or_none(thread.arguments),
         "run_id": thread.run_id,
@@ -101,7 +81,7 @@ def thread(row: Row) -> Thread:
         agent=row[1],
         user_id=row[2],
         parent_id=row[3],
-        name=row[4],
+        name=None if row[4] is None else json.loads(row[4]),
         tags=tuple(json.loads(row[5])),
         arguments=_object_or_none(row[6]),
         run_id=row[7],

@@ -1,7 +1,7 @@
 """Waiting for a commit's outcome whatever happens to the waiter."""
 
 import asyncio
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -9,21 +9,26 @@ T = TypeVar("T")
 async def shielded(outcome: "asyncio.Future[T]") -> T:
     """The future's outcome; a cancellation meanwhile is raised at the caller's next wait, after it.
 
-    A commit under way cannot be taken back: whoever is cancelled during it must still learn what became of it.
+    A commit under way cannot be taken back: whoever is cancelled during it must still learn its outcome.
     """
     task = asyncio.current_task()
     assert task is not None
-    absorbed = 0
+    requests = task.cancelling()
+    absorbed = False
     while not outcome.done():
         try:
-            await asyncio.shield(outcome)
+            await asyncio.wait([outcome])
         except asyncio.CancelledError:
-            if outcome.cancelled():
-                raise
-            absorbed += 1
-            task.uncancel()
-        except BaseException:  # noqa: BLE001 - the outcome itself failed: raised below, after the bookkeeping
-            break
-    for _ in range(absorbed):
-        task.cancel()
+            absorbed = True
+            # A cancellation that was already on its way when we came is counted in `requests`: take it out.
+            requests = min(requests, task.cancelling() - 1)
+    if absorbed:
+        asyncio.get_running_loop().call_soon(_cancel_again, task, requests)
     return outcome.result()
+
+
+def _cancel_again(task: "asyncio.Task[Any]", requests: int) -> None:  # whatever the task returns
+    """Raise the cancellation, unless its owner (a timeout that has been left) has taken it back meanwhile."""
+    if task.cancelling() > requests:
+        task.cancel()
+        task.uncancel()  # `cancel` counted a request anew; the first one still stands

@@ -5,7 +5,6 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Delete,
     Insert,
     Table,
     Text,
@@ -15,15 +14,27 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    null,
     or_,
     select,
     tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningDelete
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.tables import calls, commits, events, inbox, messages, runs, steps, threads, wakes
+from toolwright.adapters.store.tables import (
+    calls,
+    commits,
+    events,
+    inbox,
+    messages,
+    runs,
+    steps,
+    threads,
+    wakes,
+)
 from toolwright.core.call import OPEN
 from toolwright.core.run import OVER
 
@@ -43,7 +54,11 @@ def _insert_all(table: Table) -> Insert:
     return insert(table).values({c.name: bindparam(c.name, type_=c.type) for c in table.columns})
 
 
-def _oldest(table: Table, key: tuple[ColumnElement[Any], ...], at: ColumnElement[int]) -> Delete:  # any key
+def _oldest(
+    table: Table,
+    key: tuple[ColumnElement[Any], ...],  # of any types
+    at: ColumnElement[int],
+) -> ReturningDelete[*tuple[Any, ...]]:
     old = select(*key).where(at < _big("before")).order_by(at).limit(_big("limit"))
     return delete(table).where(tuple_(*key).in_(old)).returning(key[0])
 
@@ -97,7 +112,9 @@ class Statements:
         }
         fence = update(threads).where(held).values(moved).returning(threads.c.ev, threads.c.posted)
         self.fence = compiled(fence)
-        self.fence_and_close = compiled(fence.values(run_id=None))
+        self.fence_and_close = compiled(fence.values(run_id=null()))
+        opened = fence.where(threads.c.run_id.is_(None)).values(run_id=_text("run_id"))
+        self.fence_and_open = compiled(opened)
         self.post = compiled(
             update(threads)
             .where(threads.c.id == _text("thread_id"))
@@ -111,8 +128,14 @@ class Statements:
         self.touch = compiled(
             update(threads)
             .where(threads.c.id == _text("thread_id"))
-            .values(posted=threads.c.posted + 1, ev=threads.c.ev + 1)
-            .returning(threads.c.posted, threads.c.ev, threads.c.agent)
+            .values(ev=threads.c.ev + 1)
+            .returning(threads.c.ev, threads.c.agent)
+        )
+        self.count_posted = compiled(
+            update(threads)
+            .where(threads.c.id == _text("thread_id"))
+            .values(posted=threads.c.posted + 1)
+            .returning(threads.c.posted)
         )
 
     def _run_and_call_statements(self, compiled: Compiler) -> None:
@@ -123,19 +146,20 @@ class Statements:
         }
         self.save_run = compiled(
             update(runs)
-            .where(runs.c.id == _text("id"), _NOT_OVER)
+            .where(runs.c.id == _text("id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
             .values(written)
             .returning(runs.c.cancel_requested_at)
         )
         self.request_cancel = compiled(
             update(runs)
-            .where(runs.c.id == _text("run_id"), _NOT_OVER)
+            .where(runs.c.id == _text("run_id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
             .values(cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, _big("at")))
             .returning(runs.c.id)
         )
+        here = and_(calls.c.id == _text("call_id"), calls.c.thread_id == _text("thread_id"))
         self.move_call = compiled(
             update(calls)
-            .where(calls.c.id == _text("call_id"), calls.c.status == _text("was"))
+            .where(here, calls.c.status == _text("was"))
             .values(
                 status=_text("now"),
                 result=func.coalesce(_text("result"), calls.c.result),
@@ -149,7 +173,7 @@ class Statements:
         )
         settle = (
             update(calls)
-            .where(calls.c.id == _text("call_id"), _OPEN)
+            .where(here, _OPEN)
             .values(
                 status=_text("now"),
                 route=case((calls.c.status == "pending", "inbox"), else_="inline"),

@@ -1,7 +1,7 @@
 """The journal's tables. JSON is kept as ASCII text, instants as microseconds since 1970 in UTC.
 
-Text rather than JSONB: arguments must come back byte for byte, and neither NUL nor a lone surrogate may make a
-row unwritable (see docs/decisions/0002-json-as-text.md).
+Text rather than JSONB: arguments must come back byte for byte, and neither NUL nor a lone surrogate may make
+a row unwritable (see docs/decisions/0002-json-as-text.md).
 """
 
 from sqlalchemy import (

@@ -1,0 +1,46 @@
+"""Toolwright: a tool is declared once, anything may carry it out, and no result is ever lost."""
+
+from typing import TYPE_CHECKING, Any
+
+from toolwright.core.agent import Agent, Prompt, Side
+from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
+from toolwright.core.errors import ToolwrightError
+from toolwright.core.result import ToolResult
+from toolwright.core.state import ThreadState
+from toolwright.core.tool import Tool, tool
+from toolwright.core.toolset import Toolset
+
+if TYPE_CHECKING:
+    from toolwright.wiring.app import App
+    from toolwright.wiring.settings import Settings
+
+__all__ = [
+    "Agent",
+    "App",
+    "Attachment",
+    "AttachmentRef",
+    "ImageContent",
+    "Prompt",
+    "Settings",
+    "Side",
+    "TextContent",
+    "ThreadState",
+    "Tool",
+    "ToolContent",
+    "ToolResult",
+    "Toolset",
+    "ToolwrightError",
+    "tool",
+]
+
+_LAZY = {"App": "toolwright.wiring.app", "Settings": "toolwright.wiring.settings", "testing": "toolwright.testing"}
+
+
+def __getattr__(name: str) -> Any:  # whatever the module has under that name
+    """The parts that need more than the core are imported when they are first asked for."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'toolwright' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only on this rare way
+
+    module = import_module(_LAZY[name])
+    return module if name == "testing" else getattr(module, name)

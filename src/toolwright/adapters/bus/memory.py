@@ -1,0 +1,103 @@
+"""The bus of one process: every follower has a bounded queue, and nobody waits for a slow one."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from toolwright.core.event import Event, Topic
+
+BACKLOG = 2_000  # events that may wait for one follower
+
+
+class QueueFollower:
+    """One follower's queue. Of live events only the newest of each stream waits, with its deltas joined."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Event] = deque()
+        self._live: dict[str, Event] = {}
+        self._came = asyncio.Event()
+        self.missed = False
+
+    def put(self, event: Event) -> None:
+        """Never blocks: a follower that lags too far has `missed` events and reads them from the journal."""
+        if event.n is None:
+            self._put_live(event)
+        elif len(self._waiting) >= BACKLOG:
+            self._waiting.clear()
+            self.missed = True
+        else:
+            self._flush_live()
+            self._waiting.append(event)
+        self._came.set()
+
+    async def next(self, timeout: float | None = None) -> Sequence[Event]:
+        """What has come, or nothing after `timeout` seconds."""
+        if not self._came.is_set():
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._came.wait()
+            except TimeoutError:
+                return ()
+        self._came.clear()
+        self._flush_live()
+        taken = tuple(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def took_all(self) -> bool:
+        """Whether nothing was lost since the last time this was asked."""
+        missed, self.missed = self.missed, False
+        return not missed
+
+    def _put_live(self, event: Event) -> None:
+        stream = str(event.payload.get("streamId", ""))
+        key = f"{event.type} {stream}"
+        before = self._live.pop(key, None)
+        self._live[key] = event if before is None else _joined(before, event)
+
+    def _flush_live(self) -> None:
+        if self._live:
+            self._waiting.extend(self._live.values())
+            self._live.clear()
+
+
+def _joined(before: Event, event: Event) -> Event:
+    old, new = before.payload.get("delta"), event.payload.get("delta")
+    if isinstance(old, str) and isinstance(new, str):
+        return replace(event, payload={**event.payload, "delta": old + new})
+    return event
+
+
+class MemoryBus:
+    """The `Bus` port within one process and one event loop."""
+
+    def __init__(self) -> None:
+        self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
+
+    def publish(self, events: Sequence[Event]) -> None:
+        if not self._followers:
+            return
+        for event in events:
+            for follower in self._followers.get(("thread", event.thread_id), ()):
+                follower.put(event)
+            if event.run_id is not None:
+                for follower in self._followers.get(("run", event.run_id), ()):
+                    follower.put(event)
+
+    def wanted(self, thread_id: str, run_id: str) -> bool:
+        """Whether anybody follows that thread or run."""
+        return ("thread", thread_id) in self._followers or ("run", run_id) in self._followers
+
+    @contextmanager
+    def subscribe(self, topic: Topic) -> Iterator[QueueFollower]:
+        key = (topic.kind, topic.id)
+        follower = QueueFollower()
+        self._followers.setdefault(key, []).append(follower)
+        try:
+            yield follower
+        finally:
+            self._followers[key].remove(follower)
+            if not self._followers[key]:
+                del self._followers[key]

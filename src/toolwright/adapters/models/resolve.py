@@ -1,0 +1,57 @@
+"""From a model's name to the model."""
+
+from importlib import import_module
+
+from toolwright.adapters.models.scripted import ScriptedModel
+from toolwright.core.errors import DefinitionError, MissingExtra
+from toolwright.core.model import Model
+
+_PYDANTIC_AI = "toolwright.adapters.models.pydantic_ai"
+
+
+def resolve(name: str) -> Model:
+    """A new model for `provider:model`, or `scripted:PATH.yaml` for offline runs.
+
+    Blocks while a provider's SDK is imported (1 to 4 seconds, once): call it in a thread from async code.
+
+    Raises:
+        DefinitionError: the name has no provider or an unknown one, or the script is faulty.
+        MissingExtra: the provider's library is not installed.
+        ModelRefused: the provider's API key is not set.
+    """
+    provider, colon, rest = name.partition(":")
+    if not (provider and colon and rest):
+        raise DefinitionError(
+            f"The model {name!r} needs a provider, as in 'openai:gpt-5' or 'scripted:demo.yaml'."
+        )
+    if provider == "scripted":
+        return ScriptedModel.from_yaml(rest)
+    try:
+        adapter = import_module(_PYDANTIC_AI)
+    except ImportError as error:
+        raise MissingExtra(f"The model {name!r} needs pydantic-ai: install toolwright[openai].") from error
+    # Any: a module loaded by name has no static type
+    model: Model = adapter.PydanticAIModel(name)
+    return model
+
+
+class Resolver:
+    """Resolves names to models, each name once; `aclose` closes what it made."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, Model] = {}
+
+    def resolve(self, name: str) -> Model:
+        """The model of that name: see `resolve`."""
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = resolve(name)
+        return model
+
+    async def aclose(self) -> None:
+        """Close the connections of every model that has some."""
+        models, self._models = self._models, {}
+        for model in models.values():
+            close = getattr(model, "aclose", None)
+            if close is not None:
+                await close()

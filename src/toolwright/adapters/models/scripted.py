@@ -1,0 +1,130 @@
+"""A model that says what a script says: offline runs, demos and tests."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+import yaml
+
+from toolwright.adapters.models.script import Script, Turn, read_script
+from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.run import Usage
+
+_CHARACTERS_PER_TOKEN = 4
+_TOKENS_PER_MESSAGE = 20
+
+
+class ScriptedModel:
+    """Answers from a list of turns, or from such lists by agent or prompt name.
+
+    A turn is `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` or both; `args` may be raw text, also
+    malformed JSON. Which turn a step gets:
+
+    1. the first one in the list whose `when` text is in the last message's content;
+    2. else, at step n of a run, the n-th of the turns without `when`;
+    3. in a script that has turns with `when`, the last turn without one, if it makes no calls, serves all
+       later steps too.
+
+    There is no turn past that: the model refuses. A list by name is looked up by the prompt's name first,
+    then the agent's. More keys of a turn: `thinking`; `delay` (seconds before each piece); `fail`
+    (`unavailable` or `refused`, with `message`), after what the turn says; `usage`.
+    """
+
+    def __init__(
+        self,
+        turns: Sequence[object] | Mapping[str, Sequence[object]],
+        *,
+        name: str = "scripted",
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self._name = name
+        self._sleep = sleep
+        self._new_id = new_id
+        self._scripts: dict[str, Script] | Script = (
+            {key: read_script(value, f"{name}, {key!r}") for key, value in turns.items()}
+            if isinstance(turns, Mapping)
+            else read_script(turns, name)
+        )
+
+    @classmethod
+    def from_yaml(cls, path: str | PathLike[str]) -> Self:
+        """Read the same form from a YAML file.
+
+        Raises:
+            DefinitionError: the file cannot be read or is not a script; the message names file and turn.
+        """
+        try:
+            turns: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise DefinitionError(f"The script {str(path)!r} cannot be read: {error}.") from error
+        except yaml.YAMLError as error:
+            raise DefinitionError(f"The script {str(path)!r} is not YAML: {error}") from error
+        if not isinstance(turns, list | dict):
+            raise DefinitionError(f"The script {str(path)!r} must be a list of turns, or lists by name.")
+        # pyright sees list[Unknown] | dict[Unknown, Unknown]: the constructor checks what they hold
+        return cls(turns, name=f"scripted:{path}")  # pyright: ignore[reportUnknownArgumentType]
+
+    @property
+    def name(self) -> str:
+        """The model's name, as in `scripted:demo.yaml`."""
+        return self._name
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Stream the turn for this step.
+
+        Raises:
+            ModelRefused: the script has no turn for it, or the turn says so.
+            ModelUnavailable: the turn says so.
+        """
+        last = request.messages[-1].content if request.messages else ""
+        turn = self._turn(request, last)
+        for delta in turn.deltas:
+            if turn.form.delay:
+                await self._sleep(turn.form.delay)
+            yield delta
+        match turn.form.fail:
+            case "unavailable":
+                raise ModelUnavailable(turn.form.message)
+            case "refused":
+                raise ModelRefused(turn.form.message)
+            case None:
+                pass
+        yield self._response(turn, request, last)
+
+    def _turn(self, request: ModelRequest, last: str) -> Turn:
+        turn = self._script(request.who).turn(request.step, last)
+        if turn is None:
+            raise ModelRefused(f"The script {self._name!r} has no turn for step {request.step}.")
+        return turn
+
+    def _script(self, who: tuple[str, ...]) -> Script:
+        if isinstance(self._scripts, Script):
+            return self._scripts
+        for name in reversed(who):
+            if name in self._scripts:
+                return self._scripts[name]
+        names = " or ".join(map(repr, who)) or "an unnamed agent"
+        raise ModelRefused(f"The script {self._name!r} has no turns for {names}.")
+
+    def _response(self, turn: Turn, request: ModelRequest, last: str) -> ModelResponse:
+        read = (len(request.system) + len(last)) // _CHARACTERS_PER_TOKEN
+        answer = self._new_id() if turn.calls else ""
+        return ModelResponse(
+            text=turn.form.text,
+            calls=tuple(
+                ModelCall(id=f"call_{answer}_{index}", name=call.name, arguments=call.arguments)
+                for index, call in enumerate(turn.calls)
+            ),
+            usage=turn.usage
+            or Usage(
+                input_tokens=read + _TOKENS_PER_MESSAGE * len(request.messages),
+                output_tokens=turn.output_tokens,
+            ),
+            finish_reason="tool_call" if turn.calls else "stop",
+            model=self._name,
+        )

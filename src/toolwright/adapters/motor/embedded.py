@@ -1,0 +1,197 @@
+"""The embedded motor: drains run in this process's event loop, while it holds the journal's lock."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from toolwright.core.errors import StoreError
+from toolwright.core.ports import Alone, Clock, Drain, Lock, Store
+from toolwright.core.units import Wake
+
+log = logging.getLogger("toolwright.motor")
+
+FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
+
+
+class EmbeddedMotor:
+    """The `Motor` port over asyncio.
+
+    `concurrency` bounds the drains at work, `sweep` (seconds) is how often the journal is asked for wakes that
+    nobody nudged: timers, wakes of other processes, wakes of a process that died before its nudge.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, lock: Lock, *, concurrency: int = 1_000, sweep: float = 0.25
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = lock
+        self._concurrency = concurrency
+        self._sweep = sweep
+        self._ready: deque[str] = deque()
+        self._queued: set[str] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._seen: dict[str, int] = {}
+        self._faults: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}
+        self._solo: dict[str, float] = {}
+        self._by_itself: str | None = None
+        self._stirred = asyncio.Event()
+        self._main: asyncio.Task[None] | None = None
+        self._drain: Drain | None = None
+        self._nudge: Callable[[str], None] = _nobody
+        self._stopping = False
+
+    @property
+    def driving(self) -> bool:
+        return self._lock.held and not self._stopping
+
+    async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
+        self._drain, self._nudge = drain, nudge
+        await self._lock.acquire()
+        self._main = asyncio.create_task(self._run(), name="toolwright-motor")
+
+    def wake(self, thread_id: str) -> None:
+        if not self.driving:
+            return
+        if thread_id in self._running:
+            self._again.add(thread_id)
+            self._nudge(thread_id)
+        else:
+            self._enqueue(thread_id)
+
+    async def stop(self, grace: float) -> None:
+        self._stopping = True
+        if self._main is not None:
+            self._main.cancel()
+            await asyncio.wait([self._main])
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=grace)
+        for task in self._running.values():
+            task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+        await self._lock.release()
+
+    async def _run(self) -> None:
+        while True:
+            if not self._lock.held:
+                await self._yield_drains()
+                await self._lock.acquire()
+            pause = self._sweep
+            if self._lock.held:
+                pause = await self._take_due()
+                self._start_drains()
+            await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self._stirred.wait()
+                    self._stirred.clear()
+                    if self._lock.held:
+                        self._start_drains()
+        except TimeoutError:
+            pass
+
+    async def _yield_drains(self) -> None:
+        """The lock is lost: whoever has it now takes the runs over, so the drains here stop."""
+        for task in list(self._running.values()):
+            task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+        self._ready.clear()
+        self._queued.clear()
+
+    async def _take_due(self) -> float:
+        """Queue what is due; how many seconds until it is time to look again."""
+        now = self._clock.now()
+        try:
+            due = await self._store.due(now, self._concurrency + len(self._running))
+            coming = await self._store.next_due(now)
+        except StoreError as error:
+            log.warning("The motor cannot read the journal: %s", error)
+            return self._sweep
+        for wake in due:
+            if wake.thread_id in self._running:
+                self._note(wake)
+            else:
+                self._enqueue(wake.thread_id)
+        if coming is None:
+            return self._sweep
+        return min(self._sweep, max(0.0, (coming - now).total_seconds()))
+
+    def _note(self, wake: Wake) -> None:
+        """A wake of a thread that is being drained: tell the drain once for each generation."""
+        if self._seen.get(wake.thread_id) != wake.gen:
+            self._seen[wake.thread_id] = wake.gen
+            self._nudge(wake.thread_id)
+
+    def _enqueue(self, thread_id: str) -> None:
+        if thread_id in self._queued or thread_id in self._solo:
+            return
+        if self._not_before.get(thread_id, 0.0) > self._clock.monotonic():
+            return
+        self._queued.add(thread_id)
+        self._ready.append(thread_id)
+        self._stirred.set()
+
+    def _start_drains(self) -> None:
+        if self._by_itself is not None or self._start_solo():
+            return
+        while self._ready and len(self._running) < self._concurrency:
+            thread_id = self._ready.popleft()
+            self._queued.discard(thread_id)
+            if thread_id not in self._running:
+                self._start(thread_id, alone=False)
+
+    def _start_solo(self) -> bool:
+        """A run that kept killing its process runs by itself. True if it starts, or waits for the others."""
+        now = self._clock.monotonic()
+        ripe = next((thread_id for thread_id, at in self._solo.items() if at <= now), None)
+        if ripe is None:
+            return False
+        if not self._running:
+            del self._solo[ripe]
+            self._by_itself = ripe
+            self._start(ripe, alone=True)
+        return True
+
+    def _start(self, thread_id: str, *, alone: bool) -> None:
+        task = asyncio.create_task(self._drain_one(thread_id, alone), name=f"drain {thread_id}")
+        self._running[thread_id] = task
+
+    async def _drain_one(self, thread_id: str, alone: bool) -> None:
+        assert self._drain is not None
+        again = False
+        try:
+            verdict = await self._drain(thread_id, alone=alone)
+            self._faults.pop(thread_id, None)
+            self._not_before.pop(thread_id, None)
+            if isinstance(verdict, Alone):
+                self._solo[thread_id] = self._clock.monotonic() + verdict.after
+            again = verdict == "again"
+        except Exception:  # noqa: BLE001 - the entry point of a drain: logged with its traceback
+            self._back_off(thread_id)
+        finally:
+            del self._running[thread_id]
+            if self._by_itself == thread_id:
+                self._by_itself = None
+            self._seen.pop(thread_id, None)
+            if (again or thread_id in self._again) and not self._stopping:
+                self._enqueue(thread_id)
+            self._again.discard(thread_id)
+            self._stirred.set()
+
+    def _back_off(self, thread_id: str) -> None:
+        delay = min(self._faults.get(thread_id, FIRST_BACKOFF / 2) * 2, LONGEST_BACKOFF)
+        self._faults[thread_id] = delay
+        self._not_before[thread_id] = self._clock.monotonic() + delay
+        log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
+
+
+def _nobody(_: str) -> None:
+    """Nobody to nudge before the motor has started."""

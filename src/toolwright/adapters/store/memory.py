@@ -1,0 +1,179 @@
+"""The journal in memory: the `Store` port on dictionaries, for tests and for runs that need not last.
+
+Values are kept as they are given, not copied: who changes a list or a dict in one changes the journal.
+"""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+from toolwright.adapters.store.memory_tables import Tables
+from toolwright.adapters.store.memory_units import apply
+from toolwright.adapters.store.written import GuardFailed, Publish
+from toolwright.core.call import Call, CallStatus
+from toolwright.core.errors import StoreError
+from toolwright.core.event import Event, Topic
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.message import Message
+from toolwright.core.ports import ThreadView
+from toolwright.core.run import Run, RunStatus, Step
+from toolwright.core.thread import Thread
+from toolwright.core.units import Committed, Conflict, Unit, Wake
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """The `Store` port in memory. A commit never waits, so that nothing can come between."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._tables = Tables()
+        self._closed = False
+
+    @property
+    def healthy(self) -> bool:
+        """Whether units can be written."""
+        return not self._closed
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if self._closed:
+            raise StoreError("The journal is closed.")
+        try:
+            written = apply(unit, self._tables)
+        except GuardFailed as failed:
+            return Conflict(guard=failed.guard)
+        if written.events:
+            self._publish(written.events)
+        return written.answer
+
+    async def thread(self, thread_id: str) -> Thread | None:
+        found = self._tables.threads.get(thread_id)
+        return None if found is None else found.value()
+
+    async def threads(
+        self, *, user_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Thread]:
+        chosen = [row for row in self._tables.threads.values() if user_id in (None, row.born.user_id)]
+        chosen.sort(key=lambda row: (row.born.created_at, row.born.id))
+        return [row.value() for row in _page(chosen, limit, offset)]
+
+    async def view(self, thread_id: str) -> ThreadView | None:
+        row = self._tables.threads.get(thread_id)
+        if row is None:
+            return None
+        run = None if row.run_id is None else self._tables.runs.get(row.run_id)
+        return ThreadView(
+            thread=row.value(),
+            run=run,
+            messages=tuple([message for message in row.messages if message.kept]),
+            calls=() if run is None else self._step_calls(run.id, run.step_count),
+            inbox=tuple(row.unread.values()),
+            wake=self._tables.wakes.get(thread_id),
+        )
+
+    def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
+        made = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
+        return tuple(sorted(made, key=lambda call: call.position))
+
+    async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else list(row.unread.values())
+
+    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else _page(row.inbox.values(), limit, offset)
+
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else _page(row.messages, limit, offset)
+
+    async def run_messages(self, run_id: str) -> Sequence[Message]:
+        run = self._tables.runs.get(run_id)
+        said = [] if run is None else self._tables.threads[run.thread_id].messages
+        return [message for message in said if message.run_id == run_id]
+
+    async def run(self, run_id: str) -> Run | None:
+        return self._tables.runs.get(run_id)
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Run]:
+        chosen = [
+            run
+            for run in self._tables.runs.values()
+            if status in (None, run.status)
+            and agent in (None, run.agent)
+            and thread_id in (None, run.thread_id)
+        ]
+        chosen.sort(key=lambda run: (run.created_at, run.id), reverse=True)
+        return _page(chosen, limit, offset)
+
+    async def steps(self, run_id: str) -> Sequence[Step]:
+        return sorted(self._tables.steps.get(run_id, ()), key=lambda step: step.number)
+
+    async def call(self, call_id: str) -> Call | None:
+        return self._tables.calls.get(call_id)
+
+    async def calls(
+        self,
+        *,
+        status: Sequence[CallStatus] | None = None,
+        run_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Call]:
+        chosen = [
+            call
+            for call in self._tables.calls.values()
+            if (not status or call.status in status) and run_id in (None, call.run_id)
+        ]
+        chosen.sort(key=lambda call: (call.created_at, call.id))
+        return _page(chosen, limit, offset)
+
+    async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
+        found = self._events(topic)
+        first = bisect_right(found, after, key=_number)
+        return found[first : first + limit]
+
+    async def bounds(self, topic: Topic) -> tuple[int, int]:
+        found = self._events(topic)
+        return (_number(found[0]), _number(found[-1])) if found else (0, 0)
+
+    def _events(self, topic: Topic) -> list[Event]:
+        if topic.kind == "thread":
+            row = self._tables.threads.get(topic.id)
+            return [] if row is None else row.events
+        run = self._tables.runs.get(topic.id)
+        happened = [] if run is None else self._tables.threads[run.thread_id].events
+        return [event for event in happened if event.run_id == topic.id]
+
+    async def wake(self, thread_id: str) -> Wake | None:
+        return self._tables.wakes.get(thread_id)
+
+    async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
+        ripe = [wake for wake in self._tables.wakes.values() if wake.due <= now]
+        return heapq.nsmallest(limit, ripe, key=lambda wake: wake.due)
+
+    async def next_due(self, after: datetime) -> datetime | None:
+        return min((wake.due for wake in self._tables.wakes.values() if wake.due > after), default=None)
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+def _number(event: Event) -> int:
+    return event.n or 0
+
+
+def _page(found: Iterable[T], limit: int, offset: int) -> list[T]:
+    return list(islice(found, offset, offset + limit))

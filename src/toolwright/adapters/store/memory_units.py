@@ -1,0 +1,227 @@
+"""Units of work on the tables in memory: every guard is looked at before anything is written."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwright.adapters.store.memory_tables import Tables, ThreadRow
+from toolwright.adapters.store.written import GuardFailed, Written, numbered
+from toolwright.core.call import OPEN, Call
+from toolwright.core.errors import StoreError
+from toolwright.core.event import Event
+from toolwright.core.run import Run
+from toolwright.core.units import (
+    Advance,
+    Claim,
+    Committed,
+    CreateThread,
+    Leave,
+    PostMessage,
+    Prune,
+    RequestCancel,
+    Settle,
+    Submit,
+    Takeover,
+    Unit,
+)
+
+Moved: TypeAlias = dict[str, Call]
+
+
+def apply(unit: Unit, tables: Tables) -> Written:
+    """Apply the unit, or raise `GuardFailed` with nothing written."""
+    match unit:
+        case Advance():
+            return _advance(unit, tables)
+        case PostMessage():
+            return _post(unit, tables)
+        case Settle():
+            return _settle(unit, tables)
+        case RequestCancel():
+            return _request_cancel(unit, tables)
+        case CreateThread():
+            return _create_thread(unit, tables)
+        case Leave():
+            return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
+        case Prune():
+            return _prune(unit, tables)
+        case _:
+            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+
+
+def _create_thread(unit: CreateThread, tables: Tables) -> Written:
+    thread = unit.thread
+    if thread.id in tables.threads:
+        raise GuardFailed("duplicate")
+    tables.threads[thread.id] = ThreadRow(
+        thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted
+    )
+    return Written(Committed())
+
+
+def _post(unit: PostMessage, tables: Tables) -> Written:
+    thread = _thread(unit.event.thread_id, tables)
+    joins = thread.run_id not in (None, unit.run.id)
+    if unit.event.event_id in thread.inbox or (not joins and unit.run.id in tables.runs):
+        raise GuardFailed("duplicate")
+    run_id = thread.run_id or unit.run.id
+    thread.post(replace(unit.event, run_id=run_id))
+    tables.wake(thread.born.id, unit.at)
+    if joins:
+        return Written(Committed(run_id=run_id))
+    thread.run_id = run_id
+    tables.runs[run_id] = unit.run
+    thread.ev += 1
+    events = numbered((unit.queued,), thread.ev, unit, thread.born.id, run_id, thread.born.agent)
+    thread.events += events
+    return Written(Committed(run_id=run_id), events)
+
+
+def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
+    run = _open_run(unit.run_id, unit.thread_id, tables)
+    if run.cancel_requested_at is None:
+        tables.runs[run.id] = replace(run, cancel_requested_at=unit.at)
+    tables.wake(unit.thread_id, unit.at)
+    return Written(Committed(run_id=run.id))
+
+
+def _settle(unit: Settle, tables: Tables) -> Written:
+    thread = _thread(unit.thread_id, tables)
+    call = tables.calls.get(unit.call_id)
+    if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
+        raise GuardFailed("call")
+    if isinstance(unit, Submit) and call.expires_at is not None and call.expires_at <= unit.at:
+        raise GuardFailed("call")
+    route = "inbox" if call.status == "pending" else "inline"
+    if route == "inbox":
+        if unit.notice.event_id in thread.inbox:
+            raise GuardFailed("duplicate")
+        thread.post(unit.notice)
+    tables.calls[call.id] = replace(
+        call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
+    )
+    thread.ev += 1
+    events = numbered((unit.event,), thread.ev, unit, unit.thread_id, call.run_id, thread.born.agent)
+    thread.events += events
+    tables.wake(unit.thread_id, unit.at)
+    return Written(Committed(run_id=call.run_id, route=route), events)
+
+
+def _advance(unit: Advance, tables: Tables) -> Written:
+    thread = tables.threads.get(unit.thread_id)
+    opens = isinstance(unit, Claim) and unit.opens
+    if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
+        raise GuardFailed("fence")
+    if opens and thread.run_id is not None:
+        raise GuardFailed("fence")
+    moved = _moved(unit, tables) if unit.changes else {}
+    _check_new(unit, tables)
+    stored = _new_run(unit.run, tables) if opens else _open_run(unit.run.id, unit.thread_id, tables)
+    if unit.run.over and unit.run.status != "cancelled" and stored.cancel_requested_at is not None:
+        raise GuardFailed("cancel")
+    _check_inbox(unit, thread)
+
+    tables.calls.update(moved)
+    tables.runs[stored.id] = _merged(unit.run, stored)
+    events = _write_thread(unit, thread)
+    for call in unit.calls:
+        tables.calls[call.id] = call
+        tables.calls_of[call.run_id, call.step].append(call.id)
+    if unit.step is not None:
+        tables.steps[unit.step.run_id].append(unit.step)
+    left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
+    answer = Committed(
+        run_id=stored.id,
+        posted=thread.posted,
+        cancel_requested=stored.cancel_requested_at is not None,
+        left=left,
+    )
+    return Written(answer, events)
+
+
+def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
+    if isinstance(unit, Claim | Takeover):
+        thread.epoch += 1
+    thread.run_id = None if unit.run.over else unit.run.id
+    for event_id in unit.read:
+        thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
+    for message in unit.messages:
+        thread.seq += 1
+        thread.messages.append(replace(message, seq=thread.seq))
+    thread.ev += len(unit.events)
+    events = numbered(unit.events, thread.ev, unit, unit.thread_id, unit.run.id, unit.run.agent)
+    thread.events += events
+    return events
+
+
+def _moved(unit: Advance, tables: Tables) -> Moved:
+    moved: Moved = {}
+    for change in unit.changes:
+        call = moved.get(change.id) or tables.calls.get(change.id)
+        if call is None or call.thread_id != unit.thread_id or call.status != change.was:
+            raise GuardFailed("call")
+        moved[call.id] = call.moved(change)
+    return moved
+
+
+def _check_new(unit: Advance, tables: Tables) -> None:
+    if any(call.id in tables.calls for call in unit.calls):
+        raise StoreError("The journal cannot be written: a call with this id is there already.")
+    step = unit.step
+    if step is not None and any(known.number == step.number for known in tables.steps.get(step.run_id, ())):
+        raise StoreError("The journal cannot be written: this step is there already.")
+
+
+def _check_inbox(unit: Advance, thread: ThreadRow) -> None:
+    if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
+        raise GuardFailed("inbox")
+    if unit.run.over and any(
+        event.run_id == unit.run.id and event.event_id not in unit.read for event in thread.unread.values()
+    ):
+        raise GuardFailed("unread")
+
+
+def _merged(run: Run, stored: Run) -> Run:
+    """The run's new row: what it was born with, and what others write into it, stay as stored."""
+    if (
+        run.cancel_requested_at == stored.cancel_requested_at
+        and run.created_at == stored.created_at
+        and run.chain_depth == stored.chain_depth
+        and run.agent == stored.agent
+    ):
+        return run
+    return replace(
+        run,
+        agent=stored.agent,
+        chain_depth=stored.chain_depth,
+        cancel_requested_at=stored.cancel_requested_at,
+        created_at=stored.created_at,
+    )
+
+
+def _prune(unit: Prune, tables: Tables) -> Written:
+    old = [event for row in tables.threads.values() for event in row.events if event.at < unit.before]
+    gone = {(event.thread_id, event.n) for event in sorted(old, key=lambda e: e.at)[: unit.limit]}
+    for thread_id in {thread_id for thread_id, _ in gone}:
+        row = tables.threads[thread_id]
+        row.events = [event for event in row.events if (thread_id, event.n) not in gone]
+    return Written(Committed(count=len(gone)))
+
+
+def _thread(thread_id: str, tables: Tables) -> ThreadRow:
+    thread = tables.threads.get(thread_id)
+    if thread is None:
+        raise GuardFailed("thread")
+    return thread
+
+
+def _new_run(run: Run, tables: Tables) -> Run:
+    if run.id in tables.runs:
+        raise GuardFailed("duplicate")
+    return run
+
+
+def _open_run(run_id: str, thread_id: str, tables: Tables) -> Run:
+    run = tables.runs.get(run_id)
+    if run is None or run.thread_id != thread_id or run.over:
+        raise GuardFailed("run")
+    return run

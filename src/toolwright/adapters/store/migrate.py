@@ -1,0 +1,50 @@
+"""Runs the migrations with alembic; imported only when there is something to migrate, for it loads slowly."""
+
+import sqlite3
+from pathlib import Path
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.pool import NullPool
+
+from toolwright.adapters.store.sqlite_file import connect
+
+_FOLDER = Path(__file__).parent / "migrations"
+
+
+def config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration, without an ini file."""
+    made = Config()
+    made.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    made.attributes["connection"] = connection
+    return made
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the database to the newest revision, within the connection's transaction."""
+    command.upgrade(config(connection), "head")
+
+
+def sqlite_engine(path: Path) -> sqlalchemy.Engine:
+    """An engine whose transactions hold DDL too: Python's own driver would commit before each."""
+
+    def creator() -> sqlite3.Connection:
+        return connect(path)
+
+    engine = create_engine("sqlite://", creator=creator, poolclass=NullPool)
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "begin", begin)
+    return engine
+
+
+def migrate_sqlite(path: Path) -> None:
+    """Migrate an SQLite file, in one transaction."""
+    engine = sqlite_engine(path)
+    with engine.begin() as connection:
+        migrate(connection)
+    engine.dispose()

@@ -1,0 +1,20 @@
+"""Opening a journal: migrated if need be, and ready for use."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.sql import SqlStore
+from toolwright.adapters.store.sqlite import SqliteDriver
+from toolwright.adapters.store.written import Publish
+from toolwright.core.errors import StoreError
+
+
+async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
+    """The journal in an SQLite file, made if it is not there. `publish` gets the committed events."""
+    await asyncio.to_thread(upgrade_sqlite, path)
+    try:
+        return SqlStore(SqliteDriver(path, publish))
+    except sqlite3.Error as error:
+        raise StoreError(f"The database file {str(path)!r} cannot be opened: {error}.") from error

@@ -1,0 +1,16 @@
+"""An SQLite file as the journal wants it opened."""
+
+import sqlite3
+from pathlib import Path
+
+BUSY_SECONDS = 30.0
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection in WAL mode that syncs every commit."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection

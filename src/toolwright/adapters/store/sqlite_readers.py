@@ -1,0 +1,63 @@
+"""Reading an SQLite journal: a few threads with a connection each, beside the writer."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from toolwright.adapters.store.reads import Reading
+from toolwright.adapters.store.rows import Row
+from toolwright.adapters.store.sqlite_file import connect
+from toolwright.core.errors import StoreError
+
+T = TypeVar("T")
+
+READERS = 4
+
+
+class SqliteReaders:
+    """Runs readings, each on one snapshot of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._threads = ThreadPoolExecutor(READERS, "toolwright-reader")
+
+    async def read(self, reading: Callable[[], Reading[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, self._read, reading)
+        except (sqlite3.Error, RuntimeError) as error:  # RuntimeError: the threads are shut down
+            raise StoreError(f"The journal cannot be read: {error}.") from error
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._threads.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    def _read(self, reading: Callable[[], Reading[T]]) -> T:
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            steps = reading()
+            found: list[Row] | None = None
+            while True:
+                try:
+                    op = next(steps) if found is None else steps.send(found)
+                except StopIteration as stop:
+                    return stop.value
+                found = connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self._path)
+            connection.execute("PRAGMA query_only = ON")
+            self._connections.append(connection)
+        return connection

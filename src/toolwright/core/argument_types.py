@@ -1,0 +1,297 @@
+"""The types that a tool's arguments may have (S2 §3.2); all others are refused with their path."""
+
+import dataclasses
+import sys
+import types
+import typing
+from enum import Enum
+from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from toolwright.core.errors import DefinitionError, InvalidJSON
+from toolwright.core.plain import plain
+
+Annotation: TypeAlias = Any  # Python has no static type for what may stand as an annotation
+"""A type annotation."""
+
+ALLOWED = (
+    "str, int, float, bool, None, Literal, an Enum of texts, Optional, Union, list[T], dict[str, T], "
+    "a BaseModel, a TypedDict or a dataclass"
+)
+_SCALARS = (str, int, bool, type(None))
+_QUALIFIERS = (
+    typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired,
+    typing_extensions.ReadOnly,
+)  # fmt: skip
+_TypedDict = typing_extensions.TypedDict
+
+
+class TypeReader:
+    """Reads the annotations of one tool's parameters and refuses what a schema cannot say.
+
+    `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
+    types read so far differs from its JSON, so that pydantic has to build it for the handler.
+    """
+
+    def __init__(self, tool: str) -> None:
+        self.builds = False
+        self._tool = tool
+        self._open: list[object] = []
+        self._known: dict[object, Annotation] = {}
+        self._finite: set[object] = set()
+
+    def read(self, annotation: Annotation, path: str) -> Annotation:
+        """Check `annotation`; raises `DefinitionError` naming the tool and the path."""
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self._annotated(arguments, path)
+        if origin in _QUALIFIERS:
+            return origin[self.read(arguments[0], path)]
+        if origin is Literal:
+            return self._literal(annotation, arguments, path)
+        if origin in (Union, types.UnionType):
+            return Union[tuple(self.read(member, path) for member in arguments)]  # noqa: UP007 - built at run time
+        if origin is list and arguments:
+            return list[self.read(arguments[0], f"{path}[]")]
+        if origin is dict and arguments:
+            return self._dict(arguments, path)
+        return self._simple(annotation, origin, path)
+
+    def read_model(self, model: type[BaseModel]) -> None:
+        """Check the fields of `args=Model`, whose names are the arguments' own."""
+        self._structure(model, "", self._model)
+
+    def _simple(self, annotation: Annotation, origin: object, path: str) -> Annotation:
+        if annotation in _SCALARS or annotation is None:
+            return annotation
+        if annotation is float:
+            self.builds = True
+            return annotation
+        if isinstance(annotation, NewType):
+            return self.read(annotation.__supertype__, path)
+        if isinstance(annotation, typing_extensions.TypeAliasType):
+            return self._alias(annotation, path)
+        if isinstance(annotation, type) and issubclass(annotation, Enum):
+            return self._enum(annotation, path)
+        if _is_typed_dict(annotation):
+            return self._structure(annotation, path, self._typed_dict)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            self.builds = True
+            return self._structure(annotation, path, self._model)
+        if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+            self.builds = True
+            return self._structure(annotation, path, self._dataclass)
+        raise self.refuse(path, annotation)
+
+    def _annotated(self, arguments: tuple[object, ...], path: str) -> Annotation:
+        kind, *notes = arguments
+        if any(not isinstance(note, FieldInfo | str) for note in notes):
+            self.builds = True
+        return Annotated[(self.read(kind, path), *notes)]
+
+    def _alias(self, annotation: typing_extensions.TypeAliasType, path: str) -> Annotation:
+        if annotation in self._open:
+            raise self._fault(
+                path, f"has the alias {annotation.__name__}, which is defined by itself; use a model"
+            )
+        self._open.append(annotation)
+        try:
+            return self.read(annotation.__value__, path)
+        finally:
+            self._open.pop()
+
+    def _literal(self, annotation: Annotation, values: tuple[object, ...], path: str) -> Annotation:
+        for value in values:
+            if value is not None and type(value) not in (str, int, bool):
+                raise self._fault(
+                    path, f"has the literal {value!r}; literals are texts, integers, booleans or None"
+                )
+        return annotation
+
+    def _enum(self, annotation: type[Enum], path: str) -> Annotation:
+        members = list(annotation)
+        if not members or not all(isinstance(member.value, str) for member in members):
+            raise self._fault(
+                path, f"has the type {annotation.__name__}, an Enum whose values are not all texts"
+            )
+        self.builds = True
+        return annotation
+
+    def _dict(self, arguments: tuple[object, ...], path: str) -> Annotation:
+        key, item = arguments
+        if key is not str:
+            raise self._fault(
+                path, f"is a dict with keys of the type {name_of(key)}; in JSON a key is text (str)"
+            )
+        return dict[str, self.read(item, f"{path}.*")]
+
+    def _structure(
+        self, annotation: Annotation, path: str, read: typing.Callable[[Annotation, str], Annotation]
+    ) -> Annotation:
+        """A type with fields, which may come up again within itself."""
+        if annotation in self._open:
+            return self._known.get(annotation, annotation)
+        if annotation in self._known:
+            return self._known[annotation]
+        self._open.append(annotation)
+        try:
+            seen = read(annotation, path)
+        finally:
+            self._open.pop()
+        if not self._ends(annotation, ()):
+            raise self._fault(path, f"has the type {name_of(annotation)}, which requires itself without end")
+        self._known[annotation] = seen
+        return seen
+
+    def _model(self, annotation: Annotation, path: str) -> Annotation:
+        for name, field in model_fields(annotation).items():
+            inner = _below(path, field.validation_alias if isinstance(field.validation_alias, str) else name)
+            if not field.is_required() and field.default_factory is None:
+                self.default(field.default, inner)
+            self.read(field.annotation, inner)
+            self._same_shape(field.annotation, inner)
+        return annotation
+
+    def _dataclass(self, annotation: Annotation, path: str) -> Annotation:
+        hints = self._hints(annotation, path)
+        for field in dataclasses.fields(annotation):
+            inner = _below(path, field.name)
+            default = field.default
+            if isinstance(default, FieldInfo):
+                default = default.default
+            if default is not dataclasses.MISSING and repr(default) != "PydanticUndefined":
+                self.default(default, inner)
+            if field.init:
+                self.read(hints[field.name], inner)
+                self._same_shape(hints[field.name], inner)
+        return annotation
+
+    def _typed_dict(self, annotation: Annotation, path: str) -> Annotation:
+        """The same TypedDict, of the class that pydantic takes also before Python 3.12."""
+        if get_origin(annotation) is not None:
+            raise self._fault(
+                path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
+            )
+        hints = self._hints(annotation, path)
+        fields = {name: self.read(kind, f"{path}.{name}") for name, kind in hints.items()}
+        if not _is_old_typed_dict(annotation):
+            return annotation
+        required: frozenset[str] = annotation.__required_keys__
+        return _rebuilt(annotation, {n: _qualified(k, n in required) for n, k in fields.items()})
+
+    def _same_shape(self, annotation: Annotation, path: str) -> None:
+        """Within a model pydantic reads the annotation itself, so an old TypedDict cannot be replaced."""
+        for part in _parts(annotation):
+            if _is_typed_dict(part) and _is_old_typed_dict(part):
+                raise self._fault(
+                    path, f"has the TypedDict {name_of(part)} from typing; before Python 3.12 a model or "
+                    "dataclass needs the one from typing_extensions"
+                )  # fmt: skip
+
+    def _hints(self, annotation: Annotation, path: str) -> dict[str, Annotation]:
+        try:
+            return typing_extensions.get_type_hints(
+                annotation, localns={name_of(annotation): annotation}, include_extras=True
+            )
+        except (NameError, TypeError) as error:
+            raise self._fault(
+                path, f"has the type {name_of(annotation)}, whose fields cannot be read: {error}"
+            ) from error
+
+    def _ends(self, annotation: Annotation, above: tuple[object, ...]) -> bool:
+        """Whether there is a finite value of this type."""
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated or origin in _QUALIFIERS:
+            return self._ends(arguments[0], above)
+        if origin in (Union, types.UnionType):
+            return any(self._ends(member, above) for member in arguments)
+        if origin is not None or annotation in self._finite:
+            return True
+        if annotation in above:
+            return False
+        ends = all(self._ends(kind, (*above, annotation)) for kind in _required(annotation))
+        if ends:
+            self._finite.add(annotation)
+        return ends
+
+    def default(self, value: object, path: str) -> None:
+        """Refuse a default that the schema cannot carry."""
+        try:
+            plain(value)
+        except InvalidJSON as error:
+            raise self._fault(path, f"has a default that is no JSON value: {error}") from error
+
+    def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
+        """The error for a type that is not allowed."""
+        why = f"has the type {name_of(annotation)}, which a tool cannot take; allowed are {ALLOWED}"
+        return self._fault(path, why)
+
+    def _fault(self, path: str, why: str) -> DefinitionError:
+        return DefinitionError(f"Tool {self._tool!r}: parameter {path!r} {why}.")
+
+
+def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:
+    """The fields of a model, its forward references resolved."""
+    model: type[BaseModel] = annotation
+    model.model_rebuild(raise_errors=False)
+    return model.model_fields
+
+
+def name_of(annotation: Annotation) -> str:
+    """A type's name as its author wrote it."""
+    if get_origin(annotation) is None and isinstance(annotation, type):
+        return annotation.__name__
+    return repr(annotation).replace("typing.", "")
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _required(annotation: Annotation) -> list[Annotation]:
+    if _is_typed_dict(annotation):
+        hints = typing_extensions.get_type_hints(annotation)
+        return [hints[name] for name in annotation.__required_keys__]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [field.annotation for field in model_fields(annotation).values() if field.is_required()]
+    if not dataclasses.is_dataclass(annotation):
+        return []
+    hints = typing_extensions.get_type_hints(annotation, localns={name_of(annotation): annotation})
+    missing = dataclasses.MISSING
+    return [
+        hints[field.name]
+        for field in dataclasses.fields(annotation)
+        if field.init and field.default is missing and field.default_factory is missing
+    ]
+
+
+def _parts(annotation: Annotation) -> typing.Iterator[Annotation]:
+    yield annotation
+    for argument in get_args(annotation):
+        yield from _parts(argument)
+
+
+def _is_typed_dict(annotation: Annotation) -> bool:
+    return typing_extensions.is_typeddict(get_origin(annotation) or annotation)
+
+
+def _is_old_typed_dict(annotation: Annotation) -> bool:
+    return sys.version_info < (3, 12) and type(annotation).__module__ == "typing"
+
+
+def _qualified(annotation: Annotation, required: bool) -> Annotation:
+    if get_origin(annotation) in _QUALIFIERS:
+        return annotation
+    qualifier = typing_extensions.Required if required else typing_extensions.NotRequired
+    return qualifier[annotation]
+
+
+def _rebuilt(annotation: Annotation, fields: dict[str, Annotation]) -> Annotation:
+    make = typing.cast("typing.Callable[..., type]", _TypedDict)  # its functional form takes run-time fields
+    again = make(name_of(annotation), fields)
+    again.__doc__ = annotation.__doc__
+    again.__module__ = getattr(annotation, "__module__", __name__)
+    return again

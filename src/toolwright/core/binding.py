@@ -1,0 +1,102 @@
+"""From judged JSON arguments to the keyword arguments that a function is called with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, to_json
+
+from toolwright.core.faults import ArgumentFault, Fault
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One parameter: its name in JSON and in Python.
+
+    `adapter` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
+    `default` makes what the function itself does not know.
+    """
+
+    key: str
+    parameter: str
+    number: bool = False
+    adapter: TypeAdapter[object] | None = None
+    default: Callable[[], object] | None = None
+
+    @property
+    def as_is(self) -> bool:
+        """Whether the JSON value is what the function gets."""
+        return (
+            self.key == self.parameter and not self.number and self.adapter is None and self.default is None
+        )
+
+
+class Binding:
+    """Turns arguments that the schema accepts into keyword arguments; it coerces nothing.
+
+    `state` names the parameter for the `ThreadState`. `model` is the parameter and adapter of `args=Model`.
+    """
+
+    __slots__ = ("_changed", "_model", "state")
+
+    def __init__(
+        self,
+        *,
+        arguments: tuple[Argument, ...],
+        state: str | None,
+        model: tuple[str, TypeAdapter[object]] | None,
+    ) -> None:
+        self.state = state
+        self._model = model
+        self._changed = tuple(argument for argument in arguments if not argument.as_is)
+
+    def bind(self, arguments: JSONObject) -> dict[str, object]:
+        """Raises `ArgumentFault` for what a validator of the user's own refuses."""
+        if self._model is not None:
+            parameter, adapter = self._model
+            return {parameter: _build(adapter, arguments, ())}
+        keywords: dict[str, object] = {**arguments}
+        for argument in self._changed:
+            if argument.key in keywords:
+                value = arguments[argument.key]
+                del keywords[argument.key]
+                keywords[argument.parameter] = _convert(argument, value)
+            elif argument.default is not None:
+                keywords[argument.parameter] = argument.default()
+        return keywords
+
+
+def _convert(argument: Argument, value: JSON) -> object:
+    if argument.adapter is not None:
+        return _build(argument.adapter, value, (argument.key,))
+    return float(value) if argument.number and type(value) is int else value
+
+
+def _build(adapter: TypeAdapter[object], value: JSON, path: Path) -> object:
+    """Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text."""
+    try:
+        return adapter.validate_json(to_json(value), strict=True)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        raise ArgumentFault([_fault(detail, value, path) for detail in details]) from error
+    except Exception as error:  # a validator of the user's model may raise anything
+        raise ArgumentFault([Fault(path, str(error) or type(error).__name__)]) from error
+
+
+def _fault(detail: ErrorDetails, value: JSON, path: Path) -> Fault:
+    """Pydantic's location holds names of union branches too; only steps that the value has are a path."""
+    steps: list[str | int] = list(path)
+    here: JSON = value
+    for step in detail["loc"]:
+        match here, step:
+            case dict(), str() if step in here:
+                here = here[step]
+            case list(), int() if 0 <= step < len(here):
+                here = here[step]
+            case _:
+                continue
+        steps.append(step)
+    cause = detail.get("ctx", {}).get("error")
+    return Fault(tuple(steps), str(cause) if cause is not None else detail["msg"])

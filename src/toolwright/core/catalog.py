@@ -1,0 +1,111 @@
+"""What an app declares, with every name resolved: agents to their prompts, prompts to their tools."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeVar
+
+from toolwright.core.agent import Agent, Prompt
+from toolwright.core.errors import DefinitionError, NotFound
+from toolwright.core.model import Model, ToolChoice
+from toolwright.core.tool import Tool
+from toolwright.core.toolset import Toolset
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveAgent:
+    """An agent ready to run. `model` None means the one in the settings, `max_steps` None the settings' limit."""
+
+    agent: Agent
+    system: str
+    model: str | Model | None
+    tools: Toolset
+    by_name: Mapping[str, Tool]
+    tool_choice: ToolChoice
+    max_steps: int | None
+    who: tuple[str, ...]
+
+
+class Catalog:
+    """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`."""
+
+    def __init__(
+        self, *, agents: Sequence[Agent] = (), prompts: Sequence[Prompt] = (), tools: Iterable[Tool] = ()
+    ) -> None:
+        self.tools = Toolset(tools)
+        self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
+        self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
+        self._by_id = {agent.id: agent for agent in agents}
+        self._active = {agent.id: self._activate(agent) for agent in agents}
+
+    @property
+    def agents(self) -> Sequence[Agent]:
+        """All agents, in the order of their declaration."""
+        return list(self._by_id.values())
+
+    def agent(self, name_or_id: str) -> Agent:
+        """The agent of that name or id, else `NotFound`."""
+        found = self._agents.get(name_or_id) or self._by_id.get(name_or_id)
+        if found is None:
+            raise NotFound(f"There is no agent {name_or_id!r}.{_hint(name_or_id, self._agents)}")
+        return found
+
+    def active(self, agent_id: str) -> ActiveAgent:
+        """The agent ready to run, else `NotFound`."""
+        found = self._active.get(agent_id)
+        if found is None:
+            raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
+        return found
+
+    def _activate(self, agent: Agent) -> ActiveAgent:
+        side = agent.side
+        prompt = side.prompt if isinstance(side.prompt, Prompt) else self._prompt(side.prompt, agent)
+        tools = Toolset([self._tool(tool, prompt) for tool in prompt.tools])
+        return ActiveAgent(
+            agent=agent,
+            system=prompt.prompt,
+            model=prompt.model,
+            tools=tools,
+            by_name={tool.name: tool for tool in tools},
+            tool_choice=prompt.tool_choice,
+            max_steps=side.max_steps,
+            who=(agent.name, prompt.name),
+        )
+
+    def _prompt(self, name: str, agent: Agent) -> Prompt:
+        found = self._prompts.get(name)
+        if found is None:
+            raise DefinitionError(
+                f"Agent {agent.name!r} names the prompt {name!r}, which the app does not have."
+                f"{_hint(name, self._prompts)}"
+            )
+        return found
+
+    def _tool(self, tool: Tool | str, prompt: Prompt) -> Tool:
+        if isinstance(tool, Tool):
+            return tool
+        if tool not in self.tools:
+            names = {known.name: known for known in self.tools}
+            raise DefinitionError(
+                f"Prompt {prompt.name!r} names the tool {tool!r}, which the app does not have."
+                f"{_hint(tool, names)}"
+            )
+        return self.tools[tool]
+
+
+def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, value in named:
+        if name in found:
+            raise DefinitionError(f"The app has two {what}s named {name!r}.")
+        found[name] = value
+    return found
+
+
+def _hint(name: str, known: Mapping[str, object]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    return f" It has: {', '.join(sorted(known))}." if known else ""

@@ -1,0 +1,92 @@
+"""The executor of function tools: async ones on the loop, the others in a thread."""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor as Pool
+from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
+from typing import cast
+
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import ToolResult
+from toolwright.core.returned import as_failure, as_result
+from toolwright.core.state import ThreadState
+
+THREADS = 256
+
+
+class FunctionExecutor:
+    """Calls handlers. Everything that they raise becomes an error result (D3).
+
+    Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it makes one of 256 threads when the
+    first plain function is called, and `close` ends that one.
+    """
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
+        self._own: ThreadPoolExecutor | None = None
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
+        """Run the call's handler to its end."""
+        tool, keywords = prepared.tool, prepared.keywords
+        signature, handler = tool.signature, tool.handler
+        try:
+            if handler is None:
+                raise TypeError(f"Tool {tool.name!r} has no handler.")
+            if signature is None or keywords is None:
+                value = handler(state, prepared.arguments)
+            else:
+                if signature.binding.state is not None:
+                    keywords[signature.binding.state] = state
+                value = handler(**keywords) if signature.on_loop else await self._in_thread(handler, keywords)
+            if type(value) is CoroutineType:
+                value = await cast("Awaitable[object]", value)  # the common case, without the slow check below
+            elif isinstance(value, Awaitable):
+                value = await cast("Awaitable[object]", value)  # whatever it yields
+            return as_result(value)
+        except BaseException as error:
+            if _passes(error):
+                raise
+            return as_failure(error)
+
+    async def _in_thread(self, handler: Callable[..., object], keywords: dict[str, object]) -> object:
+        """Call in a thread, within the caller's context variables."""
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        value, error = await loop.run_in_executor(
+            self._threads(), lambda: context.run(_caught, handler, keywords)
+        )
+        if error is not None:
+            raise error
+        return value
+
+    def _threads(self) -> Pool:
+        if self._pool is not None:
+            return self._pool
+        if self._own is None:
+            self._own = ThreadPoolExecutor(THREADS, thread_name_prefix="toolwright-tool")
+        return self._own
+
+    def close(self) -> None:
+        """End the threads of its own, without waiting for handlers that still run."""
+        if self._own is not None:
+            self._own.shutdown(wait=False, cancel_futures=True)
+            self._own = None
+
+
+def _caught(
+    handler: Callable[..., object], keywords: dict[str, object]
+) -> tuple[object, BaseException | None]:
+    """An asyncio future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
+    try:
+        return handler(**keywords), None
+    except BaseException as error:  # noqa: BLE001 - it is raised again on the other side
+        return None, error
+
+
+def _passes(error: BaseException) -> bool:
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -1,0 +1,94 @@
+"""A tool call's way without a runtime: parse, judge, call, outcome."""
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Protocol
+
+from toolwright.core.errors import DefinitionError
+from toolwright.core.faults import ArgumentFault
+from toolwright.core.judge import RawArguments
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.returned import as_failure
+from toolwright.core.state import ThreadState
+from toolwright.core.tool import Kind, Tool
+
+INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
+"""Kinds whose executor carries the call out itself, so that the tool's timeout is kept here."""
+
+_NAMES_SHOWN = 50
+_log = logging.getLogger("toolwright.pipeline")
+
+
+class Executor(Protocol):
+    """Whoever carries a prepared call out. It raises only for a bug of its own or when it is cancelled."""
+
+    def __call__(self, prepared: PreparedCall, state: ThreadState) -> Awaitable[Outcome]:
+        """The call's result, or word that it comes later."""
+        ...
+
+
+def prepare(
+    tools: Mapping[str, Tool], name: str, arguments: RawArguments, call_id: str
+) -> PreparedCall | ToolResult:
+    """Find the tool and judge the arguments; an error result if there is no such tool or they are faulty."""
+    tool = tools.get(name)
+    if tool is None:
+        return unknown_tool(name, tools)
+    try:
+        judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+        if tool.signature is None:
+            return PreparedCall(tool, judged, call_id)
+        return PreparedCall(tool, judged, call_id, tool.signature.binding.bind(judged))
+    except ArgumentFault as fault:
+        return ToolResult.fail(str(fault), error_code="invalid_arguments")
+    except DefinitionError as error:
+        return ToolResult.fail(error.message, error_code=error.code)
+
+
+async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
+    """Carry a call out, within its tool's timeout; a missing or broken executor gives an error result."""
+    tool = prepared.tool
+    executor = executors.get(tool.kind)
+    if executor is None:
+        return ToolResult.fail(
+            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be carried out here.",
+            error_code="no_executor",
+        )
+    try:
+        if tool.timeout is None or tool.kind not in INLINE:
+            return await executor(prepared, state)
+        return await _in_time(executor, prepared, state, tool.timeout)
+    except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
+        _log.exception("The executor of the tool %r failed.", tool.name)
+        return as_failure(error)
+
+
+async def _in_time(executor: Executor, prepared: PreparedCall, state: ThreadState, seconds: float) -> Outcome:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            outcome = await executor(prepared, state)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return timed_out(seconds)
+    return timed_out(seconds) if limit.expired() else outcome
+
+
+def timed_out(seconds: float) -> ToolResult:
+    """The error result of a call whose time is over (D8)."""
+    return ToolResult.fail(f"Tool timed out after {round(seconds * 1000)}ms", error_code="timeout")
+
+
+def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
+    """The error result for a name that no tool has, with those that exist."""
+    known = list(names)
+    close = difflib.get_close_matches(name, known[:1000], n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(known[:_NAMES_SHOWN])
+    more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
+    exist = f"The tools are: {listed}{more}." if known else "There are no tools."
+    return ToolResult.fail(f"There is no tool {name!r}.{hint} {exist}", error_code="unknown_tool")

@@ -1,0 +1,83 @@
+"""Any Python value as plain JSON, or the words for why it is none (D2)."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import cast
+
+from pydantic import BaseModel
+
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
+
+Path = tuple[str | int, ...]
+
+
+def spell(path: Path) -> str:
+    """A path as people write it: `filter.tags.1`."""
+    return ".".join(map(str, path))
+
+
+def plain(value: object) -> JSON:
+    """Copy `value` as JSON: models and dataclasses become objects, tuples lists, enums their values.
+
+    Raises `InvalidJSON`, with the path, for what JSON cannot carry: NaN, bytes, sets, cycles, keys that are
+    not text, more than `MAX_NESTING` levels.
+    """
+    return _plain(value, (), ())
+
+
+def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:
+    if value is None or type(value) in (str, bool):
+        return value  # type: ignore[return-value]  # narrowed by `type`, which pyright does not follow
+    if isinstance(value, Enum):
+        return _plain(value.value, path, above)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return _whole(value, path)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _fault(path, f"is {float(value)!r}, which JSON cannot carry")
+        return float(value)
+    return _container(value, path, above)
+
+
+def _container(value: object, path: Path, above: tuple[int, ...]) -> JSON:
+    if id(value) in above:
+        raise _fault(path, "contains itself, which JSON cannot carry")
+    if len(above) >= MAX_NESTING:
+        raise _fault(path[:3], f"is nested deeper than {MAX_NESTING} levels")
+    above = (*above, id(value))
+    if isinstance(value, dict):
+        return _object(cast("dict[object, object]", value).items(), path, above)
+    if isinstance(value, list | tuple):
+        items = cast("Iterable[object]", value)  # isinstance does not know what a list holds
+        return [_plain(item, (*path, index), above) for index, item in enumerate(items)]
+    if isinstance(value, BaseModel):
+        return _plain(value.model_dump(mode="json", by_alias=True, warnings=False), path, above[:-1])
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object(((f.name, getattr(value, f.name)) for f in fields(value)), path, above)
+    raise _fault(path, f"is of the type {type(value).__name__}, which JSON cannot carry")
+
+
+def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int, ...]) -> JSONObject:
+    copy: JSONObject = {}
+    for key, item in items:
+        name = key.value if isinstance(key, Enum) else key
+        if not isinstance(name, str):
+            raise _fault(path, f"has the key {key!r}, and in JSON a key is text")
+        copy[name] = _plain(item, (*path, name), above)
+    return copy
+
+
+def _whole(value: int, path: Path) -> int:
+    if value.bit_length() > MAX_INTEGER_BITS:
+        raise _fault(path, "is a number of too many digits")
+    return int(value)
+
+
+def _fault(path: Path, why: str) -> InvalidJSON:
+    return InvalidJSON(f"{spell(path) or 'The value'} {why}.")

@@ -1,0 +1,104 @@
+"""What a handler returned or raised, as a `ToolResult` (D2)."""
+
+import traceback
+from collections.abc import Sequence
+from typing import TypeGuard, cast
+
+from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.plain import plain
+from toolwright.core.result import ToolResult
+
+_EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.icon": "ico"}
+
+
+def as_result(value: object) -> ToolResult:
+    """A result for what a handler returned.
+
+    A `ToolResult`, a text or image content, or a list of these is a result; any other value is data. Data
+    that JSON cannot carry gives an error result that names the place.
+    """
+    if type(value) is str or value is None:
+        return ToolResult(status="success", result=value)
+    if isinstance(value, ToolResult):
+        return _checked(value)
+    if isinstance(value, TextContent | ImageContent):
+        return _of_content([value])
+    if _is_content(value):
+        return _of_content(value)
+    try:
+        return ToolResult(status="success", result=plain(value))
+    except InvalidJSON as error:
+        return ToolResult.fail(f"The tool returned what is not JSON: {error.message}")
+
+
+def as_failure(error: BaseException) -> ToolResult:
+    """An error result for what a handler raised: its message, or its type's name."""
+    return ToolResult.fail(_message(error), stack=_stack(error))
+
+
+def _checked(result: ToolResult) -> ToolResult:
+    """A handler's own result, once its parts are what they should be."""
+    attachments = tuple(result.attachments)
+    if result.status not in ("success", "error"):
+        return ToolResult.fail(f"The tool returned a result with the status {result.status!r}.")
+    if not all(isinstance(each, Attachment | AttachmentRef) for each in attachments):  # type: ignore[redundant-expr]  # user input
+        return ToolResult.fail(
+            "The tool returned an attachment that is neither an Attachment nor an AttachmentRef."
+        )
+    try:
+        value = result.result if type(result.result) is str else plain(result.result)
+        more = plain(result.error_data)
+    except InvalidJSON as error:
+        return ToolResult.fail(f"The tool returned a result that is not JSON: {error.message}")
+    failed = result.status == "error"
+    return ToolResult(
+        status=result.status,
+        result=value,
+        error=str(result.error or "The tool failed.") if failed else None,
+        stack=result.stack,
+        attachments=attachments,
+        error_code=result.error_code,
+        error_data=more if isinstance(more, dict) else None,
+    )
+
+
+def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
+    if not isinstance(value, list) or not value:
+        return False
+    parts = cast("list[object]", value)  # isinstance does not know what a list holds
+    return all(isinstance(part, TextContent | ImageContent) for part in parts)
+
+
+def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
+    """Texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    images = [part for part in parts if isinstance(part, ImageContent)]
+    attachments = tuple(
+        Attachment(name=_file_name(image, number), mime_type=image.mime_type, data=image.data)
+        for number, image in enumerate(images, 1)
+    )
+    text = "\n".join(texts) if texts else f"Attached: {', '.join(each.name for each in attachments)}"
+    return ToolResult.ok(text, attachments)
+
+
+def _file_name(image: ImageContent, number: int) -> str:
+    subtype = image.mime_type.partition(";")[0].rpartition("/")[2].strip().lower()
+    extension = _EXTENSIONS.get(subtype, subtype)
+    if not extension.isalnum():
+        extension = "bin"
+    return f"image.{extension}" if number == 1 else f"image-{number}.{extension}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error).strip() or type(error).__name__
+    except Exception:  # noqa: BLE001 - a user's exception may not even have a text
+        return type(error).__name__
+
+
+def _stack(error: BaseException) -> str | None:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - the same
+        return None

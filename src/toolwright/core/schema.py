@@ -1,0 +1,47 @@
+"""JSON Schemas as judges of values: compiled once, offline."""
+
+import jsonschema_rs
+
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+
+
+def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
+    """A validator that never fetches anything; raises `DefinitionError` for a schema that is none.
+
+    `name` is the tool's, for the error. Formats are checked too.
+    """
+    try:
+        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
+        why = getattr(error, "message", None) or str(error).split("\n")[0]
+        raise DefinitionError(f"Tool {name!r}: its parameters are not a valid JSON Schema: {why}.") from error
+
+
+def closed(schema: JSON) -> JSON:
+    """A schema made by pydantic without its titles, with objects that take no unknown properties.
+
+    Only places where a schema stands are touched: a property called `title` stays.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    copy: JSONObject = {key: _inside(key, value) for key, value in schema.items() if key not in _NOISE}
+    if copy.get("type") == "object" and "additionalProperties" not in copy:
+        copy["additionalProperties"] = False
+    return copy
+
+
+_NOISE = frozenset({"title", "discriminator"})
+_MAPS = frozenset({"properties", "$defs", "patternProperties"})
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLE = frozenset({"items", "additionalProperties", "not", "propertyNames", "contains"})
+
+
+def _inside(key: str, value: JSON) -> JSON:
+    if key in _MAPS and isinstance(value, dict):
+        return {name: closed(schema) for name, schema in value.items()}
+    if key in _LISTS and isinstance(value, list):
+        return [closed(schema) for schema in value]
+    if key in _SINGLE:
+        return closed(value)
+    return value

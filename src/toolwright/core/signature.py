@@ -1,0 +1,281 @@
+"""A Python function's signature as a JSON Schema, and the way from JSON arguments to its call."""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias, get_args, get_origin
+
+from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.fields import FieldInfo
+from pydantic_core import SchemaError
+
+from toolwright.core.argument_types import Annotation, TypeReader
+from toolwright.core.binding import Argument, Binding
+from toolwright.core.docstring import parameter_descriptions
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.core.schema import closed
+from toolwright.core.state import ThreadState
+
+Handler: TypeAlias = Callable[..., object]
+"""Whatever carries a call out: a plain or an async function, or an object that is called like one."""
+
+_SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What is known of a handler: the schema of its arguments and how JSON arguments become its own.
+
+    `on_loop` is true for async handlers; the others run in a thread.
+    """
+
+    parameters: JSONObject
+    binding: Binding
+    on_loop: bool
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether the tool has no arguments, so that whatever a model sends is ignored (D3)."""
+        return not self.parameters["properties"] and not self.parameters.get("additionalProperties")
+
+
+def read_signature(
+    handler: Handler, *, name: str, args: type[BaseModel] | None, scope: Mapping[str, object]
+) -> Signature:
+    """Read a handler's signature; raises `DefinitionError` naming the tool `name` and the faulty path.
+
+    With `args` the handler gets an instance of that model in its one other parameter. `scope` holds the names
+    of the place of definition, for annotations that are text.
+    """
+    parameters = _Parameters(handler, name, scope)
+    if args is None:
+        schema, arguments = _from_parameters(parameters, name)
+        binding = Binding(arguments=arguments, state=parameters.state, model=None)
+    else:
+        schema, adapter = _from_model(args, name)
+        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), adapter))
+    return Signature(parameters=schema, binding=binding, on_loop=_runs_on_loop(handler))
+
+
+class _Parameters:
+    """A handler's parameters: the one for the state, and the others with their annotations."""
+
+    def __init__(self, handler: Handler, tool: str, scope: Mapping[str, object]) -> None:
+        self.state: str | None = None
+        self.others: dict[str, inspect.Parameter] = {}
+        self.doc = inspect.getdoc(inspect.unwrap(_innermost(handler)))
+        self._tool = tool
+        self.hints = self._hints(handler, scope)
+        bound = _bound(handler)
+        for parameter in self._inspect(handler).parameters.values():
+            if parameter.name not in bound:
+                self._add(parameter)
+
+    def only(self) -> str:
+        """The one parameter besides the state, which takes the model."""
+        if len(self.others) != 1:
+            raise DefinitionError(
+                f"Tool {self._tool!r}: with args= the function takes one parameter besides the state, "
+                f"not {len(self.others)} ({', '.join(self.others) or 'none'})."
+            )
+        return next(iter(self.others))
+
+    def _add(self, parameter: inspect.Parameter) -> None:
+        name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise self._fault(
+                name, "takes any number of arguments, which a schema cannot say; name each of them"
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise self._fault(name, "is positional-only, but arguments come by name; remove the '/'")
+        if not _is_state(self.hints.get(name)):
+            self.others[name] = parameter
+        elif self.state is None:
+            self.state = name
+        else:
+            raise self._fault(name, f"is a second ThreadState beside {self.state!r}")
+
+    def _inspect(self, handler: Handler) -> inspect.Signature:
+        try:
+            return inspect.signature(handler)
+        except (ValueError, TypeError) as error:
+            raise DefinitionError(f"Tool {self._tool!r}: its function has no readable signature.") from error
+
+    def _hints(self, handler: Handler, scope: Mapping[str, object]) -> dict[str, Annotation]:
+        function = inspect.unwrap(_innermost(handler))
+        names: dict[str, object] = {
+            "ThreadState": ThreadState,
+            **getattr(function, "__globals__", {}),
+            **scope,
+        }
+        try:
+            return typing.get_type_hints(function, names, include_extras=True)
+        except (NameError, TypeError, AttributeError, SyntaxError) as error:
+            raise DefinitionError(f"Tool {self._tool!r}: its annotations cannot be read: {error}.") from error
+
+    def _fault(self, name: str, why: str) -> DefinitionError:
+        return DefinitionError(f"Tool {self._tool!r}: parameter {name!r} {why}.")
+
+
+def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tuple[Argument, ...]]:
+    described = parameter_descriptions(parameters.doc)
+    arguments: list[Argument] = []
+    schemas: JSONObject = {}
+    adapters: list[tuple[str, typing.Literal["validation"], TypeAdapter[object]]] = []
+    required: list[JSON] = []
+    for name, parameter in parameters.others.items():
+        if name not in parameters.hints:
+            raise DefinitionError(f"Tool {tool!r}: parameter {name!r} has no type; annotate it.")
+        hint = parameters.hints[name]
+        field, described_by = _field(hint, parameter), described.get(name)
+        key = field.validation_alias if isinstance(field.validation_alias, str) else name
+        if key in schemas:
+            raise DefinitionError(f"Tool {tool!r}: two parameters are both called {key!r}.")
+        reader = TypeReader(tool)
+        seen = reader.read(hint, key)
+        argument_schema: JSONObject = {}
+        adapter: TypeAdapter[object] | None = None
+        if seen in _SCALARS and not isinstance(parameter.default, FieldInfo):
+            argument_schema = {"type": _SCALARS[seen]}
+        else:
+            adapter = _adapter(_with_field(seen, parameter), tool, key)
+            adapters.append((key, "validation", adapter))
+        schemas[key] = argument_schema
+        if field.is_required():
+            required.append(key)
+        elif field.default_factory is None:
+            reader.default(field.default, key)
+            argument_schema["default"] = plain(field.default)
+        if field.description or described_by:
+            argument_schema["description"] = field.description or described_by
+        arguments.append(_argument(key, name, seen, adapter if reader.builds else None, field, parameter))
+    return _assemble(schemas, adapters, required, tool), tuple(arguments)
+
+
+def _argument(
+    key: str,
+    name: str,
+    seen: Annotation,
+    adapter: TypeAdapter[object] | None,
+    field: FieldInfo,
+    parameter: inspect.Parameter,
+) -> Argument:
+    own_default = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
+    make = (
+        None
+        if own_default or field.is_required()
+        else functools.partial(field.get_default, call_default_factory=True)
+    )
+    return Argument(key=key, parameter=name, number=seen is float, adapter=adapter, default=make)
+
+
+def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
+    """What pydantic's `Field` says of a parameter, in `Annotated` or as its default."""
+    kind = typing.cast("type[typing.Any]", hint)  # pydantic takes any annotation here
+    if parameter.default is parameter.empty:
+        return FieldInfo.from_annotation(kind)
+    return FieldInfo.from_annotated_attribute(kind, parameter.default)
+
+
+def _with_field(seen: Annotation, parameter: inspect.Parameter) -> Annotation:
+    return Annotated[seen, parameter.default] if isinstance(parameter.default, FieldInfo) else seen
+
+
+def _assemble(
+    schemas: JSONObject,
+    adapters: list[tuple[str, typing.Literal["validation"], TypeAdapter[object]]],
+    required: list[JSON],
+    tool: str,
+) -> JSONObject:
+    """One schema of all parameters, the definitions that they share beside it."""
+    if not schemas:
+        return dict(_NO_ARGUMENTS)
+    definitions: JSON = None
+    if adapters:
+        generated, shared = _json_schemas(adapters, tool)
+        definitions = shared.get("$defs")
+        for key, schema in generated.items():
+            own = schemas[key]
+            schemas[key] = {**schema, **own} if isinstance(own, dict) else schema
+    whole: JSONObject = {"type": "object", "properties": schemas, "required": required}
+    if not required:
+        del whole["required"]
+    if definitions:
+        whole["$defs"] = definitions
+    return typing.cast("JSONObject", closed(whole))  # an object stays an object
+
+
+def _json_schemas(
+    adapters: list[tuple[str, typing.Literal["validation"], TypeAdapter[object]]], tool: str
+) -> tuple[dict[str, JSONObject], JSONObject]:
+    try:
+        generated, shared = TypeAdapter.json_schemas(adapters)
+    except PydanticUserError as error:
+        raise DefinitionError(f"Tool {tool!r}: {error.message}.") from error
+    return {str(key): typing.cast("JSONObject", schema) for (key, _), schema in generated.items()}, shared
+
+
+def _from_model(args: type[BaseModel], tool: str) -> tuple[JSONObject, TypeAdapter[object]]:
+    """The schema of `args=Model`; a model that refers to itself is written out at the top."""
+    if not (isinstance(args, type) and issubclass(args, BaseModel)):  # type: ignore[redundant-expr]  # user input
+        raise DefinitionError(f"Tool {tool!r}: args= takes a pydantic model, not {args!r}.")
+    TypeReader(tool).read_model(args)
+    adapter = _adapter(args, tool, "args")
+    generated, shared = _json_schemas([("args", "validation", adapter)], tool)
+    schema = generated["args"]
+    definitions = typing.cast("JSONObject", shared.get("$defs", {}))
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        schema = typing.cast("JSONObject", definitions[reference.rsplit("/", 1)[1]])
+    if schema.get("type") != "object":
+        raise DefinitionError(f"Tool {tool!r}: args={args.__name__} is not an object in JSON.")
+    schema = {key: value for key, value in schema.items() if key != "description"}
+    if not schema.setdefault("properties", {}) and "additionalProperties" not in schema:
+        return dict(_NO_ARGUMENTS), adapter
+    whole: JSONObject = {**schema, "$defs": definitions} if definitions else schema
+    return typing.cast("JSONObject", closed(whole)), adapter
+
+
+def _adapter(annotation: Annotation, tool: str, path: str) -> TypeAdapter[object]:
+    try:
+        return TypeAdapter[object](annotation)
+    except (
+        PydanticUserError,
+        PydanticUndefinedAnnotation,
+        PydanticSchemaGenerationError,
+        SchemaError,
+    ) as error:
+        why = str(error).split("\n")[0].rstrip(".")
+        raise DefinitionError(f"Tool {tool!r}: parameter {path!r} cannot be used: {why}.") from error
+
+
+def _bound(handler: Handler) -> frozenset[str]:
+    """The names that a partial has given already."""
+    return frozenset(handler.keywords) if isinstance(handler, functools.partial) else frozenset()
+
+
+def _is_state(hint: Annotation) -> bool:
+    if get_origin(hint) is Annotated or get_origin(hint) in (typing.Union, types.UnionType):
+        return any(_is_state(part) for part in get_args(hint))
+    return hint is ThreadState
+
+
+def _innermost(handler: Handler) -> Handler:
+    """The function whose annotations count: within a partial, of a method, of a callable object."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if inspect.isroutine(handler):
+        return handler
+    return type(handler).__call__
+
+
+def _runs_on_loop(handler: Handler) -> bool:
+    function = _innermost(handler)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))

@@ -1,0 +1,182 @@
+"""A tool: what a model is told of it, who carries it out, and what is known of its effect."""
+
+import functools
+import inspect
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, overload
+
+from pydantic import BaseModel
+
+from toolwright.core.docstring import first_paragraph
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.judge import Judge
+from toolwright.core.model import ToolDefinition
+from toolwright.core.signature import Handler, Signature, read_signature
+
+Kind: TypeAlias = Literal[
+    "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
+]
+FUNCTION_TIMEOUT = 300.0
+_CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+class ToolNameWarning(UserWarning):
+    """A tool's name works, but some providers only take it under an alias (S2 §8.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
+
+    `parameters` is the JSON Schema of its arguments. `timeout` is in seconds, None for no limit. `read_only`,
+    `idempotent` and `destructive` tell what a call does to the world; a call that was interrupted runs again
+    only if one of the first two is set (D14). `signature` is known for handlers made by `tool`; any other
+    handler is called as `handler(state, arguments)`.
+    """
+
+    name: str
+    description: str
+    kind: Kind = "function"
+    parameters: JSONObject = field(default_factory=lambda: {"type": "object", "properties": {}})
+    handler: Handler | None = None
+    timeout: float | None = FUNCTION_TIMEOUT
+    visible: bool = False
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+    signature: Signature | None = field(default=None, repr=False)
+    judge: Judge | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if self.judge is None or self.judge.schema is not self.parameters:
+            made = self.signature
+            judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
+            if made is None:
+                judge.compile()
+            object.__setattr__(self, "judge", judge)
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """The tool as a model is told of it."""
+        return ToolDefinition(name=self.name, description=self.description, parameters=self.parameters)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:  # whatever the handler returns
+        """Call the handler as the plain function it is, past schema and pipeline."""
+        if self.handler is None:
+            raise TypeError(f"Tool {self.name!r} of the kind {self.kind!r} has no function to call.")
+        return self.handler(*args, **kwargs)
+
+
+@overload
+def tool(function: Handler, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    args: type[BaseModel] | None = None,
+    timeout: float | None = FUNCTION_TIMEOUT,
+    visible: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+) -> Callable[[Handler], Tool]: ...
+def tool(
+    function: Handler | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    args: type[BaseModel] | None = None,
+    timeout: float | None = FUNCTION_TIMEOUT,
+    visible: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+) -> Tool | Callable[[Handler], Tool]:
+    """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
+
+    The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
+    injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
+    `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
+    """
+    frame = inspect.currentframe()
+    scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
+
+    def make(handler: Handler) -> Tool:
+        called = _name(handler, name)
+        signature = read_signature(handler, name=called, args=args, scope=scope)
+        return Tool(
+            name=called,
+            description=first_paragraph(_doc(handler)) if description is None else description,
+            parameters=signature.parameters,
+            handler=handler,
+            timeout=timeout,
+            visible=visible,
+            read_only=read_only,
+            idempotent=idempotent,
+            destructive=destructive,
+            signature=signature,
+        )
+
+    return make if function is None else make(function)
+
+
+def _name(handler: Handler, name: str | None) -> str:
+    if not callable(handler) or isinstance(handler, type | Tool):
+        raise DefinitionError(f"A tool is made of a function, not of {handler!r}.")
+    if name is not None:
+        return name
+    inner = handler.func if isinstance(handler, functools.partial) else handler
+    own = getattr(inner, "__name__", "")
+    if not own or own == "<lambda>":
+        raise DefinitionError(f"{handler!r} has no name of its own; give it one with name=.")
+    return str(own)
+
+
+def _doc(handler: Handler) -> str | None:
+    inner = handler.func if isinstance(handler, functools.partial) else handler
+    return inner.__doc__
+
+
+def _check(tool: Tool) -> None:
+    if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
+        raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
+    if not isinstance(tool.description, str) or not tool.description.strip():  # type: ignore[redundant-expr]  # same
+        raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
+    if tool.timeout is not None and not _is_duration(tool.timeout):
+        raise DefinitionError(
+            f"Tool {tool.name!r}: timeout is a positive number of seconds or None, not {tool.timeout!r}."
+        )
+    if tool.read_only and tool.destructive:
+        raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
+    if tool.kind == "function" and tool.handler is None:
+        raise DefinitionError(f"Tool {tool.name!r} of the kind 'function' needs a handler.")
+    if not _CONFORMING.fullmatch(tool.name):
+        _warn_of_name(tool.name)
+
+
+def _is_duration(timeout: object) -> bool:
+    return (
+        isinstance(timeout, int | float)
+        and not isinstance(timeout, bool)
+        and math.isfinite(timeout)
+        and timeout > 0
+    )
+
+
+@functools.cache
+def _warn_of_name(name: str) -> None:
+    """Once for each name."""
+    warnings.warn(
+        f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "
+        "that refuses it is told an alias.",
+        ToolNameWarning,
+        stacklevel=6,
+    )

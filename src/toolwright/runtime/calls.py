@@ -1,0 +1,202 @@
+"""A tool call's way within a run: begun, carried out, waited for, and answered to the model.
+
+Nothing here commits: every function puts what happened into a `Move`, which the loop commits as one unit.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+from toolwright.core.call import Call, CallChange, CallStatus
+from toolwright.core.event import EventDraft
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.message import Message
+from toolwright.core.pipeline import Executor, execute, prepare, timed_out
+from toolwright.core.ports import Bus
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.tool import Kind, Tool
+from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.state import RunState
+from toolwright.wire.event import tool_event
+from toolwright.wire.result import error_object, model_text, result_from_json, result_to_json, s3_pending
+
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+CANCELLED = "Run cancelled while this call was running; its effect is unknown."
+ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
+
+
+class Instant(Protocol):
+    """Decides a call of its kind without any wait or outside world."""
+
+    def __call__(self, prepared: PreparedCall) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a call that was carried out, and the state that it wrote to."""
+
+    outcome: Outcome | None  # None: it was cancelled with its run
+    state: RunState
+
+
+class Calls:
+    """Carries out tool calls: `executors` by kind, and `instants` for kinds that need no outside world."""
+
+    def __init__(self, executors: Mapping[Kind, Executor], instants: Mapping[Kind, Instant], bus: Bus) -> None:
+        self._executors = executors
+        self._instants = instants
+        self._bus = bus
+
+    def begin(self, hold: Hold, tools: Mapping[str, Tool], calls: Iterable[Call], move: Move) -> None:
+        """Calls in order: those that need no outside world are settled, the first other one is started."""
+        for call in calls:
+            prepared = prepare(tools, call.name, call.arguments, call.id)
+            if isinstance(prepared, ToolResult):
+                self.settle(hold, move, call, prepared)
+                continue
+            instant = self._instants.get(prepared.tool.kind)
+            if instant is None:
+                hold.prepared[call.id] = prepared
+                self._move(hold, move, call, "running")
+                move.events.append(tool_event("tool.started", call.id, call.name))
+                return
+            move.events.append(tool_event("tool.started", call.id, call.name))
+            if not self.take(hold, move, call, instant(prepared)):
+                return
+
+    def take(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> bool:
+        """Put a call's outcome into the move; false if the run must now wait for it."""
+        if isinstance(outcome, ToolResult):
+            self.settle(hold, move, call, outcome)
+            return True
+        now = hold.clock.now()
+        expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
+        if outcome.wait is None:
+            self._move(hold, move, call, "pending", expires_at=expires_at)
+            self._say(hold, move, call, dumps(s3_pending(call.id)), "success", None)
+            return True
+        deadline = now + timedelta(seconds=outcome.wait)
+        self._move(hold, move, call, "waiting", deadline=deadline, expires_at=expires_at)
+        return False
+
+    def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        """A call has its result: the call's row, its message, its event."""
+        status: CallStatus = "done" if result.status == "success" else "error"
+        self._move(hold, move, call, status, result=result_to_json(result))
+        self._say(hold, move, call, model_text(result), result.status, result.stack)
+        move.events.append(_outcome_event(call, result))
+
+    def deliver(self, hold: Hold, move: Move, call: Call) -> None:
+        """A call that somebody else settled while it waited: its result becomes the model's message."""
+        assert call.result is not None, "a settled call has a result"
+        result = result_from_json(call.result)
+        self._say(hold, move, call, model_text(result), result.status, result.stack)
+
+    def time_out(self, hold: Hold, move: Move, call: Call) -> None:
+        """A call's wait is over: the model reads an error, a late result goes to the inbox."""
+        assert call.deadline is not None, "a waiting call has a deadline"
+        began = call.started_at or call.created_at
+        self._flip(hold, move, call, timed_out((call.deadline - began).total_seconds()))
+
+    def give_up(self, hold: Hold, move: Move, before: str, waiting: str) -> None:
+        """The run ends: every call without an answer gets one, in words that fit how far it came."""
+        answered = {message.call_id for message in move.messages}
+        for call in hold.unanswered():
+            if call.id in answered:
+                continue
+            match call.status:
+                case "created":
+                    self.settle(hold, move, call, ToolResult.fail(before, error_code="not_begun"))
+                case "running":
+                    self.settle(hold, move, call, ToolResult.fail(CANCELLED, error_code="interrupted"))
+                case "waiting":
+                    self._flip(hold, move, call, ToolResult.fail(waiting, error_code="still_pending"))
+                case _:
+                    self.deliver(hold, move, call)
+
+    async def carry_out(self, hold: Hold, call: Call) -> Ran:
+        """Run the started call to its end, or until its run is cancelled and the grace is over."""
+        state = RunState(hold, call, self._bus)
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                hold.abort.within(scope, ABORT_GRACE)
+                outcome = await execute(self._executors, hold.prepared[call.id], state)
+        except TimeoutError:
+            return Ran(None, state)
+        finally:
+            hold.abort.within(None)
+        return Ran(outcome, state)
+
+    def interrupted(self, hold: Hold, tools: Mapping[str, Tool], call: Call) -> ToolResult | None:
+        """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
+        prepared = prepare(tools, call.name, call.arguments, call.id)
+        if isinstance(prepared, ToolResult):
+            return ToolResult.fail(INTERRUPTED, error_code="interrupted")
+        if prepared.tool.read_only or prepared.tool.idempotent:
+            hold.prepared[call.id] = prepared
+            return None
+        return ToolResult.fail(INTERRUPTED, error_code="interrupted")
+
+    def _flip(self, hold: Hold, move: Move, call: Call, error: ToolResult) -> None:
+        self._move(hold, move, call, "pending")
+        self._say(hold, move, call, model_text(error), "error", None)
+        move.events.append(_outcome_event(call, error))
+
+    def _move(
+        self,
+        hold: Hold,
+        move: Move,
+        call: Call,
+        now: CallStatus,
+        *,
+        result: JSONObject | None = None,
+        deadline: datetime | None = None,
+        expires_at: datetime | None = None,
+    ) -> None:
+        move.changes.append(
+            CallChange(
+                id=call.id,
+                was=call.status,
+                now=now,
+                at=hold.clock.now(),
+                result=result,
+                deadline=deadline,
+                expires_at=expires_at,
+            )
+        )
+
+    def _say(
+        self,
+        hold: Hold,
+        move: Move,
+        call: Call,
+        content: str,
+        status: Literal["success", "error"],
+        stack: str | None,
+    ) -> None:
+        hold.say(
+            move,
+            Message(
+                id=hold.new_id("msg"),
+                role="tool",
+                content=content,
+                run_id=call.run_id,
+                step=call.step,
+                call_id=call.id,
+                model_call_id=call.model_call_id,
+                tool_name=call.name,
+                status=status,
+                stack=stack,
+                created_at=hold.clock.now(),
+            ),
+        )
+
+
+def _outcome_event(call: Call, result: ToolResult) -> EventDraft:
+    if result.status == "error":
+        return tool_event("tool.error", call.id, call.name, error_object(result))
+    return tool_event("tool.done", call.id, call.name, {"result": result.result})

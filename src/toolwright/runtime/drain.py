@@ -1,0 +1,150 @@
+"""One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from toolwright.core.catalog import ActiveAgent, Catalog
+from toolwright.core.errors import NotFound, ToolwrightError
+from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
+from toolwright.core.run import Run
+from toolwright.core.units import Claim, Committed, Leave, Leaving, Release, Takeover
+from toolwright.runtime.hold import Hold, Move, ThreadLost
+from toolwright.runtime.inbox import inbox_message
+from toolwright.runtime.loop import Loop
+from toolwright.wire.event import run_event, step_event
+
+log = logging.getLogger("toolwright.runtime")
+
+LONELY_LIVES, LAST_LIVES = 3, 10
+FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
+
+
+class Drainer:
+    """Drains threads. What it knows of those in its hands it forgets when it leaves them."""
+
+    def __init__(self, store: Store, loop: Loop, catalog: Catalog, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._loop = loop
+        self._catalog = catalog
+        self._clock = clock
+        self._new_id = new_id
+        self._holds: dict[str, Hold] = {}
+        self._checks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
+        """Serve one run of the thread, then leave it."""
+        view = await self._store.view(thread_id)
+        if view is None or view.wake is None:
+            return "done"
+        run = view.run
+        if run is None and not view.inbox:
+            return await self._leave(thread_id, Leaving(gen=view.wake.gen))
+        if run is not None and (early := await self._early(view, run, alone)) is not None:
+            return early
+        try:
+            return await self._serve(view, run or self._new_run(view))
+        except ThreadLost as lost:
+            log.warning("%s", lost)
+            return "again"
+
+    def nudge(self, thread_id: str) -> None:
+        """The thread was woken while it is being drained: perhaps a result came, or a cancel."""
+        hold = self._holds.get(thread_id)
+        if hold is None:
+            return
+        hold.nudged.set()
+        task = asyncio.create_task(self._check_cancel(hold), name=f"nudge {thread_id}")
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _check_cancel(self, hold: Hold) -> None:
+        try:
+            await hold.check_cancel()
+        except ToolwrightError as error:
+            log.warning("Cannot see whether run %s was cancelled: %s", hold.run.id, error)
+
+    async def _early(self, view: ThreadView, run: Run, alone: bool) -> Verdict | None:
+        """A run that cannot go on now: it still waits, or it may only run by itself."""
+        assert view.wake is not None, "checked by the caller"
+        open_calls = [call for call in view.calls if call.status == "waiting"]
+        if run.status == "waiting" and open_calls and run.cancel_requested_at is None:
+            deadline = open_calls[0].deadline
+            if deadline is not None and deadline > self._clock.now():
+                return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=deadline))
+        if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
+            return Alone(min(FIRST_BACKOFF * 2 ** (run.lives + 1 - LONELY_LIVES), LONGEST_BACKOFF))
+        return None
+
+    async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:
+        unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, leaving=leaving)
+        answer = await self._store.commit(unit)
+        return "done" if isinstance(answer, Committed) and answer.left else "again"
+
+    async def _serve(self, view: ThreadView, run: Run) -> Verdict:
+        hold = Hold(view, run, self._store, self._clock, self._new_id)
+        self._holds[hold.thread.id] = hold
+        try:
+            await self._take(hold, view)
+            agent = None if hold.run.over else await self._agent(hold)
+            if agent is not None:
+                await self._loop.go(hold, agent)
+        except asyncio.CancelledError:
+            await self._release(hold)
+            raise
+        finally:
+            del self._holds[hold.thread.id]
+        if not hold.left or hold.leaving().due is not None:
+            return "again"
+        return "done"
+
+    async def _agent(self, hold: Hold) -> ActiveAgent | None:
+        try:
+            return self._catalog.active(hold.thread.agent)
+        except NotFound as error:
+            await self._loop.fail(hold, error.message)
+            return None
+
+    async def _take(self, hold: Hold, view: ThreadView) -> None:
+        """Claim a run that waits, or take over one whose process died."""
+        run = hold.run
+        if run.held:
+            lives = run.lives + 1
+            taken = replace(run, status="running", waiting=None, lives=lives)
+            await hold.commit(Takeover, Move(events=[run_event(taken)]), taken)
+            if lives >= LAST_LIVES:
+                await self._loop.fail(hold, f"The process died {lives} times while this run was at work.")
+            return
+        begun = run.started_at is not None
+        taken = replace(
+            run, status="running", waiting=None, started_at=run.started_at or self._clock.now()
+        )
+        move = Move(events=[run_event(taken)])
+        if not begun:
+            for event in view.inbox:
+                move.read.append(event.event_id)
+                hold.say(move, inbox_message(event, run, 1))
+            move.events.append(step_event("step.started", 1))
+        await hold.commit(Claim if view.thread.run_id is not None else _opening_claim, move, taken)
+
+    def _new_run(self, view: ThreadView) -> Run:
+        return Run(
+            id=self._new_id("run"),
+            thread_id=view.thread.id,
+            agent=view.thread.agent,
+            created_at=self._clock.now(),
+        )
+
+    async def _release(self, hold: Hold) -> None:
+        """The process stops: say so in the journal, so that the run's next owner does not take it for dead."""
+        if hold.run.over or hold.run.status == "waiting":
+            return
+        move = Move(leaving=Leaving(gen=hold.gen, due=self._clock.now()))
+        try:
+            await hold.commit(Release, move, hold.run)
+        except (ThreadLost, ToolwrightError) as error:
+            log.warning("Run %s could not be released: %s", hold.run.id, error)
+
+
+def _opening_claim(**fields: object) -> Claim:
+    return Claim(opens=True, **fields)  # type: ignore[arg-type]  # the fields of a Claim, as Hold gives them

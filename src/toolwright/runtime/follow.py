@@ -1,0 +1,79 @@
+"""Following events: live ones as they come, recorded ones without a gap, from any point on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.event import Event, Topic
+from toolwright.core.ports import Bus, Follower, Motor, Store
+
+PAGE = 500
+LOOK_AGAIN = 5.0  # seconds without news after which the journal is read all the same
+LOOK_ABROAD = 0.25  # the same while another process drives the journal
+
+
+class Reset(Exception):
+    """The place to resume from is not in the journal any more."""
+
+
+class Events:
+    """Recorded events, and followers of what happens."""
+
+    def __init__(self, store: Store, bus: Bus, motor: Motor) -> None:
+        self._store = store
+        self._bus = bus
+        self._motor = motor
+
+    async def list(self, topic: Topic, after: int = 0, limit: int = PAGE) -> Sequence[Event]:
+        """Recorded events with a number above `after`, in order."""
+        return await self._store.events(topic, after, limit)
+
+    async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
+        """Events of a thread or a run, for ever: those recorded after the number `after` first (0: all), then
+        what happens, live events among it. Without `after` it begins now.
+
+        Raises `Reset` when `after` names an event that the journal never had, or has no longer.
+        """
+        with self._bus.subscribe(topic) as follower:
+            last = await self._start(topic, after)
+            while True:
+                async for event in self._recorded(topic, last):
+                    last = event.n or last
+                    yield event
+                async for event in self._live(follower, last):
+                    last = event.n or last
+                    yield event
+
+    async def _start(self, topic: Topic, after: int | None) -> int:
+        oldest, newest = await self._store.bounds(topic)
+        if after is None:
+            return newest
+        if after < 0:
+            raise InvalidRequest(f"An event's id is a number from 0, not {after}.")
+        if after and (after > newest or after < oldest - 1):
+            raise Reset
+        return after
+
+    async def _recorded(self, topic: Topic, last: int) -> AsyncIterator[Event]:
+        while page := await self._store.events(topic, last, PAGE):
+            for event in page:
+                yield event
+            last = page[-1].n or last
+            if len(page) < PAGE:
+                return
+
+    async def _live(self, follower: Follower, last: int) -> AsyncIterator[Event]:
+        """What comes over the bus, until there is a reason to read the journal: a gap, or a long silence."""
+        while True:
+            came = await follower.next(LOOK_AGAIN if self._motor.driving else LOOK_ABROAD)
+            if not came or not follower.took_all():
+                return
+            for event in came:
+                if event.n is None:
+                    yield event
+                elif event.n == last + 1:
+                    last = event.n
+                    yield event
+                elif event.n > last:
+                    return
+            await asyncio.sleep(0)

@@ -1,0 +1,179 @@
+"""A thread in the hands of one drain: what the drain knows of it, and its one way to write."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from toolwright.core.call import Call, CallChange
+from toolwright.core.errors import StoreError
+from toolwright.core.event import EventDraft
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.message import Message
+from toolwright.core.pipeline import PreparedCall
+from toolwright.core.ports import Clock, NewId, Store, ThreadView
+from toolwright.core.run import Run, Step
+from toolwright.core.thread import Thread
+from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Takeover
+from toolwright.runtime.abort import Abort
+from toolwright.wire.event import message_event
+
+log = logging.getLogger("toolwright.runtime")
+
+FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
+
+
+class ThreadLost(Exception):
+    """The thread is another owner's now: this drain writes no more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Move:
+    """What one unit of a drain is to contain, while it is put together."""
+
+    messages: list[Message] = field(default_factory=list[Message])
+    calls: list[Call] = field(default_factory=list[Call])
+    changes: list[CallChange] = field(default_factory=list[CallChange])
+    read: list[str] = field(default_factory=list[str])
+    events: list[EventDraft] = field(default_factory=list[EventDraft])
+    step: Step | None = None
+    leaving: Leaving | None = None
+
+
+class Hold:
+    """One drain's hold on one thread, from its claim until it leaves.
+
+    Everything is written through `commit`, which keeps what the drain knows equal to the journal.
+    """
+
+    def __init__(self, view: ThreadView, run: Run, store: Store, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self.clock = clock
+        self.new_id = new_id
+        self.thread: Thread = view.thread
+        self.run = run
+        self.epoch = view.thread.epoch
+        self.seq = view.thread.seq
+        self.messages: list[Message] = list(view.messages)
+        self.calls: dict[str, Call] = {call.id: call for call in view.calls}
+        self.prepared: dict[str, PreparedCall] = {}
+        self.answered: set[str] = {m.call_id for m in view.messages if m.call_id is not None}
+        self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
+        self.posted = view.thread.posted
+        self.gen = view.wake.gen if view.wake is not None else 0
+        self.abort = Abort()
+        self.nudged = asyncio.Event()
+        self.left = False
+        if run.cancel_requested_at is not None:
+            self.abort.set()
+
+    def unanswered(self) -> list[Call]:
+        """The calls of the step that the model has no answer to yet, in order."""
+        return [call for call in self.calls.values() if call.id not in self.answered]
+
+    def joined(self) -> list[InboxEvent]:
+        """Messages that joined this run and have not been read."""
+        return [event for event in self.inbox.values() if event.run_id == self.run.id]
+
+    def say(self, move: Move, message: Message) -> None:
+        """Put a message into the move, at its place in the thread, with its event."""
+        message = replace(message, seq=self.seq + len(move.messages) + 1)
+        move.messages.append(message)
+        move.events.append(message_event(message))
+
+    def leaving(self) -> Leaving:
+        """How to leave when the run is over: come back at once if the inbox still holds something."""
+        rest = any(event.run_id != self.run.id for event in self.inbox.values())
+        return Leaving(gen=self.gen, due=self.clock.now() if rest else None)
+
+    async def look(self) -> None:
+        """Read the inbox anew."""
+        self.inbox = {event.event_id: event for event in await self._store.unread(self.thread.id)}
+
+    async def reload_call(self, call_id: str) -> Call:
+        """Read a call anew: somebody else may have settled it."""
+        call = await self._store.call(call_id)
+        assert call is not None, "a call is never deleted"
+        self.calls[call_id] = call
+        return call
+
+    async def check_cancel(self) -> None:
+        """Read whether the run was asked to cancel."""
+        run = await self._store.run(self.run.id)
+        if run is not None and run.cancel_requested_at is not None:
+            self.abort.set()
+
+    async def commit(
+        self, kind: Callable[..., Advance], move: Move, run: Run
+    ) -> Literal["done", "call", "unread", "cancel", "inbox"]:
+        """Commit `move` and the run's new row as one unit of that kind; else the guard that failed.
+
+        Raises `ThreadLost` if the thread is not ours any more. While the journal cannot be written the same unit
+        is tried again: what it carries is never dropped.
+        """
+        unit = kind(
+            token=self.new_id("unit"),
+            at=self.clock.now(),
+            thread_id=self.thread.id,
+            epoch=self.epoch,
+            seq=self.seq,
+            run=replace(run, held=move.leaving is None, lives=run.lives if kind is Takeover else 0),
+            messages=tuple(move.messages),
+            calls=tuple(move.calls),
+            changes=tuple(move.changes),
+            read=tuple(move.read),
+            step=move.step,
+            events=tuple(move.events),
+            leaving=move.leaving,
+        )
+        answer = await self._commit_whatever(unit)
+        if isinstance(answer, Conflict):
+            return await self._refused(answer)
+        self._absorb(unit, answer)
+        if answer.posted != self.posted:
+            self.posted = answer.posted
+            await self.look()
+        return "done"
+
+    async def _commit_whatever(self, unit: Advance) -> Committed | Conflict:
+        delay = FIRST_BACKOFF
+        while True:
+            try:
+                return await self._store.commit(unit)
+            except StoreError as error:
+                log.warning("Thread %s waits for the journal: %s", self.thread.id, error)
+                await self.clock.sleep(delay)
+                delay = min(delay * 2, LONGEST_BACKOFF)
+
+    async def _refused(self, conflict: Conflict) -> Literal["call", "unread", "cancel", "inbox"]:
+        match conflict.guard:
+            case "unread" | "inbox":
+                await self.look()
+                return conflict.guard
+            case "cancel":
+                self.abort.set()
+                return conflict.guard
+            case "call":
+                for call in self.unanswered():
+                    await self.reload_call(call.id)
+                return conflict.guard
+            case _:
+                raise ThreadLost(f"The thread {self.thread.id} has another owner ({conflict.guard}).")
+
+    def _absorb(self, unit: Advance, answer: Committed) -> None:
+        self.epoch += isinstance(unit, Claim | Takeover)
+        self.seq += len(unit.messages)
+        self.run = unit.run
+        self.messages.extend(unit.messages)
+        self.answered.update([m.call_id for m in unit.messages if m.call_id is not None])
+        if unit.calls:
+            self.calls = {call.id: call for call in unit.calls}
+        for change in unit.changes:
+            self.calls[change.id] = self.calls[change.id].moved(change)
+        for event_id in unit.read:
+            self.inbox.pop(event_id, None)
+        if unit.leaving is not None:
+            self.left = answer.left
+        if answer.cancel_requested:
+            self.abort.set()

@@ -1,0 +1,37 @@
+"""What waits in a thread's inbox, as the model reads it."""
+
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.message import Message
+from toolwright.core.run import Run
+from toolwright.wire.clean import clean_text
+
+
+def inbox_message(event: InboxEvent, run: Run, step: int) -> Message:
+    """One inbox event as a user message of the run that reads it.
+
+    A message of the thread keeps its id; the result of a pending call reads as in S3, "Result via Inbox".
+    """
+    content = event.content
+    if event.type == "message":
+        message_id, text = str(content["messageId"]), str(content["content"])
+    elif event.type == "tool_result":
+        message_id = f"msg_{event.event_id.removeprefix('tr:')}"
+        text = (
+            f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "
+            f"{clean_text(dumps(content['result']))}"
+        )
+    else:
+        message_id, text = f"msg_{event.event_id}", f"[{event.type}] {clean_text(_text(content))}"
+    return Message(
+        id=message_id,
+        role="user",
+        content=text,
+        run_id=run.id,
+        step=step,
+        created_at=event.created_at,
+    )
+
+
+def _text(content: JSON) -> str:
+    return content if isinstance(content, str) else dumps(content)

@@ -1,0 +1,383 @@
+"""The way of a run: model, calls, model …, each step committed before the next, until the run ends or parks."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from toolwright.core.call import Call
+from toolwright.core.catalog import ActiveAgent
+from toolwright.core.errors import ModelError, ModelRefused
+from toolwright.core.message import Message, MessageCall
+from toolwright.core.model import Model, ModelRequest, ModelResponse
+from toolwright.core.ports import Bus, Models
+from toolwright.core.run import Run, RunStatus, Step, StopReason
+from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Result
+from toolwright.runtime.calls import Calls
+from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.inbox import inbox_message
+from toolwright.runtime.stream import AnswerStream
+from toolwright.wire.event import run_event, step_event
+
+log = logging.getLogger("toolwright.runtime")
+
+INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run is to end."""
+
+    status: RunStatus
+    stop_reason: StopReason | None = None
+    error: str | None = None
+
+
+class Loop:
+    """Leads runs. It owns no state: all of it is in the `Hold` and in the journal."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        models: Models,
+        bus: Bus,
+        *,
+        default_model: str | None,
+        max_steps: int,
+        inline_wait: float = INLINE_WAIT,
+    ) -> None:
+        self._calls = calls
+        self._models = models
+        self._bus = bus
+        self._default_model = default_model
+        self._max_steps = max_steps
+        self._inline_wait = inline_wait
+
+    async def go(self, hold: Hold, agent: ActiveAgent) -> None:
+        """Lead the run until it is over or parked; either way the thread is left."""
+        while not hold.run.over and hold.run.status != "waiting":
+            if hold.abort.aborted:
+                await self._end(hold, Finish, Move(), End("cancelled"))
+            elif waiting := hold.unanswered():
+                await self._answer_call(hold, agent, waiting[0])
+            elif hold.run.step_count >= self._limit(agent):
+                await self._end(hold, Finish, Move(), End("completed", "max_steps"))
+            else:
+                await self._step(hold, agent)
+
+    async def fail(self, hold: Hold, error: str) -> None:
+        """End the run as failed."""
+        await self._end(hold, Finish, Move(), End("failed", error=error))
+
+    # ── the model's part of a step ──────────────────────────────────────────────────────────────────────────
+
+    async def _step(self, hold: Hold, agent: ActiveAgent) -> None:
+        joined = hold.joined()
+        move = Move(read=[event.event_id for event in joined])
+        for event in joined:
+            hold.say(move, inbox_message(event, hold.run, hold.run.step_count + 1))
+        try:
+            response = await self._ask(hold, agent, move)
+        except ModelError as error:
+            await self._end(hold, Finish, Move(), End("failed", error=error.message))
+            return
+        except Exception as error:  # noqa: BLE001 - a broken model adapter must not stop the drain
+            log.exception("The model of the agent %r failed.", agent.agent.name)
+            what = f"The model failed: {error or type(error).__name__}"
+            await self._end(hold, Finish, Move(), End("failed", error=what))
+            return
+        if response is not None:
+            await self._take_answer(hold, agent, move, response)
+
+    async def _ask(self, hold: Hold, agent: ActiveAgent, move: Move) -> ModelResponse | None:
+        """The model's answer; None if the run was cancelled meanwhile."""
+        number = hold.run.step_count + 1
+        request = ModelRequest(
+            messages=(*hold.messages, *move.messages),
+            system=agent.system,
+            tools=agent.tools.model_definitions,
+            tool_choice=agent.tool_choice,
+            step=number,
+            who=agent.who,
+        )
+        stream = AnswerStream(hold, self._bus, number)
+        response: ModelResponse | None = None
+        scope = asyncio.timeout(None)
+        try:
+            async with scope, aclosing(self._model(agent).respond(request)) as events:
+                hold.abort.within(scope)
+                async for event in events:
+                    if isinstance(event, ModelResponse):
+                        response = event
+                    else:
+                        stream.take(event)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            return None
+        finally:
+            hold.abort.within(None)
+            stream.close()
+        if response is None:
+            raise ModelError("The model ended its answer without a response.")
+        return response
+
+    def _model(self, agent: ActiveAgent) -> Model:
+        model = agent.model if agent.model is not None else self._default_model
+        if model is None:
+            raise ModelRefused(
+                f"The agent {agent.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
+            )
+        return self._models(model) if isinstance(model, str) else model
+
+    async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
+        number = hold.run.step_count + 1
+        calls = _calls_of(hold, response, number, agent)
+        hold.say(move, _assistant_message(hold, response, calls, number))
+        move.step = _step_row(hold, response, number)
+        run = replace(
+            hold.run,
+            step_count=number,
+            usage=hold.run.usage + response.usage,
+            cost=_total(hold.run.cost, response.cost),
+            output=response.text or hold.run.output,
+        )
+        done = step_event("step.done", number, response.usage)
+        if not calls:
+            move.events.append(done)
+            run = replace(run, output=response.text)
+            await self._close_step(hold, Answer, move, run, End("completed", "end_turn"))
+            return
+        self._calls.begin(hold, agent.by_name, calls, move)
+        moved = {change.id: change for change in move.changes}
+        move.calls = [call.moved(moved[call.id]) if call.id in moved else call for call in calls]
+        move.changes = []
+        if all(call.id in _answered(move) for call in calls):
+            move.events.append(done)
+            await self._close_step(hold, Answer, move, run, self._limit_end(run, agent))
+            return
+        await hold.commit(Answer, move, run)
+
+    # ── the calls' part of a step ───────────────────────────────────────────────────────────────────────────
+
+    async def _answer_call(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
+        match call.status:
+            case "running" if call.id in hold.prepared:
+                await self._carry_out(hold, agent, call)
+            case "running":
+                await self._recover(hold, agent, call)
+            case "waiting":
+                await self._wait(hold, agent, call)
+            case "created":
+                await self._go_on(hold, agent, Move())
+            case _:
+                move = Move()
+                self._calls.deliver(hold, move, call)
+                await self._go_on(hold, agent, move)
+
+    async def _carry_out(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
+        ran = await self._calls.carry_out(hold, call)
+        del hold.prepared[call.id]
+        if ran.outcome is None:
+            await self._end(hold, Finish, Move(), End("cancelled"))
+            return
+        move = Move()
+        waits = not self._calls.take(hold, move, call, ran.outcome)
+        move.events.extend(ran.state.emitted)
+        if waits:
+            await hold.commit(Result, move, hold.run)
+        elif ran.state.execution.stopped:
+            await self._stop(hold, move)
+        else:
+            await self._go_on(hold, agent, move)
+
+    async def _recover(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
+        """A process died while it ran this call."""
+        result = self._calls.interrupted(hold, agent.by_name, call)
+        if result is None:
+            return
+        move = Move()
+        self._calls.settle(hold, move, call, result)
+        await self._go_on(hold, agent, move)
+
+    async def _wait(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
+        """Wait a moment in memory, else park; the call's end comes from elsewhere, or with its deadline."""
+        assert call.deadline is not None, "a waiting call has a deadline"
+        hold.nudged.clear()
+        call = await hold.reload_call(call.id)
+        left = (call.deadline - hold.clock.now()).total_seconds() if call.deadline else 0.0
+        if call.status != "waiting":
+            return
+        if left <= 0:
+            move = Move()
+            self._calls.time_out(hold, move, call)
+            await self._go_on(hold, agent, move)
+        elif not await self._nudged(hold, min(left, self._inline_wait)) and left > self._inline_wait:
+            await self._park(hold, call)
+
+    async def _nudged(self, hold: Hold, seconds: float) -> bool:
+        scope = asyncio.timeout(seconds)
+        try:
+            async with scope:
+                hold.abort.within(scope)
+                await hold.nudged.wait()
+                return True
+        except TimeoutError:
+            return hold.abort.aborted
+        finally:
+            hold.abort.within(None)
+
+    async def _park(self, hold: Hold, call: Call) -> None:
+        run = replace(hold.run, status="waiting", waiting={"reason": "calls", "callIds": [call.id]})
+        move = Move(leaving=Leaving(gen=hold.gen, due=call.deadline))
+        move.events.append(run_event(run))
+        await hold.commit(Park, move, run)
+
+    async def _go_on(self, hold: Hold, agent: ActiveAgent, move: Move) -> None:
+        """Commit a result together with the start of the next call, or with the end of the step."""
+        answered = _answered(move)
+        rest = [call for call in hold.unanswered() if call.id not in answered]
+        if all(call.status == "created" for call in rest):
+            self._calls.begin(hold, agent.by_name, rest, move)
+        answered = _answered(move)
+        if any(call.id not in answered for call in rest):
+            await hold.commit(Result, move, hold.run)
+            return
+        move.events.append(step_event("step.done", hold.run.step_count))
+        await self._close_step(hold, Result, move, hold.run, self._limit_end(hold.run, agent))
+
+    async def _stop(self, hold: Hold, move: Move) -> None:
+        """A handler has ended the session: the calls behind it do not begin."""
+        move.events.append(step_event("step.done", hold.run.step_count))
+        await self._end(hold, Result, move, End("completed", "session_stop"))
+
+    # ── commits and ends ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _close_step(
+        self, hold: Hold, kind: Callable[..., Advance], move: Move, run: Run, end: End | None
+    ) -> None:
+        """Commit the end of a step: the run's end too, unless a message or a cancel has come between."""
+        if end is not None:
+            outcome = await hold.commit(kind, *_ended(hold, move, run, end))
+            if outcome not in ("unread", "cancel"):
+                return
+        if not hold.abort.aborted:
+            move.events.append(step_event("step.started", run.step_count + 1))
+        await hold.commit(kind, move, run)
+
+    async def _end(self, hold: Hold, kind: Callable[..., Advance], move: Move, end: End) -> None:
+        """End the run whatever comes between: unread messages are kept, open calls get an answer."""
+        while True:
+            whole = replace(
+                move, messages=list(move.messages), changes=list(move.changes), events=list(move.events), read=[]
+            )
+            before, waiting = _last_words(end)
+            self._calls.give_up(hold, whole, before, waiting)
+            for event in hold.joined():
+                whole.read.append(event.event_id)
+                hold.say(whole, inbox_message(event, hold.run, hold.run.step_count))
+            outcome = await hold.commit(kind, *_ended(hold, whole, hold.run, end))
+            if outcome == "done":
+                return
+            if outcome == "cancel":
+                end = End("cancelled")
+
+    def _limit(self, agent: ActiveAgent) -> int:
+        return agent.max_steps or self._max_steps
+
+    def _limit_end(self, run: Run, agent: ActiveAgent) -> End | None:
+        return End("completed", "max_steps") if run.step_count >= self._limit(agent) else None
+
+
+def _ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
+    over = replace(
+        run,
+        status=end.status,
+        stop_reason=end.stop_reason,
+        error=end.error,
+        waiting=None,
+        completed_at=hold.clock.now(),
+    )
+    return replace(move, events=[*move.events, run_event(over)], leaving=hold.leaving()), over
+
+
+def _last_words(end: End) -> tuple[str, str]:
+    """What calls that did not begin, and calls that wait, read when the run ends so."""
+    match end.status:
+        case "cancelled":
+            return "Run cancelled before this call began.", (
+                "Run cancelled while this call was waiting; a late result arrives in the inbox."
+            )
+        case "failed":
+            return "The run failed before this call began.", (
+                "The run failed while this call was waiting; a late result arrives in the inbox."
+            )
+        case _:
+            return "The session was stopped before this call began.", (
+                "The session was stopped while this call was waiting; a late result arrives in the inbox."
+            )
+
+
+def _answered(move: Move) -> set[str]:
+    return {message.call_id for message in move.messages if message.call_id is not None}
+
+
+def _calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent) -> list[Call]:
+    calls: list[Call] = []
+    seen: set[str] = set()
+    for position, asked in enumerate(response.calls):
+        model_call_id = asked.id
+        if not model_call_id or model_call_id in seen:
+            model_call_id = hold.new_id("again")
+        seen.add(model_call_id)
+        calls.append(
+            Call(
+                id=hold.new_id("call"),
+                thread_id=hold.thread.id,
+                run_id=hold.run.id,
+                step=step,
+                position=position,
+                name=asked.name,
+                kind=agent.by_name[asked.name].kind if asked.name in agent.by_name else "function",
+                arguments=asked.arguments,
+                model_call_id=model_call_id,
+                status="created",
+                created_at=hold.clock.now(),
+            )
+        )
+    return calls
+
+
+def _assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], step: int) -> Message:
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content=response.text,
+        run_id=hold.run.id,
+        step=step,
+        calls=tuple(
+            [
+                MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
+                for c in calls
+            ]
+        ),
+        native=response.native,
+        created_at=hold.clock.now(),
+    )
+
+
+def _step_row(hold: Hold, response: ModelResponse, number: int) -> Step:
+    return Step(
+        run_id=hold.run.id,
+        number=number,
+        model=response.model,
+        usage=response.usage,
+        cost=response.cost,
+        finish_reason=response.finish_reason,
+        created_at=hold.clock.now(),
+    )
+
+
+def _total(before: float | None, cost: float | None) -> float | None:
+    return before if cost is None else (before or 0.0) + cost

@@ -1,0 +1,98 @@
+"""Pending calls: their results handed in from outside, exactly once (D9)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from toolwright.core.call import Call, CallStatus
+from toolwright.core.errors import CallCancelled, CallExpired, CallResolved, Forbidden, NotFound, ToolwrightError
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.result import ToolResult
+from toolwright.core.units import Conflict, Submit
+from toolwright.wire.event import tool_event
+from toolwright.wire.result import error_object, result_to_json
+
+
+class PendingCalls:
+    """Open calls, and what becomes of them from outside their runs."""
+
+    def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._motor = motor
+        self._clock = clock
+        self._new_id = new_id
+
+    async def get(self, call_id: str) -> Call:
+        """The call, whatever its status."""
+        call = await self._store.call(call_id)
+        if call is None:
+            raise NotFound("Pending tool call not found")
+        return call
+
+    async def list(
+        self, *, status: Sequence[CallStatus] | None = ("waiting", "pending"), run_id: str | None = None
+    ) -> Sequence[Call]:
+        """Calls, the oldest first; the open ones unless asked otherwise."""
+        return await self._store.calls(status=status, run_id=run_id, limit=200)
+
+    async def submit(
+        self, run_id: str, call_id: str, result: JSON | ToolResult
+    ) -> Literal["inline", "inbox"]:
+        """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
+
+        Any JSON value is a result, also null, false and 0. Raises `NotFound`, `Forbidden` (a call of another
+        run), `CallResolved`, `CallExpired`, `CallCancelled`; then nothing has changed.
+        """
+        call = await self.get(call_id)
+        if call.run_id != run_id:
+            raise Forbidden("This tool call belongs to another run.")
+        answer = await self._store.commit(self._submission(call, result))
+        if isinstance(answer, Conflict):
+            raise _why(await self.get(call_id))
+        self._motor.wake(call.thread_id)
+        return answer.route or "inline"
+
+    def _submission(self, call: Call, result: JSON | ToolResult) -> Submit:
+        now = self._clock.now()
+        outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
+        dumps(outcome.result)
+        failed = outcome.status == "error"
+        shown: JSON = error_object(outcome) if failed else outcome.result
+        event = (
+            tool_event("tool.error", call.id, call.name, error_object(outcome))
+            if failed
+            else tool_event("tool.done", call.id, call.name, {"result": outcome.result})
+        )
+        return Submit(
+            token=self._new_id("unit"),
+            at=now,
+            thread_id=call.thread_id,
+            call_id=call.id,
+            result=result_to_json(outcome),
+            event=event,
+            notice=InboxEvent(
+                thread_id=call.thread_id,
+                event_id=f"tr:{call.id}",
+                type="tool_result",
+                content={
+                    "toolCallId": call.id,
+                    "toolName": call.name,
+                    "originRunId": call.run_id,
+                    "result": shown,
+                },
+                created_at=now,
+            ),
+        )
+
+
+def _why(call: Call) -> ToolwrightError:
+    match call.status:
+        case "resolved":
+            return CallResolved()
+        case "cancelled":
+            return CallCancelled()
+        case "expired" | "waiting" | "pending":
+            return CallExpired()
+        case _:
+            return NotFound("Pending tool call not found")

@@ -1,0 +1,66 @@
+"""The runtime: what an app can do once it runs, by noun."""
+
+from collections.abc import Sequence
+
+from toolwright.core.agent import Agent
+from toolwright.core.catalog import Catalog
+from toolwright.core.ports import Motor, Store
+from toolwright.core.toolset import Toolset
+from toolwright.runtime.drain import Drainer
+from toolwright.runtime.follow import Events
+from toolwright.runtime.pending import PendingCalls
+from toolwright.runtime.runs import Runs
+from toolwright.runtime.threads import Threads
+
+
+class Runtime:
+    """An app at work. Made by `App.runtime(...)`; `start` and `stop` are called there."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        store: Store,
+        motor: Motor,
+        drainer: Drainer,
+        threads: Threads,
+        runs: Runs,
+        calls: PendingCalls,
+        events: Events,
+    ) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._motor = motor
+        self._drainer = drainer
+        self.threads = threads
+        self.runs = runs
+        self.calls = calls
+        self.events = events
+
+    @property
+    def agents(self) -> Sequence[Agent]:
+        """The app's agents."""
+        return self._catalog.agents
+
+    @property
+    def tools(self) -> Toolset:
+        """The app's own tools."""
+        return self._catalog.tools
+
+    def agent(self, name_or_id: str) -> Agent:
+        """The agent of that name or id, else `NotFound`."""
+        return self._catalog.agent(name_or_id)
+
+    @property
+    def driving(self) -> bool:
+        """Whether runs are led in this process; false while another one drives the same journal."""
+        return self._motor.driving
+
+    async def start(self) -> None:
+        """Begin to lead runs."""
+        await self._motor.start(self._drainer, self._drainer.nudge)
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """Let what is at work end for `grace` seconds, leave the rest to the next process, close the journal."""
+        await self._motor.stop(grace)
+        await self._store.close()

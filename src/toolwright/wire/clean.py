@@ -1,0 +1,34 @@
+"""Text that may reach a model: without what it would read and a person would not see."""
+
+import json
+import re
+
+from toolwright.core.json_value import JSON
+
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clean_text(text: str) -> str:
+    """Without control characters (but line breaks and tabs) and tag characters; lone surrogates replaced."""
+    if text.isascii() and text.isprintable():
+        return text
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _HIDDEN.sub("", text)
+
+
+def clean_json(value: JSON) -> JSON:
+    """The same within a JSON value, keys included."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [clean_json(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): clean_json(item) for key, item in value.items()}
+    return value
+
+
+def readable(value: JSON) -> str:
+    """Compact JSON text for a model: clean, and with letters as they are."""
+    return json.dumps(clean_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))

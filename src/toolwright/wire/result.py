@@ -1,0 +1,150 @@
+"""Tool results as each of their consumers wants them (D2). All functions here are pure."""
+
+from typing import Literal, cast
+
+from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.result import ToolResult
+from toolwright.wire.clean import clean_json, clean_text, readable
+
+
+def result_to_json(result: ToolResult) -> JSONObject:
+    """A result for the journal, with nothing lost; `result_from_json` reads it. Attachments as in S2 §5."""
+    written: JSONObject = {"status": result.status}
+    if result.result is not None or result.status == "success":
+        written["result"] = result.result
+    for key, value in (
+        ("error", result.error),
+        ("stack", result.stack),
+        ("error_code", result.error_code),
+        ("error_data", result.error_data),
+    ):
+        if value is not None:
+            written[key] = value
+    if result.attachments:
+        written["attachments"] = [attachment_to_json(each) for each in result.attachments]
+    return written
+
+
+def result_from_json(written: JSONObject) -> ToolResult:
+    """The result that `result_to_json` wrote; raises `InvalidJSON` for anything else."""
+    try:
+        attachments = cast("list[JSONObject]", written.get("attachments", []))
+        return ToolResult(
+            status=cast("Literal['success', 'error']", written["status"]),
+            result=written.get("result"),
+            error=cast("str | None", written.get("error")),
+            stack=cast("str | None", written.get("stack")),
+            attachments=tuple(attachment_from_json(each) for each in attachments),
+            error_code=cast("str | None", written.get("error_code")),
+            error_data=cast("JSONObject | None", written.get("error_data")),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidJSON("This is not a recorded tool result.") from error
+
+
+def attachment_to_json(attachment: Attachment | AttachmentRef) -> JSONObject:
+    """An attachment as S2 §5 spells it; a reference has the type `file`."""
+    written: JSONObject = {"name": attachment.name, "mimeType": attachment.mime_type}
+    if isinstance(attachment, AttachmentRef):
+        written |= {"id": attachment.id, "type": "file", "path": attachment.path, "size": attachment.size}
+        if attachment.description is not None:
+            written["description"] = attachment.description
+    else:
+        written["data"] = attachment.data
+    if attachment.width is not None:
+        written["width"] = attachment.width
+    if attachment.height is not None:
+        written["height"] = attachment.height
+    return written
+
+
+def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
+    """The attachment that `attachment_to_json` wrote."""
+    name, mime_type = cast("str", written["name"]), cast("str", written["mimeType"])
+    width, height = cast("int | None", written.get("width")), cast("int | None", written.get("height"))
+    if written.get("type") != "file":
+        data = cast("str", written["data"])
+        return Attachment(name=name, mime_type=mime_type, data=data, width=width, height=height)
+    return AttachmentRef(
+        id=cast("str", written["id"]),
+        path=cast("str", written["path"]),
+        name=name,
+        mime_type=mime_type,
+        size=cast("int", written["size"]),
+        width=width,
+        height=height,
+        description=cast("str | None", written.get("description")),
+    )
+
+
+def model_text(result: ToolResult) -> str:
+    """What the model reads: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
+
+    Control and tag characters are left out, and the stack never appears.
+    """
+    if result.status == "error":
+        return readable(error_object(result))
+    if isinstance(result.result, str):
+        return clean_text(result.result)
+    return readable(result.result)
+
+
+def error_object(result: ToolResult) -> JSONObject:
+    """An error as an object, its `error_data` beside the text."""
+    written: JSONObject = {"error": result.error or "The tool failed."}
+    if result.error_code is not None:
+        written["error_code"] = result.error_code
+    return {
+        **written,
+        **{key: value for key, value in (result.error_data or {}).items() if key not in written},
+    }
+
+
+def openai_message(call_id: str, result: ToolResult) -> JSONObject:
+    """The message of OpenAI's chat completions that answers the call."""
+    return {"role": "tool", "tool_call_id": call_id, "content": model_text(result)}
+
+
+def anthropic_block(call_id: str, result: ToolResult) -> JSONObject:
+    """The content block of Anthropic's messages that answers the call."""
+    failed = result.status == "error"
+    return {"type": "tool_result", "tool_use_id": call_id, "content": model_text(result), "is_error": failed}
+
+
+def mcp_result(result: ToolResult) -> JSONObject:
+    """MCP's CallToolResult; `structuredContent` only where the result is an object."""
+    content: list[JSON] = [{"type": "text", "text": model_text(result)}]
+    content += [_mcp_image(each) for each in result.attachments if _is_new_image(each)]
+    written: JSONObject = {"content": content, "isError": result.status == "error"}
+    if result.status == "success" and isinstance(result.result, dict):
+        written["structuredContent"] = clean_json(result.result)
+    return written
+
+
+def s3_result(result: ToolResult) -> JSON:
+    """S3's form: the value itself, as `{success, args}` of an internal tool, or `{"error": text}`."""
+    return clean_json(error_object(result) if result.status == "error" else result.result)
+
+
+def s3_pending(call_id: str) -> JSONObject:
+    """S3's answer for a call whose result comes later."""
+    return {"status": "pending", "pendingToolCallId": call_id}
+
+
+def s4_result(result: ToolResult) -> JSONObject:
+    """S4's form: one text, and `is_error` for an error."""
+    written: JSONObject = {"content": [{"type": "text", "text": model_text(result)}]}
+    if result.status == "error":
+        written["is_error"] = True
+    return written
+
+
+def _is_new_image(attachment: Attachment | AttachmentRef) -> bool:
+    return isinstance(attachment, Attachment) and attachment.mime_type.startswith("image/")
+
+
+def _mcp_image(attachment: Attachment | AttachmentRef) -> JSONObject:
+    data = attachment.data if isinstance(attachment, Attachment) else ""
+    return {"type": "image", "data": data, "mimeType": attachment.mime_type}

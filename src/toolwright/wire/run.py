@@ -1,0 +1,112 @@
+"""Runs as JSON on the wire (API §3)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.message import Message
+from toolwright.core.run import Run, Step, Usage
+from toolwright.core.thread import Thread
+
+
+def usage_json(usage: Usage) -> JSONObject:
+    """Tokens read and written."""
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
+    }
+
+
+def run_json(run: Run) -> JSONObject:
+    """A run without its steps."""
+    shown: JSONObject = {
+        "id": run.id,
+        "agentId": run.agent,
+        "threadId": run.thread_id,
+        "status": run.status,
+        "stopReason": run.stop_reason,
+        "error": run.error,
+        "output": run.output,
+        "chainDepth": run.chain_depth,
+        "usage": usage_json(run.usage),
+        "cost": run.cost,
+        "createdAt": run.created_at.isoformat(),
+        "startedAt": _instant(run.started_at),
+        "completedAt": _instant(run.completed_at),
+    }
+    if run.waiting is not None:
+        shown["waiting"] = run.waiting
+    return shown
+
+
+def run_with_steps(run: Run, steps: Sequence[Step], messages: Sequence[Message]) -> JSONObject:
+    """A run with its steps, each with what was said in it."""
+    by_number: dict[int, list[Message]] = {}
+    for message in messages:
+        by_number.setdefault(message.step, []).append(message)
+    numbered = {step.number: step for step in steps}
+    shown: list[JSON] = [
+        _step_json(number, numbered.get(number), by_number.get(number, []))
+        for number in sorted({*by_number, *numbered})
+    ]
+    return run_json(run) | {"steps": shown}
+
+
+def _step_json(number: int, step: Step | None, messages: list[Message]) -> JSON:
+    return {
+        "stepNumber": number,
+        "modelId": step.model if step else None,
+        "usage": usage_json(step.usage) if step else None,
+        "messages": [entry for message in messages for entry in _entries(message)],
+    }
+
+
+def _entries(message: Message) -> list[JSON]:
+    at = message.created_at.isoformat()
+    if message.role == "user":
+        return [{"messageType": "user_message", "content": message.content, "createdAt": at}]
+    if message.role == "tool":
+        return [
+            {
+                "messageType": "tool_return_message",
+                "content": message.content,
+                "toolName": message.tool_name,
+                "toolCallId": message.call_id,
+                "createdAt": at,
+            }
+        ]
+    entries: list[JSON] = []
+    if message.content:
+        entries.append({"messageType": "assistant_message", "content": message.content, "createdAt": at})
+    entries.extend(
+        {
+            "messageType": "tool_call_message",
+            "content": "",
+            "toolName": call.name,
+            "toolCallId": call.id,
+            "toolInput": call.arguments,
+            "createdAt": at,
+        }
+        for call in message.calls
+    )
+    return entries
+
+
+def thread_json(thread: Thread) -> JSONObject:
+    """A thread; `status` is `running` while a run is open in it."""
+    return {
+        "id": thread.id,
+        "agentId": thread.agent,
+        "parentThreadId": thread.parent_id,
+        "name": thread.name,
+        "userId": thread.user_id,
+        "tags": list(thread.tags),
+        "status": "running" if thread.run_id is not None else "idle",
+        "createdAt": thread.created_at.isoformat(),
+    }
+
+
+def _instant(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat()

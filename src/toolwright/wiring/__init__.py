@@ -1,0 +1,1 @@
+"""The composition root: the only layer that names adapters and reads settings."""

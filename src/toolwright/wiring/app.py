@@ -1,0 +1,40 @@
+"""An app: what a program declares, and the door to its runtime."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from toolwright.core.agent import Agent, Prompt
+from toolwright.core.catalog import Catalog
+from toolwright.core.tool import Tool
+from toolwright.core.toolset import Toolset
+from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.settings import Settings
+
+
+class App:
+    """Agents, prompts and tools that belong together. Raises `DefinitionError` where a name leads nowhere."""
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent] = (),
+        prompts: Sequence[Prompt] = (),
+        tools: Sequence[Tool] | Toolset = (),
+    ) -> None:
+        self.catalog = Catalog(agents=agents, prompts=prompts, tools=tools)
+
+    @asynccontextmanager
+    async def runtime(self, settings: Settings | None = None, *, grace: float = 10.0) -> AsyncIterator[Runtime]:
+        """The app at work: its runs are led in this process until the block ends.
+
+        On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start.
+        """
+        from toolwright.wiring.assembly import assemble, open_parts  # noqa: PLC0415 - keeps the import light
+
+        chosen = settings or Settings()
+        runtime = assemble(self.catalog, await open_parts(chosen), chosen)
+        await runtime.start()
+        try:
+            yield runtime
+        finally:
+            await runtime.stop(grace)

@@ -1,0 +1,171 @@
+"""The one judge of arguments."""
+
+import json
+from typing import Annotated, Literal
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, field_validator
+
+from toolwright.core.errors import DefinitionError
+from toolwright.core.faults import ArgumentFault
+from toolwright.core.json_value import JSONObject
+from toolwright.core.judge import Judge
+from toolwright.core.tool import tool
+from toolwright.core.toolset import Toolset
+
+pytestmark = pytest.mark.anyio
+
+
+class Filter(BaseModel):
+    tags: list[int] = []
+    since: str | None = None
+
+    @field_validator("since")
+    @classmethod
+    def known(cls, value: str) -> str:
+        if value == "never":
+            raise ValueError("never is no time")
+        return value
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    loud: bool
+
+
+@tool(timeout=None)
+async def search(
+    query: str,
+    limit: int = 10,
+    ratio: float = 0.5,
+    filter: Filter | None = None,
+    pet: Annotated[Cat | Dog | None, Field(discriminator="kind")] = None,
+    on: bool = False,
+) -> list[object]:
+    """Search."""
+    return [query, limit, ratio, filter, pet, on]
+
+
+TOOLS = Toolset([search])
+
+
+async def fault(arguments: object) -> str:
+    result = await TOOLS.call("search", arguments)  # type: ignore[arg-type]  # wrong ones on purpose
+    assert result.status == "error"
+    assert result.error_code == "invalid_arguments"
+    return result.error or ""
+
+
+async def test_every_faulty_path_is_named_in_one_text() -> None:
+    text = await fault(
+        '{"limit": "10", "filter": {"tags": [1, "2"], "colour": 1}, "pet": {"kind": "cat", "lives": "9"}, "x": 1}'
+    )
+    assert text == (
+        "Invalid arguments: limit: must be an integer, not a string; filter.tags.1: must be an integer, not a "
+        "string; filter.colour: is not a known argument; pet.lives: must be an integer, not a string; x: is not a "
+        "known argument; query: is missing."
+    )
+
+
+async def test_alternatives_are_told_apart() -> None:
+    assert "pet: must be an object or null, not a number" in await fault('{"query": "", "pet": 1}')
+    assert 'pet.kind: must be "cat" or "dog"' in await fault('{"query": "", "pet": {"kind": "cow"}}')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"query":', "not valid JSON"),
+        ("[]", "must be a JSON object, not an array"),
+        ("null", "must be a JSON object, not null"),
+        ('{"query": NaN}', "not valid JSON"),
+        ('{"query": "", "ratio": 1e400}', "ratio: is out of the range"),
+        ('{"query": "", "ratio": 1' + "0" * 400 + "}", "ratio: is out of the range"),
+        ('{"query": "", "filter": ' + "[" * 70 + "]" * 70 + "}", "deeper than 64"),
+        ("[" * 5000, "deeper than 64"),
+        ('{"query": "", "limit": true}', "limit: must be an integer, not a boolean"),
+        ('{"query": "", "limit": 1.5}', "limit: must be an integer, not a fractional number"),
+        ('{"query": 1}', "query: must be a string, not a number"),
+        ('{"query": "", "on": 1}', "on: must be a boolean, not a number"),
+        ('{"query": "", "filter": {"since": "never"}}', "filter.since: never is no time"),
+        ({"query": b"x"}, "query is of the type bytes"),
+        ({"query": "\ud800"}, "not valid JSON"),
+        ('"\ud800"', "not valid JSON"),
+        (b"\xff", "not valid JSON"),
+        (7, "must be JSON text or an object"),
+        (None, "must be JSON text or an object"),
+    ],
+)
+async def test_faulty_arguments_are_an_error_result(arguments: object, text: str) -> None:
+    assert text in await fault(arguments)
+
+
+async def test_whole_numbers_are_integers_and_large_ones_stay_exact() -> None:
+    result = await TOOLS.call("search", '{"query": "", "limit": 3.0, "filter": {"tags": [2.0]}, "ratio": 1}')
+    assert json.dumps(result.result) == '["", 3, 1.0, {"tags": [2], "since": null}, null, false]'
+    large = 12345678901234567890123456789012345
+    result = await TOOLS.call("search", {"query": "", "limit": large})
+    assert isinstance(result.result, list)
+    assert result.result[1] == large
+
+
+async def test_the_callers_object_stays_its_own() -> None:
+    given: JSONObject = {"query": "", "limit": 3.0}
+    await TOOLS.call("search", given)
+    assert json.dumps(given) == '{"query": "", "limit": 3.0}'
+
+
+def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
+    judge = Judge({"type": "object"}, "any")
+    judge.read('{"a":' * 64 + "1" + "}" * 64)
+    with pytest.raises(ArgumentFault, match="64"):
+        judge.read('{"a":' * 65 + "1" + "}" * 65)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "bogus"}, {"$ref": "#/nowhere"}, {"$ref": "https://example.com/x"}, {"pattern": "("}]
+)
+def test_a_schema_that_is_none_is_refused(schema: JSONObject) -> None:
+    with pytest.raises(DefinitionError, match="not a valid JSON Schema"):
+        Judge(schema, "bad").compile()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(["query", "limit", "ratio", "filter", "pet", "on"])
+OBJECTS = st.dictionaries(FIELDS | st.text(max_size=5), VALUES, max_size=5)
+VALIDATOR = jsonschema_rs.validator_for(search.parameters, offline=True, validate_formats=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(OBJECTS)
+def test_nothing_passes_that_the_schema_refuses_and_nothing_raises(value: JSONObject) -> None:
+    judge = search.judge
+    assert judge is not None
+    try:
+        read = judge.read(json.dumps(value))
+    except ArgumentFault:
+        return
+    assert VALIDATOR.is_valid(read)
+    assert read == value
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text() | st.binary())
+def test_any_text_is_read_or_refused_in_words(text: str | bytes) -> None:
+    judge = Judge({"type": "object"}, "any")
+    try:
+        assert isinstance(judge.read(text), dict)
+    except ArgumentFault as error:
+        assert str(error).startswith("Invalid arguments: ")

@@ -1,0 +1,306 @@
+"""A function's signature becomes a schema, or is refused where it is defined."""
+
+import dataclasses
+import enum
+import functools
+import typing
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from pydantic import BaseModel, Field
+
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.state import ThreadState
+from toolwright.core.tool import Tool, tool
+from toolwright.core.toolset import Toolset
+
+pytestmark = pytest.mark.anyio
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+
+
+class Since(BaseModel):
+    since: datetime
+
+
+class Endless(BaseModel):
+    again: "Endless"
+
+
+class Tree(BaseModel):
+    name: str
+    children: "list[Tree]" = []
+
+
+class Note(typing.TypedDict, total=False):
+    text: typing.Required[str]
+    colour: Colour
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: int = 0
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+async def call(made: Tool, arguments: JSONObject | str) -> object:
+    result = await Toolset([made]).call(made.name, arguments)
+    assert result.status == "success", result.error
+    return result.result
+
+
+def taking(annotation: object) -> Callable[..., str]:
+    def search(value: str) -> str:
+        """Search."""
+        return value
+
+    search.__annotations__["value"] = annotation
+    return search
+
+
+@pytest.mark.parametrize(
+    ("annotation", "path"),
+    [
+        (Any, "value"),
+        (object, "value"),
+        (datetime, "value"),
+        (bytes, "value"),
+        (tuple[int, ...], "value"),
+        (set[str], "value"),
+        (frozenset[str], "value"),
+        (list, "value"),
+        (dict, "value"),
+        (typing.List, "value"),  # noqa: UP006 - as users write it
+        (dict[int, str], "value"),
+        (Number, "value"),
+        (Pair, "value"),
+        (complex, "value"),
+        (Callable[[], None], "value"),
+        (list[dict[str, datetime]], "value[].*"),
+        (Since, "value.since"),
+        (Since | None, "value.since"),
+        (Endless, "value"),
+        (Literal[b"x"], "value"),
+        (type[int], "value"),
+    ],
+)
+def test_a_type_that_json_cannot_say_is_refused_with_tool_and_path(annotation: object, path: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        tool(taking(annotation))
+    assert caught.value.message.startswith(f"Tool 'search': parameter {path!r} ")
+
+
+def test_untyped_star_and_positional_parameters_are_refused() -> None:
+    def untyped(a) -> str:  # type: ignore[no-untyped-def]  # the fault under test
+        """Do."""
+        return ""
+
+    def stars(*args: str) -> str:
+        """Do."""
+        return ""
+
+    def keywords(**kwargs: str) -> str:
+        """Do."""
+        return ""
+
+    def positional(a: str, /) -> str:
+        """Do."""
+        return ""
+
+    for function in (untyped, stars, keywords, positional):
+        with pytest.raises(DefinitionError, match="parameter '(a|args|kwargs)'"):
+            tool(typing.cast("Callable[..., object]", function))
+
+
+def test_defaults_that_are_no_json_are_refused() -> None:
+    def bad(a: float = float("nan")) -> str:
+        """Do."""
+        return ""
+
+    with pytest.raises(DefinitionError, match="parameter 'a' has a default"):
+        tool(bad)
+
+
+def test_a_missing_description_is_refused() -> None:
+    def nameless(a: int) -> int:
+        return a
+
+    for options in ({}, {"description": "  "}):
+        with pytest.raises(DefinitionError, match="needs a description"):
+            tool(**options)(nameless)  # type: ignore[call-overload]  # options as users spread them
+
+
+def test_the_schema_has_descriptions_defaults_and_no_titles() -> None:
+    @tool
+    def search(
+        state: ThreadState,
+        query: Annotated[str, Field(description="What to find", min_length=1)],
+        limit: int = 10,
+    ) -> str:
+        """Search the docs.
+
+        All of them.
+
+        Args:
+            query: not used, Field wins
+            limit (int): How many
+                at most.
+
+        Returns:
+            text: something
+        """
+        return query
+
+    assert search.description == "Search the docs."
+    assert search.parameters == {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "description": "What to find"},
+            "limit": {"type": "integer", "default": 10, "description": "How many at most."},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+async def test_models_enums_typed_dicts_and_dataclasses_arrive_built() -> None:
+    @tool
+    async def make(
+        tree: Tree, colour: Colour, note: Note, point: Point, either: int | str | None = None
+    ) -> list[object]:
+        """Make."""
+        assert isinstance(tree.children[0], Tree)
+        assert colour is Colour.BLUE
+        assert note.get("colour") is Colour.RED
+        assert isinstance(point.x, float)
+        return [tree, colour, note, point, either]
+
+    given: JSONObject = {
+        "tree": {"name": "a", "children": [{"name": "b"}]},
+        "colour": "blue",
+        "note": {"text": "t", "colour": "red"},
+        "point": {"x": 1},
+        "either": "7",
+    }
+    assert await call(make, given) == [
+        {"name": "a", "children": [{"name": "b", "children": []}]},
+        "blue",
+        {"text": "t", "colour": "red"},
+        {"x": 1.0, "y": 0},
+        "7",
+    ]
+
+
+async def test_arguments_nest_at_least_ten_levels() -> None:
+    annotation: object = int
+    value: object = 3
+    for _ in range(5):
+        annotation, value = dict[str, list[annotation]], {"a": [value]}  # type: ignore[valid-type]  # built up
+    function = taking(annotation)
+    made = tool(function)
+    assert await call(made, {"value": value}) == value  # type: ignore[dict-item]  # JSON by construction
+
+
+async def test_args_takes_a_model_for_the_one_parameter() -> None:
+    class Query(BaseModel):
+        query: str = Field(description="Search query")
+        limit: int = 10
+
+    @tool(description="Search", args=Query)
+    async def search(args: Query, state: ThreadState) -> str:
+        return f"{args.query} {args.limit} {state.call_id}"
+
+    assert await call(search, '{"query": "x"}') == "x 10 call"
+    assert search.parameters["required"] == ["query"]
+    with pytest.raises(DefinitionError, match="takes one parameter"):
+        tool(description="x", args=Query)(lambda state: None) if False else tool(
+            name="two", description="x", args=Query
+        )(lambda a, b: None)
+
+
+async def test_a_tool_without_arguments_takes_whatever_comes() -> None:
+    @tool
+    def now(state: ThreadState) -> str:
+        """Tell the time."""
+        return "noon"
+
+    assert now.parameters == {"type": "object", "properties": {}}
+    for arguments in ("{}", "", '{"extra": 1}', "  "):
+        assert await call(now, arguments) == "noon"
+
+
+async def test_partials_methods_callable_objects_and_wrapped_functions_work() -> None:
+    class Counter:
+        def add(self, amount: int) -> int:
+            """Add."""
+            return amount + 1
+
+        def __call__(self, amount: int) -> int:
+            """Count."""
+            return amount + 2
+
+    def scaled(amount: int, factor: int) -> int:
+        """Scale."""
+        return amount * factor
+
+    def logged(function: Callable[..., object]) -> Callable[..., object]:
+        @functools.wraps(function)
+        def wrapper(*args: object, **kwargs: object) -> object:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @tool
+    @logged
+    async def awaited(amount: int) -> int:
+        """Await."""
+        return amount + 3
+
+    assert await call(tool(Counter().add), {"amount": 1}) == 2
+    assert await call(tool(name="count", description="Count")(Counter()), {"amount": 1}) == 3
+    assert await call(tool(functools.partial(scaled, factor=5)), {"amount": 2}) == 10
+    assert await call(awaited, {"amount": 1}) == 4
+
+
+async def test_annotations_as_text_see_the_place_of_definition() -> None:
+    class Local(BaseModel):
+        n: int
+
+    @tool
+    async def read(local: "Local", state: "ThreadState") -> int:
+        """Read."""
+        return local.n
+
+    assert await call(read, {"local": {"n": 2}}) == 2
+
+
+def test_a_tool_is_still_its_function() -> None:
+    assert tool(taking(str))("x") == "x"
+
+
+def test_a_property_called_title_stays() -> None:
+    class Book(BaseModel):
+        title: str
+
+    @tool
+    def keep(book: Book, title: str) -> str:
+        """Keep."""
+        return title
+
+    assert "title" in str(keep.parameters["$defs"])
+    assert keep.parameters["required"] == ["book", "title"]

@@ -1,0 +1,305 @@
+"""Toolsets: definitions, calls, and what becomes of everything a handler does."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+from pydantic import BaseModel
+
+from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.errors import DefinitionError
+from toolwright.core.function import FunctionExecutor
+from toolwright.core.memory_state import MemoryState, Progress
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import Outcome, Pending, ToolResult
+from toolwright.core.state import ThreadState
+from toolwright.core.tool import Tool, ToolNameWarning, tool
+from toolwright.core.toolset import Toolset
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello {name}"
+
+
+def returning(value: object) -> Tool:
+    async def give() -> object:
+        return value
+
+    return tool(name="give", description="Give", timeout=None)(give)
+
+
+def raising(error: BaseException) -> tuple[Tool, Tool]:
+    async def on_loop() -> NoReturn:
+        raise error
+
+    def in_thread() -> NoReturn:
+        raise error
+
+    return tool(description="Fail")(on_loop), tool(description="Fail")(in_thread)
+
+
+async def run(made: Tool) -> ToolResult:
+    tools = Toolset([made])
+    try:
+        return await tools.call(made.name, "{}")
+    finally:
+        tools.close()
+
+
+class Weather(BaseModel):
+    degrees: int
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ("text", "text"),
+        (None, None),
+        (0, 0),
+        ([], []),
+        ((1, (2,)), [1, [2]]),
+        ({"status": "error", "error": "not mine"}, {"status": "error", "error": "not mine"}),
+        (Weather(degrees=3), {"degrees": 3}),
+        ([TextContent(text="a"), TextContent(text="b")], "a\nb"),
+    ],
+)
+async def test_any_json_value_is_data(value: object, result: object) -> None:
+    given = await run(returning(value))
+    assert (given.status, given.result) == ("success", result)
+
+
+CYCLE: list[object] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), {"a": b"x"}, {1, 2}, CYCLE, {1: 2}, [float("inf")], object(), [10**5000], {"a": {"b": ...}}],
+)
+async def test_what_json_cannot_carry_is_an_error_result(value: object) -> None:
+    result = await run(returning(value))
+    assert result.status == "error"
+    assert "not JSON" in (result.error or "")
+
+
+async def test_images_become_attachments() -> None:
+    image, photo = (
+        ImageContent(data="AA==", mime_type="image/png"),
+        ImageContent(data="AA==", mime_type="image/jpeg"),
+    )
+    result = await run(returning([TextContent(text="two"), image, photo]))
+    assert result.result == "two"
+    assert [each.name for each in result.attachments] == ["image.png", "image-2.jpg"]
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no luck"), "no luck"),
+        (ValueError(), "ValueError"),
+        (SystemExit(3), "3"),
+        (GeneratorExit(), "GeneratorExit"),
+        (BaseExceptionGroup("many", [ValueError("x")]), "many (1 sub-exception)"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (TimeoutError("mine"), "mine"),
+        (Odd(), "Odd"),
+    ],
+)
+async def test_whatever_a_handler_raises_is_an_error_result(error: BaseException, text: str) -> None:
+    for made in raising(error):
+        result = await run(made)
+        assert (result.status, result.error) == ("error", text)
+        assert result.stack is None or "raise error" in result.stack
+
+
+async def test_a_plain_function_that_raises_stop_iteration_does_not_hang() -> None:
+    _, in_thread = raising(StopIteration("end"))
+    assert (await run(in_thread)).error == "end"
+
+
+async def test_the_callers_cancellation_passes() -> None:
+    begun = asyncio.Event()
+
+    @tool
+    async def wait() -> None:
+        """Wait."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(Toolset([wait]).call("wait", "{}"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_timeout_names_its_milliseconds() -> None:
+    @tool(timeout=0.01)
+    async def wait() -> None:
+        """Wait."""
+        await asyncio.Event().wait()
+
+    result = await Toolset([wait]).call("wait", "{}")
+    assert (result.error, result.error_code) == ("Tool timed out after 10ms", "timeout")
+
+
+async def test_plain_functions_run_in_a_thread_with_the_callers_context() -> None:
+    who: contextvars.ContextVar[str] = contextvars.ContextVar("who")
+    who.set("me")
+
+    @tool
+    def look() -> list[object]:
+        """Look."""
+        return [who.get(), threading.current_thread() is threading.main_thread()]
+
+    assert (await run(look)).result == ["me", False]
+
+
+async def test_an_unknown_tool_is_answered_with_those_that_exist() -> None:
+    result = await Toolset([greet]).call("great", "{}")
+    assert result.error == "There is no tool 'great'. Did you mean 'greet'? The tools are: greet."
+    assert result.error_code == "unknown_tool"
+
+
+async def test_a_pending_outcome_outside_a_run_is_an_error_result() -> None:
+    async def later(prepared: PreparedCall, state: ThreadState) -> Outcome:
+        return Pending()
+
+    async def broken(prepared: PreparedCall, state: ThreadState) -> Outcome:
+        raise RuntimeError("a bug")
+
+    outside = Tool(name="ask", description="Ask", kind="external")
+    nobody = Tool(name="fetch", description="Fetch", kind="gateway")
+    bug = Tool(name="bug", description="Fail", kind="internal")
+    tools = Toolset([outside, nobody, bug], executors={"external": later, "internal": broken})
+    assert (await tools.call("ask", "{}")).error_code == "pending_outside_run"
+    assert (await tools.call("fetch", "{}")).error_code == "no_executor"
+    assert (await tools.call("bug", "{}")).error == "a bug"
+
+
+async def test_handlers_see_the_state_they_are_called_with() -> None:
+    @tool
+    async def note(what: ThreadState, text: str) -> str:
+        """Note."""
+        what.emit("noted", {"text": text})
+        what.progress(1, 2, "half")
+        what.execution.stop_session()
+        assert not what.execution.abort_signal.aborted
+        assert list(await what.get_messages()) == []
+        return f"{what.thread_id} {what.agent_id} {what.user_id} {what.execution.current_side}"
+
+    state = MemoryState(thread_id="t", agent_id="a", user_id="u")
+    result = await Toolset([note]).call("note", {"text": "x"}, state)
+    assert result.result == "t a u side_a"
+    assert state.events[0].type == "noted"
+    assert state.reports == [Progress(done=1, total=2, text="half")]
+    assert state.execution.stopped
+
+
+async def test_definitions_come_in_three_forms_and_cannot_be_spoilt() -> None:
+    tools = Toolset([greet])
+    schema = greet.parameters
+    description = "Greet somebody."
+    assert tools.definitions() == [
+        {"type": "function", "function": {"name": "greet", "description": description, "parameters": schema}}
+    ]
+    anthropic = tools.definitions("anthropic")
+    assert anthropic == [{"name": "greet", "description": description, "input_schema": schema}]
+    anthropic[0]["input_schema"] = None
+    assert tools.definitions("anthropic")[0]["input_schema"] == schema
+    annotations = tools.definitions("mcp")[0]["annotations"]
+    assert annotations == {"readOnlyHint": False, "idempotentHint": False, "destructiveHint": False}
+    assert tools.model_definitions is tools.model_definitions
+
+
+async def test_toolsets_join_filter_and_take_prefixes() -> None:
+    other = returning(1)
+    both = Toolset([greet]) | Toolset([other])
+    assert [each.name for each in both] == ["greet", "give"]
+    assert len(both) == 2
+    assert "greet" in both
+    assert both["give"] is other
+    assert [each.name for each in both.filtered(lambda each: each.name != "greet")] == ["give"]
+    assert (await both.prefixed("my_").call("my_greet", {"name": "you"})).result == "Hello you"
+    with pytest.raises(DefinitionError, match="Two tools are called 'greet'"):
+        both | Toolset([greet])
+
+
+def test_an_odd_name_warns_once_and_works() -> None:
+    def named() -> Tool:
+        return tool(name="Odd-Name", description="Odd")(lambda: "x")
+
+    with pytest.warns(ToolNameWarning, match="Odd-Name"):
+        named()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert named().name == "Odd-Name"
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: tool(name="", description="x")(lambda: 1),
+        lambda: tool(name="x", description="x", timeout=0)(lambda: 1),
+        lambda: tool(name="x", description="x", timeout=float("nan"))(lambda: 1),
+        lambda: tool(name="x", description="x", timeout=-1)(lambda: 1),
+        lambda: tool(name="x", description="x", read_only=True, destructive=True)(lambda: 1),
+        lambda: Tool(name="x", description="x"),
+        lambda: Tool(name="x", description="x", kind="external", parameters={"type": "bogus"}),
+        lambda: tool(description="x")(lambda: 1),
+    ],
+)
+def test_contradictions_are_refused(declare: Callable[[], Tool]) -> None:
+    with pytest.raises(DefinitionError):
+        declare()
+
+
+async def test_results_of_handlers_are_checked() -> None:
+    path = AttachmentRef(id="f", path="/a", name="a", mime_type="text/plain", size=1)
+    chart = Attachment(name="c.png", mime_type="image/png", data="AA==")
+    assert (await run(returning(ToolResult.ok("x", (chart, path))))).attachments == (chart, path)
+    bad = ToolResult(status="success", result=float("nan"))
+    assert (await run(returning(bad))).status == "error"
+    assert (await run(returning(ToolResult.ok("x", ("no",))))).status == "error"  # type: ignore[arg-type]  # wrong
+
+
+async def test_a_raw_handler_gets_state_and_arguments() -> None:
+    async def handle(state: ThreadState, arguments: object) -> object:
+        return arguments
+
+    raw = Tool(name="raw", description="Raw", parameters={"type": "object"}, handler=handle)
+    assert (await Toolset([raw]).call("raw", '{"a": 1}')).result == {"a": 1}
+
+
+async def test_an_executor_uses_the_pool_it_is_given_and_closes_only_its_own() -> None:
+    executor = FunctionExecutor()
+    made = tool(name="one", description="One")(lambda: 1)
+    result = await executor(PreparedCall(made, {}, "c", {}), MemoryState())
+    assert result.result == 1
+    executor.close()
+    executor.close()
+
+
+def test_importing_the_core_loads_no_io_library() -> None:
+    code = (
+        "import sys, toolwright.core.toolset; "
+        "bad = {'sqlalchemy', 'httpx', 'fastapi', 'sqlite3', 'yaml', 'opentelemetry', 'docstring_parser'}; "
+        "sys.exit(', '.join(bad & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

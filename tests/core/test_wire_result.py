@@ -1,0 +1,79 @@
+"""Results as their consumers want them."""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.result import ToolResult
+from toolwright.wire import result as wire
+
+TEXT = st.text(max_size=10)
+SIDE = st.none() | st.integers(1, 9999)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+FILES = st.builds(Attachment, name=TEXT, mime_type=TEXT, data=TEXT, width=SIDE, height=SIDE) | st.builds(
+    AttachmentRef,
+    id=TEXT,
+    path=TEXT,
+    name=TEXT,
+    mime_type=TEXT,
+    size=st.integers(0),
+    width=SIDE,
+    description=st.none() | TEXT,
+)
+RESULTS = st.builds(
+    ToolResult,
+    status=st.sampled_from(["success", "error"]),
+    result=VALUES,
+    error=st.none() | TEXT,
+    stack=st.none() | TEXT,
+    attachments=st.lists(FILES, max_size=2).map(tuple),
+    error_code=st.none() | TEXT,
+    error_data=st.none() | st.dictionaries(TEXT, VALUES, max_size=2),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(RESULTS)
+def test_a_result_survives_the_journal(result: ToolResult) -> None:
+    written = json.loads(json.dumps(wire.result_to_json(result)))
+    assert wire.result_from_json(written) == result
+
+
+@settings(max_examples=100, deadline=None)
+@given(RESULTS)
+def test_a_model_reads_text_that_can_be_sent(result: ToolResult) -> None:
+    wire.model_text(result).encode()
+
+
+def test_the_model_reads_text_json_and_errors_without_the_stack() -> None:
+    assert wire.model_text(ToolResult.ok("a\x00b\U000e0041\n\tc\x9b\ud800")) == "ab\n\tc\ufffd"
+    assert wire.model_text(ToolResult.ok()) == "null"
+    assert wire.model_text(ToolResult.ok({"a": "é"})) == '{"a":"é"}'
+    failed = ToolResult.fail(
+        "no", stack="secret", error_code="bad", error_data={"error": "x", "missing": ["A"]}
+    )
+    assert json.loads(wire.model_text(failed)) == {"error": "no", "error_code": "bad", "missing": ["A"]}
+
+
+def test_each_consumer_gets_its_form() -> None:
+    good, bad = ToolResult.ok({"success": True, "args": {}}), ToolResult.fail("no")
+    assert wire.openai_message("c", ToolResult.ok("x")) == {
+        "role": "tool",
+        "tool_call_id": "c",
+        "content": "x",
+    }
+    assert wire.anthropic_block("c", bad)["is_error"] is True
+    assert wire.mcp_result(good)["structuredContent"] == {"success": True, "args": {}}
+    assert "structuredContent" not in wire.mcp_result(ToolResult.ok([1]))
+    assert wire.mcp_result(bad)["isError"] is True
+    assert wire.s3_result(good) == {"success": True, "args": {}}
+    assert wire.s3_result(bad) == {"error": "no"}
+    assert wire.s3_pending("tc") == {"status": "pending", "pendingToolCallId": "tc"}
+    assert wire.s4_result(ToolResult.ok({"a": 1})) == {"content": [{"type": "text", "text": '{"a":1}'}]}
+    assert wire.s4_result(bad)["is_error"] is True

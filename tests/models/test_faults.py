@@ -1,0 +1,142 @@
+"""What fails at a provider: tried again, or said in one sentence."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from openai import AsyncOpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.settings import ModelSettings
+
+from tests.models.asking import answer_of, ask, only, request
+from tests.models.conftest import Pauses
+from tests.models.wire_server import WireCall, WireServer
+from toolwright.adapters.models.pydantic_ai import PydanticAIModel
+from toolwright.adapters.models.retry import pause_before
+from toolwright.core.errors import ModelRefused, ModelUnavailable
+from toolwright.core.model import AttemptStarted, ModelResponse, TextDelta
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_rate_limit_waits_as_long_as_the_provider_asks(
+    model: PydanticAIModel, server: WireServer, pauses: Pauses
+) -> None:
+    server.fail(429, "Slow down", retry_after="7")
+    server.answer(text=("Hi",))
+    events = await ask(model)
+    assert events[:2] == [AttemptStarted(number=2), TextDelta(text="Hi")]
+    assert pauses.seconds == [7.0]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 529])
+async def test_an_overload_is_tried_three_times_with_growing_pauses(
+    model: PydanticAIModel, server: WireServer, pauses: Pauses, status: int
+) -> None:
+    server.fail(status, "Overloaded", times=3)
+    with pytest.raises(ModelUnavailable, match=rf"is unavailable \({status}\): Overloaded\."):
+        await ask(model)
+    assert len(server.requests) == 3
+    assert pauses.seconds == [0.5, 1.0]
+
+
+async def test_a_long_retry_after_is_handed_on_with_the_error(
+    model: PydanticAIModel, server: WireServer, pauses: Pauses
+) -> None:
+    server.fail(429, "Tomorrow", retry_after="86400", times=3)
+    with pytest.raises(ModelUnavailable) as caught:
+        await ask(model)
+    assert caught.value.retry_after == 86400
+    assert pauses.seconds == [60.0, 60.0]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_refusal_is_said_at_once_in_the_providers_words(
+    model: PydanticAIModel, server: WireServer, pauses: Pauses, status: int
+) -> None:
+    server.fail(status, "That will\n not do")
+    with pytest.raises(ModelRefused) as caught:
+        await ask(model)
+    assert caught.value.message == f"{model.name} refused the request ({status}): That will not do."
+    assert len(server.requests) == 1
+    assert pauses.seconds == []
+
+
+async def test_exhausted_credit_is_not_tried_again(model: PydanticAIModel, server: WireServer) -> None:
+    server.fail(402, "Pay first")
+    with pytest.raises(ModelRefused, match="Pay first"):
+        await ask(model)
+    assert len(server.requests) == 1
+
+
+async def test_a_stream_that_breaks_off_begins_anew(model: PydanticAIModel, server: WireServer) -> None:
+    server.answer(text=("Hel",), ending="dropped")
+    server.answer(text=("Hel", "lo"), calls=[WireCall(name="search")])
+    events = await ask(model)
+    restart = events.index(AttemptStarted(number=2))
+    assert only(events[:restart], TextDelta) == [TextDelta(text="Hel")]
+    assert only(events[restart:], TextDelta) == [TextDelta(text="Hel"), TextDelta(text="lo")]
+    response = events[-1]
+    assert isinstance(response, ModelResponse)
+    assert response.text == "Hello"
+
+
+async def test_a_provider_that_is_not_there_is_unavailable(pauses: Pauses) -> None:
+    provider = OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-test")
+    native = OpenAIChatModel("gpt-4o", provider=provider)
+    model = PydanticAIModel(native, name="local", sleep=pauses.sleep)
+    async with native:
+        with pytest.raises(ModelUnavailable, match=r"^local is unavailable: "):
+            await ask(model)
+    assert len(pauses.seconds) == 2
+
+
+async def test_a_timeout_is_tried_again(server: WireServer, pauses: Pauses) -> None:
+    provider = OpenAIProvider(base_url=f"{server.base_url}/v1", api_key="sk-test")
+    native = OpenAIChatModel("gpt-4o", provider=provider, settings=ModelSettings(timeout=0.05))
+    model = PydanticAIModel(native, sleep=pauses.sleep)
+    server.answer(ending="stalled")
+    server.answer(text=("Hi",))
+    async with native:
+        assert (await answer_of(model)).text == "Hi"
+    assert model.name == "openai-chat:gpt-4o"
+
+
+async def test_the_sdk_does_not_try_again_by_itself(server: WireServer) -> None:
+    client = AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="sk-test", max_retries=5)
+    model = PydanticAIModel(
+        OpenAIChatModel("gpt-4o", provider=OpenAIProvider(openai_client=client)), max_attempts=1
+    )
+    server.fail(503, "Overloaded", times=6)
+    async with client:
+        with pytest.raises(ModelUnavailable):
+            await ask(model)
+    assert len(server.requests) == 1
+
+
+async def test_closing_the_iterator_ends_the_request(model: PydanticAIModel, server: WireServer) -> None:
+    server.answer(text=("Hel",), ending="stalled")
+    async with aclosing(model.respond(request())) as events:
+        assert await anext(events) == TextDelta(text="Hel")
+    async with asyncio.timeout(5):
+        await server.gone.wait()
+
+
+async def test_cancelling_the_task_ends_the_request(model: PydanticAIModel, server: WireServer) -> None:
+    server.answer(text=("Hel",), ending="stalled")
+    task = asyncio.create_task(ask(model))
+    async with asyncio.timeout(5):
+        await server.stalled.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.gone.wait()
+    assert len(server.requests) == 1
+
+
+def test_pauses_double_up_to_eight_seconds_and_are_half_chance() -> None:
+    assert [pause_before(attempt, None, 1.0) for attempt in range(2, 9)] == [0.5, 1, 2, 4, 8, 8, 8]
+    assert pause_before(2, None, 0.0) == 0.25
+    assert pause_before(2, 0.0, 1.0) == 0.0

@@ -1,0 +1,56 @@
+"""Models by name, and what is said when a name does not do."""
+
+from pathlib import Path
+
+import pytest
+
+from toolwright.adapters.models.provider import missing_sdk
+from toolwright.adapters.models.resolve import Resolver, resolve
+from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "", ":gpt-5", "openai:", "test"])
+def test_a_name_without_a_provider_is_refused(name: str) -> None:
+    with pytest.raises(DefinitionError, match="needs a provider, as in 'openai:gpt-5'"):
+        resolve(name)
+
+
+def test_an_unknown_provider_is_named() -> None:
+    with pytest.raises(DefinitionError, match="'nobody:gpt-5' has an unknown provider: 'nobody'"):
+        resolve("nobody:gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("openai:gpt-5", "OPENAI_API_KEY"), ("anthropic:claude-sonnet-5", "ANTHROPIC_API_KEY")],
+)
+def test_a_missing_key_names_its_environment_variable(
+    name: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(other, raising=False)
+    with pytest.raises(ModelRefused, match=f"{name!r} has no key: set the environment variable {variable}"):
+        resolve(name)
+
+
+def test_a_provider_whose_sdk_is_not_installed_says_what_to_install() -> None:
+    with pytest.raises(MissingExtra, match=r"install pydantic-ai-slim\[groq\]\.$"):
+        resolve("groq:llama-4")
+
+
+def test_our_own_extras_are_named_by_our_name() -> None:
+    error = ImportError('Please install … `pip install "pydantic-ai-slim[openai]"`')
+    assert missing_sdk("openai:gpt-5", error).message.endswith("install toolwright[openai].")
+
+
+async def test_a_resolver_makes_each_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    script = tmp_path / "demo.yaml"
+    script.write_text("- text: Hi\n")
+    resolver = Resolver()
+    assert resolver.resolve("openai:gpt-5") is resolver.resolve("openai:gpt-5")
+    assert resolver.resolve("openai:gpt-5").name == "openai:gpt-5"
+    assert resolver.resolve(f"scripted:{script}").name == f"scripted:{script}"
+    await resolver.aclose()

@@ -1,0 +1,41 @@
+"""What a scripted provider answers, whatever the wire."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Ending: TypeAlias = Literal["whole", "dropped", "stalled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireCall:
+    """A tool call; the pieces of `arguments` arrive one by one."""
+
+    name: str
+    arguments: tuple[str, ...] = ("{}",)
+    id: str = "call_1"
+
+    @property
+    def whole(self) -> str:
+        """All of the arguments."""
+        return "".join(self.arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WireAnswer:
+    """One answer; the pieces of `text` and `thinking` arrive one by one.
+
+    `ending` says what happens when all of it but the end was sent: the connection drops, or nothing comes
+    any more until the client goes. A `status` other than 200 answers with `error` alone.
+    """
+
+    text: tuple[str, ...] = ()
+    calls: tuple[WireCall, ...] = ()
+    thinking: tuple[str, ...] = ()
+    signature: str = "sig"
+    input_tokens: int = 11
+    output_tokens: int = 7
+    cached_tokens: int = 0
+    ending: Ending = "whole"
+    status: int = 200
+    error: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str])

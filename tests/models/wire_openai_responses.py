@@ -1,0 +1,137 @@
+"""The OpenAI Responses wire."""
+
+from collections.abc import Iterable, Iterator
+
+from tests.models.wire_answer import WireAnswer, WireCall
+from toolwright.core.json_value import JSON, JSONObject
+
+Event = tuple[str, JSON]
+
+
+def stream(answer: WireAnswer, model: str) -> Iterator[Event]:
+    """The events of a streamed answer."""
+    return _numbered(_events(answer, model))
+
+
+def ending(answer: WireAnswer, model: str) -> Iterator[Event]:
+    """What closes a stream."""
+    yield _event("response.completed", sequence_number=10_000, response=whole(answer, model))
+
+
+def whole(answer: WireAnswer, model: str) -> JSONObject:
+    """The answer without streaming."""
+    return _response(answer, model, "completed", [item for item, _ in _items(answer)])
+
+
+def error(answer: WireAnswer) -> JSONObject:
+    """The body of an error."""
+    return {"error": {"message": answer.error, "type": "error", "code": None, "param": None}}
+
+
+def _events(answer: WireAnswer, model: str) -> Iterator[Event]:
+    yield _event("response.created", response=_response(answer, model, "in_progress", []))
+    for place, (item, deltas) in enumerate(_items(answer)):
+        yield _event("response.output_item.added", output_index=place, item=_begun(item))
+        for kind, fields in deltas:
+            yield _event(kind, output_index=place, item_id=item["id"], **fields)
+        yield _event("response.output_item.done", output_index=place, item=item)
+
+
+def _numbered(events: Iterable[Event]) -> Iterator[Event]:
+    for number, (kind, event) in enumerate(events):
+        assert isinstance(event, dict)
+        yield kind, {**event, "sequence_number": number}
+
+
+def _event(kind: str, **fields: JSON) -> Event:
+    return kind, {"type": kind, **fields}
+
+
+def _items(answer: WireAnswer) -> Iterator[tuple[JSONObject, list[tuple[str, JSONObject]]]]:
+    """Each item of the output with the deltas that lead to it."""
+    if answer.thinking:
+        yield (
+            _reasoning(answer),
+            [
+                ("response.reasoning_summary_text.delta", {"summary_index": 0, "delta": piece})
+                for piece in answer.thinking
+            ],
+        )
+    if answer.text:
+        yield (
+            _message(answer),
+            [
+                ("response.output_text.delta", {"content_index": 0, "delta": piece, "logprobs": []})
+                for piece in answer.text
+            ],
+        )
+    for call in answer.calls:
+        yield (
+            _function_call(call),
+            [
+                *(("response.function_call_arguments.delta", _delta(piece)) for piece in call.arguments),
+                ("response.function_call_arguments.done", {"name": call.name, "arguments": call.whole}),
+            ],
+        )
+
+
+def _delta(piece: str) -> JSONObject:
+    return {"delta": piece}
+
+
+def _begun(item: JSONObject) -> JSONObject:
+    """The item as it is announced: without what is still to come."""
+    empty: JSONObject = {"content": [], "arguments": "", "summary": [], "encrypted_content": None}
+    return {**item, **{key: value for key, value in empty.items() if key in item}, "status": "in_progress"}
+
+
+def _reasoning(answer: WireAnswer) -> JSONObject:
+    summary: JSON = [{"type": "summary_text", "text": "".join(answer.thinking)}]
+    return {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": answer.signature}
+
+
+def _message(answer: WireAnswer) -> JSONObject:
+    content: JSON = [{"type": "output_text", "text": "".join(answer.text), "annotations": [], "logprobs": []}]
+    return {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+
+
+def _function_call(call: WireCall) -> JSONObject:
+    return {
+        "type": "function_call",
+        "id": f"fc_{call.id}",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.whole,
+        "status": "completed",
+    }
+
+
+def _response(answer: WireAnswer, model: str, status: str, output: Iterable[JSON]) -> JSONObject:
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "model": model,
+        "status": status,
+        "output": list(output),
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": _usage(answer) if status == "completed" else None,
+    }
+
+
+def _usage(answer: WireAnswer) -> JSONObject:
+    return {
+        "input_tokens": answer.input_tokens,
+        "output_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+        "input_tokens_details": {"cached_tokens": answer.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }

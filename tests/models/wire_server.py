@@ -1,0 +1,175 @@
+"""A model provider on loopback: it speaks the wires of OpenAI (chat, Responses) and Anthropic, by script.
+
+async with WireServer() as server:
+    server.answer(text=("Hel", "lo"))
+    …  # a client with base URL f"{server.base_url}/v1" (OpenAI) or server.base_url (Anthropic)
+    assert server.requests[0].body["model"] == "gpt-5"
+"""
+
+import asyncio
+import json
+import socket
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final, Self
+
+import uvicorn
+
+from tests.models import wire_anthropic, wire_openai_chat, wire_openai_responses
+from tests.models.wire_answer import Ending, WireAnswer, WireCall
+from toolwright.core.json_value import JSON, JSONObject
+
+__all__ = ["WireAnswer", "WireCall", "WireRequest", "WireServer"]
+
+_WIRES: Final = {
+    "/v1/chat/completions": wire_openai_chat,
+    "/v1/responses": wire_openai_responses,
+    "/v1/messages": wire_anthropic,
+}
+# Any: ASGI messages and callables are dicts and callables of no fixed type
+_ASGI = Any
+
+
+@dataclass(frozen=True)
+class WireRequest:
+    """A request as it came in; header names are in lower case."""
+
+    path: str
+    headers: dict[str, str]
+    body: JSONObject
+
+
+class WireServer:
+    """Answers requests in the order of the script; a request past its end gets a 500 that says so.
+
+    `requests` are those that came. `gone` is set when a client left before its answer was whole.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[WireRequest] = []
+        self.gone = asyncio.Event()
+        self.stalled = asyncio.Event()
+        self._answers: deque[WireAnswer] = deque()
+        self._socket = socket.socket()
+        config = uvicorn.Config(
+            self._app, interface="asgi3", lifespan="off", log_config=None, timeout_graceful_shutdown=1
+        )
+        self._server = uvicorn.Server(config)
+
+    @property
+    def base_url(self) -> str:
+        """Where the server is, without a path."""
+        host, port = self._socket.getsockname()
+        return f"http://{host}:{port}"
+
+    def answer(
+        self,
+        *,
+        text: Sequence[str] = (),
+        calls: Sequence[WireCall] = (),
+        thinking: Sequence[str] = (),
+        signature: str = "sig",
+        input_tokens: int = 11,
+        output_tokens: int = 7,
+        cached_tokens: int = 0,
+        ending: Ending = "whole",
+    ) -> None:
+        """The next request gets this answer."""
+        answer = WireAnswer(
+            text=(text,) if isinstance(text, str) else tuple(text),
+            calls=tuple(calls),
+            thinking=(thinking,) if isinstance(thinking, str) else tuple(thinking),
+            signature=signature,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached_tokens,
+            ending=ending,
+        )
+        self._answers.append(answer)
+
+    def fail(self, status: int, error: str = "", *, retry_after: str | None = None, times: int = 1) -> None:
+        """The next requests get this error."""
+        headers = {} if retry_after is None else {"retry-after": retry_after}
+        self._answers.extend([WireAnswer(status=status, error=error, headers=headers)] * times)
+
+    async def __aenter__(self) -> Self:
+        self._socket.bind(("127.0.0.1", 0))
+        config = self._server.config
+        config.load()
+        self._server.lifespan = config.lifespan_class(config)
+        await self._server.startup(sockets=[self._socket])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.shutdown(sockets=[self._socket])
+
+    async def _app(self, scope: _ASGI, receive: _ASGI, send: _ASGI) -> None:
+        request = await _read(scope, receive)
+        self.requests.append(request)
+        wire = _WIRES[request.path]
+        answer = self._answers.popleft() if self._answers else _PAST_THE_END
+        if answer.status != 200:
+            await _send_json(send, answer.status, wire.error(answer), answer.headers)
+        elif not request.body.get("stream"):
+            await self._send_whole(answer, wire.whole(answer, str(request.body["model"])), receive, send)
+        else:
+            await self._stream(answer, wire, str(request.body["model"]), receive, send)
+
+    async def _send_whole(self, answer: WireAnswer, body: JSON, receive: _ASGI, send: _ASGI) -> None:
+        if answer.ending == "stalled":
+            await self._wait_for_the_client_to_go(receive)
+        elif answer.ending == "whole":
+            await _send_json(send, 200, body, {})
+
+    async def _stream(
+        self, answer: WireAnswer, wire: ModuleType, model: str, receive: _ASGI, send: _ASGI
+    ) -> None:
+        await _send_head(send, 200, {"content-type": "text/event-stream; charset=utf-8"})
+        await _send_events(send, wire.stream(answer, model))
+        if answer.ending == "dropped":
+            return  # uvicorn closes the connection of an answer that was not finished
+        if answer.ending == "stalled":
+            await self._wait_for_the_client_to_go(receive)
+            return
+        await _send_events(send, wire.ending(answer, model))
+        done = b"data: [DONE]\n\n" if wire is wire_openai_chat else b""
+        await send({"type": "http.response.body", "body": done, "more_body": False})
+
+    async def _wait_for_the_client_to_go(self, receive: _ASGI) -> None:
+        self.stalled.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.gone.set()
+
+
+_PAST_THE_END = WireAnswer(status=500, error="The wire server's script has no answer left.")
+
+
+async def _read(scope: _ASGI, receive: _ASGI) -> WireRequest:
+    body = b""
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+    return WireRequest(scope["path"], headers, json.loads(body))
+
+
+async def _send_head(send: _ASGI, status: int, headers: dict[str, str]) -> None:
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+async def _send_json(send: _ASGI, status: int, body: JSON, headers: dict[str, str]) -> None:
+    await _send_head(send, status, {"content-type": "application/json", **headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+async def _send_events(send: _ASGI, events: Iterable[tuple[str | None, JSON]]) -> None:
+    for kind, event in events:
+        head = f"event: {kind}\n" if kind else ""
+        frame = f"{head}data: {json.dumps(event)}\n\n".encode()
+        await send({"type": "http.response.body", "body": frame, "more_body": True})
