@@ -66,12 +66,14 @@ async def fault(arguments: object) -> str:
 
 async def test_every_faulty_path_is_named_in_one_text() -> None:
     text = await fault(
-        '{"limit": "10", "filter": {"tags": [1, "2"], "colour": 1}, "pet": {"kind": "cat", "lives": "9"}, "x": 1}'
+        '{"limit": "10", "filter": {"tags": [1, "2"], "colour": 1}, '
+        '"pet": {"kind": "cat", "lives": "9"}, "x": 1}'
     )
     assert text == (
-        "Invalid arguments: limit: must be an integer, not a string; filter.tags.1: must be an integer, not a "
-        "string; filter.colour: is not a known argument; pet.lives: must be an integer, not a string; x: is not a "
-        "known argument; query: is missing."
+        "Invalid arguments: limit: must be an integer, not a string; filter.tags.1: must be an "
+        "integer, not a string; filter.colour: is not a known argument; pet.lives: must be an "
+        "integer, not a string; "
+        "x: is not a known argument; query: is missing."
     )
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import enum
 import functools
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -122,9 +122,15 @@ def test_untyped_star_and_positional_parameters_are_refused() -> None:
         """Do."""
         return ""
 
-    for function in (untyped, stars, keywords, positional):
-        with pytest.raises(DefinitionError, match="parameter '(a|args|kwargs)'"):
-            tool(typing.cast("Callable[..., object]", function))
+    functions: list[Any] = [
+        untyped,
+        stars,
+        keywords,
+        positional,
+    ]  # one of them has no type, that is the point
+    for function in functions:
+        with pytest.raises(DefinitionError, match=r"parameter '(a|args|kwargs)'"):
+            tool(function)
 
 
 def test_defaults_that_are_no_json_are_refused() -> None:
@@ -227,10 +233,12 @@ async def test_args_takes_a_model_for_the_one_parameter() -> None:
 
     assert await call(search, '{"query": "x"}') == "x 10 call"
     assert search.parameters["required"] == ["query"]
+
+    def two(first: Query, second: Query) -> str:
+        return first.query + second.query
+
     with pytest.raises(DefinitionError, match="takes one parameter"):
-        tool(description="x", args=Query)(lambda state: None) if False else tool(
-            name="two", description="x", args=Query
-        )(lambda a, b: None)
+        tool(description="Search", args=Query)(two)
 
 
 async def test_a_tool_without_arguments_takes_whatever_comes() -> None:
@@ -304,3 +312,29 @@ def test_a_property_called_title_stays() -> None:
 
     assert "title" in str(keep.parameters["$defs"])
     assert keep.parameters["required"] == ["book", "title"]
+
+
+def test_a_function_that_yields_is_refused() -> None:
+    def count(n: int) -> Iterator[int]:
+        """Count."""
+        yield n
+
+    with pytest.raises(DefinitionError, match="yields"):
+        tool(count)
+
+
+async def test_an_alias_names_the_parameter_in_json() -> None:
+    @tool
+    async def move(
+        start: Annotated[int, Field(alias="from", ge=1)], steps: int = Field(3, le=5)
+    ) -> list[int]:
+        """Move."""
+        return [start, steps]
+
+    assert await call(move, {"from": 2}) == [2, 3]
+
+
+def test_a_tree_may_be_the_whole_of_the_arguments() -> None:
+    made = tool(name="plant", description="Plant", args=Tree)(taking(str))
+    assert made.parameters["type"] == "object"
+    assert made.parameters["required"] == ["name"]

@@ -9,7 +9,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
-from tests.models.asking import answer_of, ask, only, request
+from tests.models.asking import MakeModel, answer_of, ask, only, request
 from tests.models.conftest import Pauses
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.pydantic_ai import PydanticAIModel
@@ -83,6 +83,16 @@ async def test_a_stream_that_breaks_off_begins_anew(model: PydanticAIModel, serv
     assert response.text == "Hello"
 
 
+@pytest.mark.parametrize("name", ["openai:gpt-4o", "anthropic:claude-sonnet-5"])
+async def test_a_stream_that_ends_before_its_answer_does_begins_anew(
+    make_model: MakeModel, server: WireServer, name: str
+) -> None:
+    server.answer(text=("Hel",), ending="cut")
+    server.answer(text=("Hello",))
+    events = await ask(make_model(name))
+    assert events[1:3] == [AttemptStarted(number=2), TextDelta(text="Hello")]
+
+
 async def test_a_provider_that_is_not_there_is_unavailable(pauses: Pauses) -> None:
     provider = OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-test")
     native = OpenAIChatModel("gpt-4o", provider=provider)
@@ -101,7 +111,7 @@ async def test_a_timeout_is_tried_again(server: WireServer, pauses: Pauses) -> N
     server.answer(text=("Hi",))
     async with native:
         assert (await answer_of(model)).text == "Hi"
-    assert model.name == "openai-chat:gpt-4o"
+    assert model.name == "openai:gpt-4o"
 
 
 async def test_the_sdk_does_not_try_again_by_itself(server: WireServer) -> None:

@@ -45,24 +45,24 @@ async def test_results_return_in_the_tool_result_slot_under_the_models_own_ids(
     items = await sent(
         model, server, user("Find"), assistant(CALLED), tool("call_a", "A!"), tool("call_b", "B!")
     )
-    match server.requests[-1].path:
-        case "/v1/chat/completions":
-            results = [(item["tool_call_id"], item["content"]) for item in items if item["role"] == "tool"]
-        case "/v1/responses":
-            results = [
-                (item["call_id"], item["output"])
-                for item in items
-                if item.get("type") == "function_call_output"
-            ]
-        case _:
-            blocks = items[-1]["content"]
-            assert isinstance(blocks, list)
-            results = [
-                (block["tool_use_id"], block["content"]) for block in blocks if isinstance(block, dict)
-            ]
-            results = [(id, text[0]["text"]) for id, text in results]  # type: ignore[index,call-overload]
+    results = [result for item in items for result in _results(item)]
     assert results == [("call_a", "A!"), ("call_b", "B!")]
     assert "ours_" not in str(items)
+
+
+def _results(item: dict[str, JSON]) -> list[tuple[JSON, JSON]]:
+    """The tool results in one item of a conversation, whatever the wire."""
+    match item:
+        case {"role": "tool", "tool_call_id": id, "content": text}:
+            return [(id, text)]
+        case {"type": "function_call_output", "call_id": id, "output": text}:
+            return [(id, text)]
+        case {"type": "tool_result", "tool_use_id": id, "content": [{"text": text}]}:
+            return [(id, text)]
+        case {"role": "user", "content": list(blocks)}:
+            return [result for block in blocks if isinstance(block, dict) for result in _results(block)]
+        case _:
+            return []
 
 
 async def test_malformed_arguments_can_be_replayed(model: PydanticAIModel, server: WireServer) -> None:

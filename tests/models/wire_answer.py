@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Ending: TypeAlias = Literal["whole", "dropped", "stalled"]
+Ending: TypeAlias = Literal["whole", "dropped", "cut", "stalled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,9 @@ class WireCall:
 class WireAnswer:
     """One answer; the pieces of `text` and `thinking` arrive one by one.
 
-    `ending` says what happens when all of it but the end was sent: the connection drops, or nothing comes
-    any more until the client goes. A `status` other than 200 answers with `error` alone.
+    `ending` says what happens when all of it but the end was sent: the connection drops, or the stream is cut
+    (it ends as if that were all), or nothing comes any more until the client goes. A `status` other than 200
+    answers with `error` alone.
     """
 
     text: tuple[str, ...] = ()

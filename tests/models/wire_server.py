@@ -52,7 +52,8 @@ class WireServer:
         self.gone = asyncio.Event()
         self.stalled = asyncio.Event()
         self._answers: deque[WireAnswer] = deque()
-        self._socket = socket.socket()
+        # named as TCP, or asyncio leaves Nagle on and each small frame waits 40 ms
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         config = uvicorn.Config(
             self._app, interface="asgi3", lifespan="off", log_config=None, timeout_graceful_shutdown=1
         )
@@ -133,7 +134,8 @@ class WireServer:
         if answer.ending == "stalled":
             await self._wait_for_the_client_to_go(receive)
             return
-        await _send_events(send, wire.ending(answer, model))
+        if answer.ending == "whole":
+            await _send_events(send, wire.ending(answer, model))
         done = b"data: [DONE]\n\n" if wire is wire_openai_chat else b""
         await send({"type": "http.response.body", "body": done, "more_body": False})
 

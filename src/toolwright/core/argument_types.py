@@ -78,7 +78,7 @@ class TypeReader:
             return self._enum(annotation, path)
         if _is_typed_dict(annotation):
             return self._structure(annotation, path, self._typed_dict)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if _is_model(annotation):
             self.builds = True
             return self._structure(annotation, path, self._model)
         if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
@@ -152,7 +152,6 @@ class TypeReader:
             if not field.is_required() and field.default_factory is None:
                 self.default(field.default, inner)
             self.read(field.annotation, inner)
-            self._same_shape(field.annotation, inner)
         return annotation
 
     def _dataclass(self, annotation: Annotation, path: str) -> Annotation:
@@ -166,7 +165,6 @@ class TypeReader:
                 self.default(default, inner)
             if field.init:
                 self.read(hints[field.name], inner)
-                self._same_shape(hints[field.name], inner)
         return annotation
 
     def _typed_dict(self, annotation: Annotation, path: str) -> Annotation:
@@ -181,15 +179,6 @@ class TypeReader:
             return annotation
         required: frozenset[str] = annotation.__required_keys__
         return _rebuilt(annotation, {n: _qualified(k, n in required) for n, k in fields.items()})
-
-    def _same_shape(self, annotation: Annotation, path: str) -> None:
-        """Within a model pydantic reads the annotation itself, so an old TypedDict cannot be replaced."""
-        for part in _parts(annotation):
-            if _is_typed_dict(part) and _is_old_typed_dict(part):
-                raise self._fault(
-                    path, f"has the TypedDict {name_of(part)} from typing; before Python 3.12 a model or "
-                    "dataclass needs the one from typing_extensions"
-                )  # fmt: skip
 
     def _hints(self, annotation: Annotation, path: str) -> dict[str, Annotation]:
         try:
@@ -255,7 +244,7 @@ def _required(annotation: Annotation) -> list[Annotation]:
     if _is_typed_dict(annotation):
         hints = typing_extensions.get_type_hints(annotation)
         return [hints[name] for name in annotation.__required_keys__]
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if _is_model(annotation):
         return [field.annotation for field in model_fields(annotation).values() if field.is_required()]
     if not dataclasses.is_dataclass(annotation):
         return []
@@ -268,10 +257,8 @@ def _required(annotation: Annotation) -> list[Annotation]:
     ]
 
 
-def _parts(annotation: Annotation) -> typing.Iterator[Annotation]:
-    yield annotation
-    for argument in get_args(annotation):
-        yield from _parts(argument)
+def _is_model(annotation: Annotation) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _is_typed_dict(annotation: Annotation) -> bool:

@@ -64,8 +64,15 @@ class Binding:
                 del keywords[argument.key]
                 keywords[argument.parameter] = _convert(argument, value)
             elif argument.default is not None:
-                keywords[argument.parameter] = argument.default()
+                keywords[argument.parameter] = _made(argument.key, argument.default)
         return keywords
+
+
+def _made(key: str, default: Callable[[], object]) -> object:
+    try:
+        return default()
+    except Exception as error:  # a default factory of the user's own may raise anything
+        raise ArgumentFault([Fault((key,), f"has no default: {error or type(error).__name__}")]) from error
 
 
 def _convert(argument: Argument, value: JSON) -> object:

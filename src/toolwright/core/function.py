@@ -33,15 +33,22 @@ class FunctionExecutor:
         signature, handler = tool.signature, tool.handler
         try:
             if handler is None:
-                raise TypeError(f"Tool {tool.name!r} has no handler.")
+                return ToolResult.fail(f"Tool {tool.name!r} has no handler.", error_code="no_handler")
             if signature is None or keywords is None:
                 value = handler(state, prepared.arguments)
             else:
                 if signature.binding.state is not None:
                     keywords[signature.binding.state] = state
-                value = handler(**keywords) if signature.on_loop else await self._in_thread(handler, keywords)
+                if signature.on_loop:
+                    value = handler(**keywords)
+                else:
+                    value, error = await self._in_thread(handler, keywords)
+                    if error is not None:
+                        return as_failure(error)
             if type(value) is CoroutineType:
-                value = await cast("Awaitable[object]", value)  # the common case, without the slow check below
+                value = await cast(
+                    "Awaitable[object]", value
+                )  # the common case, without the slow check below
             elif isinstance(value, Awaitable):
                 value = await cast("Awaitable[object]", value)  # whatever it yields
             return as_result(value)
@@ -50,16 +57,18 @@ class FunctionExecutor:
                 raise
             return as_failure(error)
 
-    async def _in_thread(self, handler: Callable[..., object], keywords: dict[str, object]) -> object:
-        """Call in a thread, within the caller's context variables."""
+    async def _in_thread(
+        self, handler: Callable[..., object], keywords: dict[str, object]
+    ) -> tuple[object, BaseException | None]:
+        """Call in a thread, within the caller's context variables: what was returned, or what was raised."""
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
             self._threads(), lambda: context.run(_caught, handler, keywords)
         )
-        if error is not None:
+        if isinstance(error, KeyboardInterrupt):
             raise error
-        return value
+        return value, error
 
     def _threads(self) -> Pool:
         if self._pool is not None:
@@ -78,10 +87,10 @@ class FunctionExecutor:
 def _caught(
     handler: Callable[..., object], keywords: dict[str, object]
 ) -> tuple[object, BaseException | None]:
-    """An asyncio future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
+    """A future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
     try:
         return handler(**keywords), None
-    except BaseException as error:  # noqa: BLE001 - it is raised again on the other side
+    except BaseException as error:  # noqa: BLE001 - it becomes a result on the other side
         return None, error
 
 

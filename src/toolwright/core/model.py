@@ -22,7 +22,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One request. `tools` is the same tuple object from step to step, so that adapters may cache by identity.
+    """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
     `step` is the number (1, 2, …) of this request within its run; `who` names the agent and prompt that ask.
     """
@@ -51,7 +51,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDelta:
-    """A tool call begins (`arguments` empty) or its JSON arguments grow; `index` counts the answer's calls."""
+    """A tool call begins (`arguments` empty) or its arguments grow; `index` counts the answer's calls."""
 
     index: int
     name: str
@@ -69,7 +69,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResponse:
-    """The whole answer, always the stream's last item. `cost` is in US dollars; None if prices are unknown."""
+    """The whole answer, always the stream's last item. `cost` is in US dollars, None if unknown."""
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
@@ -99,5 +99,5 @@ class Model(Protocol):
         ...
 
     def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Stream the answer; the last item is the `ModelResponse`. Closing the iterator cancels the request."""
+        """Stream the answer, the `ModelResponse` last. Closing the iterator cancels the request."""
         ...

@@ -34,6 +34,8 @@ def as_result(value: object) -> ToolResult:
 
 def as_failure(error: BaseException) -> ToolResult:
     """An error result for what a handler raised: its message, or its type's name."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # what Python makes of a `StopIteration` in a coroutine
     return ToolResult.fail(_message(error), stack=_stack(error))
 
 

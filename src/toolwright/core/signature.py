@@ -4,6 +4,7 @@ import functools
 import inspect
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias, get_args, get_origin
@@ -11,6 +12,7 @@ from typing import Annotated, TypeAlias, get_args, get_origin
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import SchemaError
 
 from toolwright.core.argument_types import Annotation, TypeReader
@@ -54,6 +56,8 @@ def read_signature(
     With `args` the handler gets an instance of that model in its one other parameter. `scope` holds the names
     of the place of definition, for annotations that are text.
     """
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise DefinitionError(f"Tool {name!r}: its function yields; a tool returns its one result.")
     parameters = _Parameters(handler, name, scope)
     if args is None:
         schema, arguments = _from_parameters(parameters, name)
@@ -245,14 +249,17 @@ def _from_model(args: type[BaseModel], tool: str) -> tuple[JSONObject, TypeAdapt
 
 def _adapter(annotation: Annotation, tool: str, path: str) -> TypeAdapter[object]:
     try:
-        return TypeAdapter[object](annotation)
+        with warnings.catch_warnings():
+            # Only a model's field has an alias in pydantic's eyes; here it names the parameter in JSON.
+            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
+            return TypeAdapter[object](annotation)
     except (
         PydanticUserError,
         PydanticUndefinedAnnotation,
         PydanticSchemaGenerationError,
         SchemaError,
     ) as error:
-        why = str(error).split("\n")[0].rstrip(".")
+        why = " ".join(str(error).partition("For further information")[0].split()).rstrip(".")
         raise DefinitionError(f"Tool {tool!r}: parameter {path!r} cannot be used: {why}.") from error
 
 

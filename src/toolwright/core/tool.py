@@ -29,7 +29,7 @@ class ToolNameWarning(UserWarning):
     """A tool's name works, but some providers only take it under an alias (S2 §8.3)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
     """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
 
@@ -50,7 +50,7 @@ class Tool:
     idempotent: bool = False
     destructive: bool = False
     signature: Signature | None = field(default=None, repr=False)
-    judge: Judge | None = field(default=None, repr=False, compare=False)
+    judge: Judge | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check(self)

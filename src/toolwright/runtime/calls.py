@@ -86,8 +86,8 @@ class Calls:
         """A call has its result: the call's row, its message, its event."""
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(hold, move, call, status, result=result_to_json(result))
-        self._say(hold, move, call, model_text(result), result.status, result.stack)
         move.events.append(_outcome_event(call, result))
+        self._say(hold, move, call, model_text(result), result.status, result.stack)
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
@@ -143,8 +143,8 @@ class Calls:
 
     def _flip(self, hold: Hold, move: Move, call: Call, error: ToolResult) -> None:
         self._move(hold, move, call, "pending")
-        self._say(hold, move, call, model_text(error), "error", None)
         move.events.append(_outcome_event(call, error))
+        self._say(hold, move, call, model_text(error), "error", None)
 
     def _move(
         self,

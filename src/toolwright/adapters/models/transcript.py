@@ -20,10 +20,11 @@ from toolwright.adapters.models.recent import Recent
 from toolwright.core.message import Message
 
 KEPT_MESSAGES = 4096
+LONGEST_KEPT = 16_384
 
 
 class Transcript:
-    """Converts messages, assistant messages once each: a step then costs what it adds.
+    """Converts messages, each once: a step then costs what it adds.
 
     With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text says so.
     """
@@ -31,7 +32,7 @@ class Transcript:
     def __init__(self, aliases: Aliases, *, flags_errors: bool) -> None:
         self._aliases = aliases
         self._flags_errors = flags_errors
-        self._answers: Recent[Message, ModelResponse] = Recent(self._answer, KEPT_MESSAGES)
+        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._made, KEPT_MESSAGES)
 
     def convert(self, messages: Iterable[Message]) -> list[ModelMessage]:
         """The conversation. What stands between two answers is one request, tool results first in it."""
@@ -39,19 +40,31 @@ class Transcript:
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
         for message in messages:
-            match message.role:
-                case "tool":
-                    results.append(self._result(message))
-                case "user":
-                    prompts.append(UserPromptPart(message.content, timestamp=message.created_at))
-                case "assistant":
-                    if results or prompts:
-                        converted.append(ModelRequest([*results, *prompts]))
-                        results, prompts = [], []
-                    converted.append(self._answers.get(message))
+            piece = self._piece(message)
+            if not isinstance(piece, ModelResponse):
+                (results if message.role == "tool" else prompts).append(piece)
+                continue
+            if results or prompts:
+                converted.append(ModelRequest([*results, *prompts]))
+                results, prompts = [], []
+            converted.append(piece)
         if results or prompts:
             converted.append(ModelRequest([*results, *prompts]))
         return converted
+
+    def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
+        """Long texts are not kept alive for the sake of a few microseconds."""
+        keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
+        return self._pieces.get(message) if keep else self._made(message)
+
+    def _made(self, message: Message) -> ModelRequestPart | ModelResponse:
+        match message.role:
+            case "tool":
+                return self._result(message)
+            case "user":
+                return UserPromptPart(message.content, timestamp=message.created_at)
+            case "assistant":
+                return self._answer(message)
 
     def _result(self, message: Message) -> ModelRequestPart:
         """A tool's result as text; images of a result would join `content` here."""

@@ -19,6 +19,7 @@ class Statement:
 
     sql: str
     order: tuple[str, ...]
+    returns: bool
     constants: Mapping[str, Any]  # the statement's literals, of whatever types its columns have
 
     def bind(self, params: Params) -> Row:
@@ -36,9 +37,10 @@ class Compiler:
 
     def __call__(self, statement: Insert | Update | Delete | Rows) -> Statement:
         compiled = statement.compile(dialect=self._dialect)
-        given = compiled.params
+        sql, given = str(compiled), compiled.params
         return Statement(
-            sql=str(compiled),
+            sql=sql,
             order=tuple(compiled.positiontup or ()),
+            returns=sql.startswith("SELECT") or " RETURNING " in sql,
             constants={name: value for name, value in given.items() if value is not None},
         )

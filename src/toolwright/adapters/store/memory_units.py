@@ -116,9 +116,7 @@ def _advance(unit: Advance, tables: Tables) -> Written:
     moved = _moved(unit, tables) if unit.changes else {}
     _check_new(unit, tables)
     stored = _new_run(unit.run, tables) if opens else _open_run(unit.run.id, unit.thread_id, tables)
-    if unit.run.over and unit.run.status != "cancelled" and stored.cancel_requested_at is not None:
-        raise GuardFailed("cancel")
-    _check_inbox(unit, thread)
+    _check_inbox(unit, thread, stored)
 
     tables.calls.update(moved)
     tables.runs[stored.id] = _merged(unit.run, stored)
@@ -171,12 +169,15 @@ def _check_new(unit: Advance, tables: Tables) -> None:
         raise StoreError("The journal cannot be written: this step is there already.")
 
 
-def _check_inbox(unit: Advance, thread: ThreadRow) -> None:
+def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
-    if unit.run.over and any(
-        event.run_id == unit.run.id and event.event_id not in unit.read for event in thread.unread.values()
-    ):
+    if not unit.run.over:
+        return
+    if unit.run.status != "cancelled" and stored.cancel_requested_at is not None:
+        raise GuardFailed("cancel")
+    joined = [event for event in thread.unread.values() if event.run_id == unit.run.id]
+    if any(event.event_id not in unit.read for event in joined):
         raise GuardFailed("unread")
 
 

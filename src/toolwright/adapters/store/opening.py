@@ -2,13 +2,14 @@
 
 import asyncio
 import sqlite3
+from importlib import import_module
 from pathlib import Path
 
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.sqlite import SqliteDriver
 from toolwright.adapters.store.written import Publish
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import MissingExtra, StoreError
 
 
 async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
@@ -18,3 +19,14 @@ async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
         return SqlStore(SqliteDriver(path, publish))
     except sqlite3.Error as error:
         raise StoreError(f"The database file {str(path)!r} cannot be opened: {error}.") from error
+
+
+async def open_postgres(url: str, publish: Publish) -> SqlStore:
+    """The journal in a Postgres database. `publish` gets the committed events."""
+    try:
+        # Loaded by name: asyncpg is there only with the extra.
+        opening = import_module("toolwright.adapters.store.postgres_opening")
+    except ImportError as error:
+        raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
+    store: SqlStore = await opening.open_postgres(url, publish)
+    return store

@@ -3,6 +3,10 @@
 A program is a generator: it yields an `Op`, is sent the rows, and returns what was committed. It does not
 know whether its driver is SQLite's writer thread or a Postgres connection. A guard that fails raises
 `GuardFailed`, and the driver rolls the whole unit back.
+
+Two things a driver may do to spare round trips. A program may yield several guarded ops at once, on different
+rows, and is sent one row of each: they may be run as one statement. What returns nothing may be run any time
+before COMMIT: no program reads what it wrote.
 """
 
 from collections.abc import Generator, Sequence
@@ -45,7 +49,8 @@ class Op:
     more: Sequence[Params] | None = None
 
 
-Program: TypeAlias = Generator[Op, list[Row], Written]
+Ops: TypeAlias = Op | Sequence[Op]
+Program: TypeAlias = Generator[Ops, list[Row], Written]
 
 
 def program(unit: Unit, sql: Statements) -> Program:
@@ -122,47 +127,44 @@ def _settle(unit: Settle, sql: Statements) -> Program:
 def _advance(unit: Advance, sql: Statements) -> Program:
     run = unit.run
     opens = isinstance(unit, Claim) and unit.opens
-    [(ev, posted)] = yield Op(
-        sql.fence_and_open if opens else sql.fence_and_close if run.over else sql.fence,
-        {
-            "thread_id": unit.thread_id,
-            "run_id": run.id,
-            "held_epoch": unit.epoch,
-            "held_seq": unit.seq,
-            "raised": 1 if isinstance(unit, Claim | Takeover) else 0,
-            "said": len(unit.messages),
-            "happened": len(unit.events),
-        },
-        "fence",
+    moves, again = _moves(unit, sql)
+    save = Op(
+        sql.insert_run if opens else sql.save_run, rows.run_params(run), "duplicate" if opens else "run"
     )
-    for change in unit.changes:
-        yield Op(sql.move_call, _move_params(unit.thread_id, change), "call")
-    yield from _insert(sql.insert_call, [rows.call_params(call) for call in unit.calls])
-    if opens:
-        yield Op(sql.insert_run, rows.run_params(run), "duplicate")
-        cancel_requested_at = None
-    else:
-        [(cancel_requested_at,)] = yield Op(sql.save_run, rows.run_params(run), "run")
-    if run.over and run.status != "cancelled" and cancel_requested_at is not None:
-        raise GuardFailed("cancel")
-    for event_id in unit.read:
-        yield Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": event_id}, "inbox")
+    reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
+    found = yield [_fence(unit, opens, sql), *moves, save, *reads]
+    yield from again
+    ev, posted = found[0]
+    cancel_requested = not opens and found[1 + len(moves)][0] is not None
     if run.over:
+        if run.status != "cancelled" and cancel_requested:
+            raise GuardFailed("cancel")
         unread = yield Op(sql.joined_unread, {"thread_id": unit.thread_id, "run_id": run.id})
         if unread:
             raise GuardFailed("unread")
+    left = unit.leaving is None or bool((yield _leaving(unit.thread_id, unit.leaving, sql)))
+    yield from _insert(sql.insert_call, [rows.call_params(call) for call in unit.calls])
     yield from _insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
         yield Op(sql.insert_step, rows.step_params(unit.step))
     events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
     yield from _insert_events(events, sql)
-    left = True
-    if unit.leaving is not None:
-        left = bool((yield _leaving(unit.thread_id, unit.leaving, sql)))
-    return Written(
-        Committed(run_id=run.id, posted=posted, cancel_requested=cancel_requested_at is not None, left=left),
-        events,
-    )
+    answer = Committed(run_id=run.id, posted=posted, cancel_requested=cancel_requested, left=left)
+    return Written(answer, events)
+
+
+def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
+    params: Params = {
+        "thread_id": unit.thread_id,
+        "run_id": unit.run.id,
+        "held_epoch": unit.epoch,
+        "held_seq": unit.seq,
+        "raised": 1 if isinstance(unit, Claim | Takeover) else 0,
+        "said": len(unit.messages),
+        "happened": len(unit.events),
+    }
+    statement = sql.fence_and_open if opens else sql.fence_and_close if unit.run.over else sql.fence
+    return Op(statement, params, "fence")
 
 
 def _leave(unit: Leave, sql: Statements) -> Program:
@@ -188,6 +190,17 @@ def _leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
 def _wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
     at = micros(unit.at)
     return Op(sql.wake, {"thread_id": thread_id, "due": at, "gen": at})
+
+
+def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
+    """The first move of each call, and those that move one of them again."""
+    moves: dict[str, Op] = {}
+    again: list[Op] = []
+    for change in unit.changes:
+        op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
+        if moves.setdefault(change.id, op) is not op:
+            again.append(op)
+    return list(moves.values()), again
 
 
 def _move_params(thread_id: str, change: CallChange) -> Params:

@@ -32,7 +32,11 @@ class Driver(Protocol):
         ...
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
-        """Run a reading on one consistent snapshot."""
+        """Run a reading of one statement."""
+        ...
+
+    async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
+        """Run a reading of several statements on one consistent snapshot."""
         ...
 
     @property
@@ -67,7 +71,7 @@ class SqlStore:
         return await self._driver.read(lambda: self._reads.threads(user_id, limit, offset))
 
     async def view(self, thread_id: str) -> ThreadView | None:
-        return await self._driver.read(lambda: self._reads.view(thread_id))
+        return await self._driver.snapshot(lambda: self._reads.view(thread_id))
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
         return await self._driver.read(lambda: self._reads.unread(thread_id))

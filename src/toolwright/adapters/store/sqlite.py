@@ -60,6 +60,9 @@ class SqliteDriver:
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
         return await self._readers.read(reading)
 
+    async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
+        return await self._readers.snapshot(reading)
+
     async def close(self) -> None:
         self._failed = self._failed or StoreError("The journal is closed.")
         self._units.put(None)
@@ -130,7 +133,7 @@ class SqliteDriver:
             except StopIteration as stop:
                 written: Written = stop.value
                 return written
-            found = self._run(op)
+            found = self._run(op) if isinstance(op, Op) else [self._run(one)[0] for one in op]
 
     def _run(self, op: Op) -> list[Row]:
         statement = op.statement

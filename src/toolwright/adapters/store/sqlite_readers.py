@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
@@ -14,6 +14,7 @@ from toolwright.adapters.store.sqlite_file import connect
 from toolwright.core.errors import StoreError
 
 T = TypeVar("T")
+_Read: TypeAlias = Callable[[], Reading[T]]
 
 READERS = 4
 
@@ -27,10 +28,15 @@ class SqliteReaders:
         self._connections: list[sqlite3.Connection] = []
         self._threads = ThreadPoolExecutor(READERS, "toolwright-reader")
 
-    async def read(self, reading: Callable[[], Reading[T]]) -> T:
-        loop = asyncio.get_running_loop()
+    async def read(self, reading: _Read[T]) -> T:
+        return await self._in_thread(self._read, reading)
+
+    async def snapshot(self, reading: _Read[T]) -> T:
+        return await self._in_thread(self._snapshot, reading)
+
+    async def _in_thread(self, read: Callable[[_Read[T]], T], reading: _Read[T]) -> T:
         try:
-            return await loop.run_in_executor(self._threads, self._read, reading)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, read, reading)
         except (sqlite3.Error, RuntimeError) as error:  # RuntimeError: the threads are shut down
             raise StoreError(f"The journal cannot be read: {error}.") from error
 
@@ -39,18 +45,22 @@ class SqliteReaders:
         for connection in self._connections:
             connection.close()
 
-    def _read(self, reading: Callable[[], Reading[T]]) -> T:
+    def _read(self, reading: _Read[T]) -> T:
+        connection = self._connection()
+        steps = reading()
+        found: list[Row] | None = None
+        while True:
+            try:
+                op = next(steps) if found is None else steps.send(found)
+            except StopIteration as stop:
+                return stop.value
+            found = connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+
+    def _snapshot(self, reading: _Read[T]) -> T:
         connection = self._connection()
         connection.execute("BEGIN")
         try:
-            steps = reading()
-            found: list[Row] | None = None
-            while True:
-                try:
-                    op = next(steps) if found is None else steps.send(found)
-                except StopIteration as stop:
-                    return stop.value
-                found = connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+            return self._read(reading)
         finally:
             connection.execute("ROLLBACK")
 

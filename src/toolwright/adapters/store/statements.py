@@ -79,6 +79,7 @@ class Statements:
         self.insert_run = insert_once(runs, "id")
         self.insert_inbox = insert_once(inbox, "n")
         self.insert_commit = compiled(_insert_all(commits))
+        self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == _text("token")))
         self.insert_message = compiled(_insert_all(messages))
         self.insert_call = compiled(_insert_all(calls))
         self.insert_step = compiled(_insert_all(steps))

@@ -1,0 +1,83 @@
+"""A motor for tests: it drains when it is told to, one thread at a time, always in the same order."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from toolwright.core.ports import Alone, Drain, Store
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class ManualClock:
+    """A clock that stands until it is moved; a sleep moves it."""
+
+    def __init__(self, now: datetime = START) -> None:
+        self._start = self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return (self._now - self._start).total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Move the time on."""
+        self._now += timedelta(seconds=seconds)
+
+
+class ManualMotor:
+    """The `Motor` port, driven by `run_until_idle`."""
+
+    def __init__(self, store: Store, clock: ManualClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._drain: Drain | None = None
+        self._nudge: Callable[[str], None] = lambda _: None
+        self._draining: str | None = None
+
+    @property
+    def driving(self) -> bool:
+        return self._drain is not None
+
+    async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
+        self._drain, self._nudge = drain, nudge
+
+    def wake(self, thread_id: str) -> None:
+        if thread_id == self._draining:
+            self._nudge(thread_id)
+
+    async def stop(self, grace: float) -> None:
+        self._drain = None
+
+    async def run_until_idle(self, limit: int = 100_000) -> int:
+        """Drain what is due now, the longest due first, until nothing is; how many drains it took."""
+        count = 0
+        while due := await self._store.due(self._clock.now(), 100):
+            for wake in due:
+                await self._drain_one(wake.thread_id)
+                count += 1
+                if count >= limit:
+                    raise RuntimeError(f"After {limit} drains there is still something due.")
+        return count
+
+    async def run_timers(self) -> int:
+        """Move the clock to the next wake that is due later, and drain; 0 if there is none."""
+        coming = await self._store.next_due(self._clock.now())
+        if coming is None:
+            return 0
+        self._clock.advance((coming - self._clock.now()).total_seconds())
+        return await self.run_until_idle()
+
+    async def _drain_one(self, thread_id: str) -> None:
+        assert self._drain is not None, "the motor has not been started"
+        self._draining = thread_id
+        try:
+            verdict = await self._drain(thread_id)
+            if isinstance(verdict, Alone):
+                self._clock.advance(verdict.after)
+                await self._drain(thread_id, alone=True)
+        finally:
+            self._draining = None

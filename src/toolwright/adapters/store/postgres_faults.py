@@ -1,0 +1,28 @@
+"""What an error of asyncpg means for the one who met it."""
+
+import asyncpg
+
+from toolwright.core.errors import StoreError
+
+RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # an administrator, or the server itself, ended the session
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,  # TimeoutError among them
+)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, and with it the knowledge of what became of a COMMIT."""
+    if isinstance(error, asyncpg.QueryCanceledError):  # an OperatorInterventionError that leaves the session
+        return False
+    return isinstance(error, _LOST) and not isinstance(error, ValueError)  # ValueError: unfit parameters
+
+
+def store_error(error: BaseException) -> StoreError:
+    """The error as callers know it."""
+    refusal = StoreError(f"The journal on Postgres cannot be used: {str(error) or type(error).__name__}.")
+    refusal.__cause__ = error
+    return refusal

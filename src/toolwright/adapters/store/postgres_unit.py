@@ -1,0 +1,94 @@
+"""One unit in one transaction on one Postgres connection."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from toolwright.adapters.store.compiled import Statement
+from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.postgres_connection import Connection
+from toolwright.adapters.store.postgres_merge import followed_by, guarded, rows_of
+from toolwright.adapters.store.programs import Op, Ops, program
+from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.written import GuardFailed, Written
+from toolwright.core.json_value import dumps
+from toolwright.core.units import Committed, Unit
+
+MERGED = 24  # statements in one at the most
+
+
+class Transaction:
+    """Runs one unit. `written` is set when nothing but COMMIT is left to do."""
+
+    def __init__(self, connection: Connection, unit: Unit, sql: Statements) -> None:
+        self._connection = connection
+        self._unit = unit
+        self._sql = sql
+        self._later: list[tuple[Statement, Row]] = []
+        self.written: Written | None = None
+
+    async def run(self) -> Written:
+        """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
+        await self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        try:
+            written = await self._apply()
+        except BaseException:
+            if not self._connection.is_closed():
+                await self._connection.execute("ROLLBACK")
+            raise
+        self.written = written
+        try:
+            await self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.terminate()
+            raise
+        return written
+
+    async def _apply(self) -> Written:
+        steps = program(self._unit, self._sql)
+        found: list[Row] | None = None
+        while True:
+            try:
+                op = next(steps) if found is None else steps.send(found)
+            except StopIteration as stop:
+                written: Written = stop.value
+                await self._write_later(written.answer)
+                return written
+            found = await self._run(op)
+
+    async def _run(self, op: Ops) -> list[Row]:
+        if not isinstance(op, Op):
+            chunks = [op[i : i + MERGED] for i in range(0, len(op), MERGED)]
+            return [row for chunk in chunks for row in await self._run_together(chunk)]
+        if not op.statement.returns:
+            every = (op.params, *(op.more or ()))
+            self._later += [(op.statement, op.statement.bind(params)) for params in every]
+            return []
+        found = await self._connection.fetch(op.statement.sql, *op.statement.bind(op.params))
+        if op.guard is not None and len(found) != 1:
+            raise GuardFailed(op.guard)
+        return [tuple(row) for row in found]
+
+    async def _run_together(self, ops: Sequence[Op]) -> list[Row]:
+        sql, values = guarded(ops)
+        return rows_of(ops, [(row[0], row[1]) for row in await self._connection.fetch(sql, *values)])
+
+    async def _write_later(self, answer: Committed) -> None:
+        """What returns nothing, and last of all the token with the answer."""
+        unit = self._unit
+        params: Params = {"token": unit.token, "answer": dumps(asdict(answer)), "at": micros(unit.at)}
+        token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
+        while len(self._later) > MERGED:
+            *chunk, last = self._later[:MERGED]
+            del self._later[:MERGED]
+            sql, values = followed_by(chunk, last)
+            await self._connection.execute(sql, *values)
+        sql, values = followed_by(self._later, token)
+        await self._connection.execute(sql, *values)
+
+
+async def answer_of(connection: Connection, token: str, sql: Statements) -> Committed | None:
+    """What the unit with this token was answered, if it is in the journal."""
+    found = await connection.fetchval(sql.commit_answer.sql, token)
+    return None if found is None else Committed(**json.loads(found))

@@ -1,0 +1,206 @@
+"""What only the embedded motor has: tasks, sweeps, a lock, faults, a clean stop."""
+
+import asyncio
+
+import pytest
+
+from tests.motor.rig import Rig, embedded
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.system import SystemClock
+from toolwright.core.ports import Alone, Verdict
+from toolwright.testing import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+class SharedLock:
+    """A lock that one of several may hold, and that can be lost."""
+
+    holder: "SharedLock | None" = None
+
+    def __init__(self, board: dict[str, "SharedLock"]) -> None:
+        self._board = board
+
+    @property
+    def held(self) -> bool:
+        return self._board.get("owner") is self
+
+    async def acquire(self) -> bool:
+        self._board.setdefault("owner", self)
+        return self.held
+
+    async def release(self) -> None:
+        if self.held:
+            del self._board["owner"]
+
+
+async def test_a_drain_longer_than_many_sweeps_is_not_begun_again() -> None:
+    async with embedded(sweep=0.005) as rig:
+        release = asyncio.Event()
+        began = 0
+
+        async def long(_: str) -> None:
+            nonlocal began
+            began += 1
+            await release.wait()
+
+        rig.during = long
+        await rig.thread("slow")
+        await rig.thread("quick")
+        await rig.send("slow")
+        await rig.until(lambda: "slow" in rig.nudged)  # a sweep has seen the wake of the thread at work
+        rig.during = _nothing
+        await rig.post("quick")
+        await rig.until(lambda: "quick" in rig.drained)
+        release.set()
+        await rig.until(lambda: "slow" in rig.drained)
+        assert began == 1
+
+
+async def test_only_so_many_drains_are_at_work_at_once() -> None:
+    async with embedded(concurrency=3) as rig:
+        inside = 0
+        worst = 0
+
+        async def count(_: str) -> None:
+            nonlocal inside, worst
+            inside += 1
+            worst = max(worst, inside)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            inside -= 1
+
+        rig.during = count
+        for i in range(20):
+            await rig.thread(f"t{i}")
+            await rig.send(f"t{i}")
+        await rig.until(lambda: len(rig.drained) == 20)
+        assert worst == 3
+
+
+async def test_a_drain_that_fails_is_tried_again_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async with embedded() as rig:
+        failed = asyncio.Event()
+
+        async def fail(thread_id: str) -> None:
+            if thread_id == "bad" and not failed.is_set():
+                failed.set()
+                raise RuntimeError("boom")
+
+        rig.during = fail
+        await rig.thread("bad")
+        await rig.thread("good")
+        await rig.send("bad")
+        await rig.send("good")
+        await rig.until(lambda: {"bad", "good"} <= set(rig.drained))
+        assert rig.drained.index("good") < rig.drained.index("bad")
+        assert "boom" in caplog.text
+
+
+async def test_a_second_motor_waits_for_the_lock_and_then_takes_over() -> None:
+    board: dict[str, SharedLock] = {}
+    store = MemoryStore(lambda _: None)
+    clock = SystemClock()
+    first = EmbeddedMotor(store, clock, SharedLock(board), sweep=0.01)
+    second = EmbeddedMotor(store, clock, SharedLock(board), sweep=0.01)
+    one, two = Rig(store, first, clock), Rig(store, second, clock)
+    await first.start(one.drain, one.nudge)
+    await second.start(two.drain, two.nudge)
+    assert first.driving
+    assert not second.driving
+    await two.thread("a")
+    await two.send("a")  # written by the process that does not drive
+    await one.until(lambda: one.drained == ["a"])
+    assert two.drained == []
+    await first.stop(1.0)
+    await two.post("a")
+    await two.until(lambda: two.drained == ["a"])
+    await second.stop(1.0)
+
+
+async def test_a_lost_lock_stops_the_drains_at_work() -> None:
+    board: dict[str, SharedLock] = {}
+    store = MemoryStore(lambda _: None)
+    clock = SystemClock()
+    motor = EmbeddedMotor(store, clock, SharedLock(board), sweep=0.01)
+    rig = Rig(store, motor, clock)
+    stopped = asyncio.Event()
+    began = asyncio.Event()
+
+    async def work(_: str) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    rig.during = work
+    await motor.start(rig.drain, rig.nudge)
+    await rig.thread("a")
+    await rig.send("a")
+    async with asyncio.timeout(10):
+        await began.wait()
+        board["owner"] = SharedLock(board)  # somebody else has it now
+        await stopped.wait()
+    assert not motor.driving
+    await motor.stop(0.0)
+
+
+async def test_a_clean_stop_lets_a_drain_at_work_end() -> None:
+    began, release = asyncio.Event(), asyncio.Event()
+    async with embedded() as rig:
+
+        async def work(_: str) -> None:
+            began.set()
+            await release.wait()
+
+        rig.during = work
+        await rig.thread("a")
+        await rig.send("a")
+        async with asyncio.timeout(10):
+            await began.wait()
+            stopping = asyncio.create_task(rig.motor.stop(10.0))
+            await asyncio.sleep(0)
+            release.set()
+            await stopping
+        assert rig.drained == ["a"]
+
+
+async def test_a_thread_that_may_only_run_alone_waits_for_the_others_and_holds_them_off() -> None:
+    async with embedded() as rig:
+        order: list[str] = []
+        release = asyncio.Event()
+
+        async def drain(thread_id: str, *, alone: bool = False) -> Verdict:
+            if thread_id == "poison" and not alone:
+                release.set()
+                return Alone(0.0)
+            if thread_id == "long":
+                await release.wait()
+            order.append(f"{thread_id} {len(order)}")
+            return await rig.drain(thread_id, alone=alone)
+
+        await rig.motor.stop(0.0)
+        motor = EmbeddedMotor(rig.store, rig.clock, _Always(), sweep=0.01)
+        rig.motor = motor
+        await motor.start(drain, rig.nudge)
+        for name in ("long", "poison"):
+            await rig.thread(name)
+            await rig.send(name)
+        await rig.until(lambda: {"long", "poison"} <= set(rig.drained))
+        assert order == ["long 0", "poison 1"]
+        await motor.stop(1.0)
+
+
+class _Always:
+    held = True
+
+    async def acquire(self) -> bool:
+        return True
+
+    async def release(self) -> None:
+        """Nothing to give back."""
+
+
+async def _nothing(_: str) -> None:
+    """No work."""

@@ -1,0 +1,114 @@
+"""A runtime over a store with barriers, and what must be true of every transcript."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import toolwright as tw
+from toolwright.adapters.system import SystemClock
+from toolwright.core.catalog import Catalog
+from toolwright.core.message import Message
+from toolwright.core.model import Model
+from toolwright.core.ports import Store
+from toolwright.core.units import Committed, Conflict, Unit
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+Hook = Callable[[int, Unit], Awaitable[None]]
+
+
+async def nothing(_: int, __: Unit) -> None:
+    """No barrier."""
+
+
+@dataclass
+class Barriers:
+    """A store that calls hooks before and after every unit; units made by a hook itself are not counted."""
+
+    inner: Store
+    before: Hook = nothing
+    after: Hook = nothing
+    units: list[Unit] = field(default_factory=list[Unit])
+    answers: list[Committed | Conflict] = field(default_factory=list[Committed | Conflict])
+    _inside: bool = False
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if self._inside:
+            return await self.inner.commit(unit)
+        n = len(self.units)
+        self.units.append(unit)
+        await self._call(self.before, n, unit)
+        answer = await self.inner.commit(unit)
+        self.answers.append(answer)
+        await self._call(self.after, n, unit)
+        return answer
+
+    async def _call(self, hook: Hook, n: int, unit: Unit) -> None:
+        self._inside = True
+        try:
+            await hook(n, unit)
+        finally:
+            self._inside = False
+
+    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+        return getattr(self.inner, name)
+
+    @property
+    def names(self) -> list[str]:
+        """The units committed, by name."""
+        return [
+            type(unit).__name__
+            for unit, answer in zip(self.units, self.answers, strict=True)
+            if isinstance(answer, Committed)
+        ]
+
+
+@dataclass
+class Rig:
+    rt: Runtime
+    store: Barriers
+
+    async def transcript(self, thread_id: str) -> Sequence[Message]:
+        return await self.rt.threads.messages(thread_id, 1_000)
+
+
+@asynccontextmanager
+async def running(
+    model: Model,
+    tools: Sequence[tw.Tool] = (),
+    *,
+    max_steps: int = 50,
+    store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
+    inline_wait: float = 1.0,
+) -> AsyncIterator[Rig]:
+    """An agent `tester` with that model and those tools, at work."""
+    bus = MemoryBus()
+    inner = MemoryStore(bus.publish) if store is None else await store(bus)
+    barriers = Barriers(inner)
+    clock = SystemClock()
+    motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
+    prompt = tw.Prompt("tester", "You test.", model=model, tools=list(tools))
+    catalog = Catalog(agents=[tw.Agent("tester", tw.Side(prompt, max_steps=max_steps))])
+    parts = Parts(store=barriers, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    rt = assemble(catalog, parts, Settings(), inline_wait)
+    await rt.start()
+    try:
+        yield Rig(rt, barriers)
+    finally:
+        await rt.stop(1.0)
+
+
+def assert_valid(messages: Sequence[Message]) -> None:
+    """Numbers without a gap; every call has exactly one result, right behind its message."""
+    assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
+    waiting: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            assert message.call_id == waiting.pop(0), "a result out of order, or of no call"
+        else:
+            assert not waiting, "a call without a result"
+            waiting = [call.id for call in message.calls]
+    assert not waiting, "a call without a result"
