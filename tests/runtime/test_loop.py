@@ -1,7 +1,7 @@
 """The way of a run: what is committed when, and how a run ends."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.event import Topic
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.run import Run
 from toolwright.core.units import Unit
@@ -25,7 +26,7 @@ async def add(a: int, b: int) -> int:
 
 
 def calling(*names: str, args: dict[str, object] | None = None) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": args or {"a": 1, "b": 2}} for name in names]}
+    return {"calls": [{"name": name, "args": {"a": 1, "b": 2} if args is None else args} for name in names]}
 
 
 outside = tw.Tool(
@@ -229,13 +230,14 @@ async def test_a_handler_can_end_the_session_and_the_calls_behind_it_do_not_begi
 
 
 async def test_a_repeated_call_id_of_one_answer_is_made_fresh() -> None:
-    model = ScriptedModel(
-        [
-            {"calls": [{"id": "same", "name": "add", "args": {"a": 1, "b": 1}}] * 2},
-            {"text": "Done."},
-        ]
-    )
-    async with running(model, [add]) as rig:
+    class Stuttering:
+        name = "stuttering"
+
+        async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            same = ModelCall(id="same", name="add", arguments='{"a":1,"b":1}')
+            yield ModelResponse(calls=(same, same)) if request.step == 1 else ModelResponse(text="Done.")
+
+    async with running(Stuttering(), [add]) as rig:
         thread = await rig.rt.threads.create("tester")
         await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         asked = (await rig.transcript(thread.id))[1].calls

@@ -209,6 +209,6 @@ class Bus(Protocol):
 
 
 class Models(Protocol):
-    """Finds a model by its name."""
+    """Finds a model by its name; raises `DefinitionError`, `MissingExtra` or `ModelRefused`."""
 
-    def __call__(self, name: str) -> Model: ...
+    async def __call__(self, name: str) -> Model: ...

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
-from toolwright.core.errors import ModelError, ModelRefused
+from toolwright.core.errors import ModelError, ModelRefused, ToolwrightError
 from toolwright.core.message import Message, MessageCall
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
@@ -79,7 +79,7 @@ class Loop:
             hold.say(move, inbox_message(event, hold.run, hold.run.step_count + 1))
         try:
             response = await self._ask(hold, agent, move)
-        except ModelError as error:
+        except ToolwrightError as error:
             await self._end(hold, Finish, Move(), End("failed", error=error.message))
             return
         except Exception as error:  # noqa: BLE001 - a broken model adapter must not stop the drain
@@ -101,11 +101,12 @@ class Loop:
             step=number,
             who=agent.who,
         )
+        model = await self._model(agent)
         stream = AnswerStream(hold, self._bus, number)
         response: ModelResponse | None = None
         scope = asyncio.timeout(None)
         try:
-            async with scope, aclosing(self._model(agent).respond(request)) as events:
+            async with scope, aclosing(model.respond(request)) as events:
                 hold.abort.within(scope)
                 async for event in events:
                     if isinstance(event, ModelResponse):
@@ -123,13 +124,13 @@ class Loop:
             raise ModelError("The model ended its answer without a response.")
         return response
 
-    def _model(self, agent: ActiveAgent) -> Model:
+    async def _model(self, agent: ActiveAgent) -> Model:
         model = agent.model if agent.model is not None else self._default_model
         if model is None:
             raise ModelRefused(
                 f"The agent {agent.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             )
-        return self._models(model) if isinstance(model, str) else model
+        return await self._models(model) if isinstance(model, str) else model
 
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
         number = hold.run.step_count + 1

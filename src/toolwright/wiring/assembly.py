@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from toolwright.adapters.bus.memory import MemoryBus
-from toolwright.adapters.models.resolve import resolve
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.locks import FileLock, NoLock, PostgresLock
+from toolwright.adapters.store.locks import FileLock, NoLock
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
@@ -25,6 +25,7 @@ from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads import Threads
+from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
 
@@ -37,7 +38,7 @@ class Parts:
     bus: Bus
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
-    models: Models = resolve
+    models: Models = field(default_factory=NamedModels)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
 
@@ -82,4 +83,6 @@ async def _journal(
         return await open_sqlite(path, publish), FileLock(path)
     if settings.database_url.startswith("memory:"):
         return MemoryStore(publish), NoLock()
-    return await open_postgres(settings.database_url, publish), PostgresLock(settings.database_url)
+    store = await open_postgres(settings.database_url, publish)
+    locks = import_module("toolwright.adapters.store.postgres_lock")  # by name: it needs the extra
+    return store, locks.PostgresLock(settings.database_url)

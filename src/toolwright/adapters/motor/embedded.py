@@ -50,7 +50,7 @@ class EmbeddedMotor:
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
         self._drain, self._nudge = drain, nudge
-        await self._lock.acquire()
+        await self._try_lock()
         self._main = asyncio.create_task(self._run(), name="toolwright-motor")
 
     def wake(self, thread_id: str) -> None:
@@ -79,12 +79,18 @@ class EmbeddedMotor:
         while True:
             if not self._lock.held:
                 await self._yield_drains()
-                await self._lock.acquire()
+                await self._try_lock()
             pause = self._sweep
             if self._lock.held:
                 pause = await self._take_due()
                 self._start_drains()
             await self._pause(pause)
+
+    async def _try_lock(self) -> None:
+        try:
+            await self._lock.acquire()
+        except StoreError as error:
+            log.warning("The motor cannot reach the journal's lock: %s", error)
 
     async def _pause(self, seconds: float) -> None:
         try:

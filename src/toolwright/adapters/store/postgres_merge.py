@@ -1,23 +1,26 @@
 """Several statements as one for Postgres: parts of one CTE, to spare round trips.
 
-The rules (JOURNAL, "Units of work"): no row is written twice, nothing reads what a sibling wrote except through
-its RETURNING, and a failed guard aborts the whole. The parts run in their order, because the query takes their
-rows in that order: so locks are taken in the order of the ops.
+The rules (JOURNAL, "Units of work"): no row is written twice, nothing reads what a sibling wrote except
+through its RETURNING, and a failed guard aborts the whole. The parts run in their order, because the query
+takes their rows in that order: so locks are taken in the order of the ops.
 
-All parts see one snapshot, which may be older than the lock that the first of them waited for. That is safe for
-guards on rows that are there already: Postgres looks at the newest version of a row before it writes it. A guard
-that needs a row to be absent (`joined_unread`) must be a statement of its own.
+All parts see one snapshot, which may be older than the lock that the first of them waited for. That is safe
+for guards on rows that are there already: Postgres looks at the newest version of a row before it writes it.
+A guard that needs a row to be absent (`joined_unread`) must be a statement of its own.
 """
 
 import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.programs import Op
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.written import GuardFailed
+
+Write: TypeAlias = tuple[Statement, Row]
 
 _PLACE = re.compile(r"\$(\d+)")
 
@@ -37,9 +40,7 @@ def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
     return [given[number] for number in range(len(ops))]
 
 
-def followed_by(
-    writes: Sequence[tuple[Statement, Row]], last: tuple[Statement, Row]
-) -> tuple[str, list[object]]:
+def followed_by(writes: Sequence[Write], last: Write) -> tuple[str, list[object]]:
     """One statement that does all of the writes, and the last."""
     parts = tuple([(statement.sql, len(statement.order)) for statement, _ in writes])
     values = [value for _, row in [*writes, last] for value in row]

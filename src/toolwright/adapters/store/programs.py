@@ -128,9 +128,8 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     run = unit.run
     opens = isinstance(unit, Claim) and unit.opens
     moves, again = _moves(unit, sql)
-    save = Op(
-        sql.insert_run if opens else sql.save_run, rows.run_params(run), "duplicate" if opens else "run"
-    )
+    row = rows.run_params(run)
+    save = Op(sql.insert_run, row, "duplicate") if opens else Op(sql.save_run, row, "run")
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
     found = yield [_fence(unit, opens, sql), *moves, save, *reads]
     yield from again

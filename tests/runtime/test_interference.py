@@ -1,0 +1,144 @@
+"""A cancel, and a message that joins, before and after every unit of a run: by barriers, not by luck."""
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import Hook, Rig, assert_valid, nothing, running
+from tests.runtime.test_loop import calling, outside
+from toolwright.core.errors import RunOver
+from toolwright.core.model import Model
+from toolwright.core.units import Advance, Unit
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+UNITS = 6  # of the undisturbed run behind its PostMessage: claim, answer, three results, answer
+
+
+@tw.tool(description="Add.")
+async def add(a: int, b: int) -> int:
+    return a + b
+
+
+def model() -> Model:
+    return ScriptedModel([calling("add", "add", "add"), {"text": "Done."}, {"text": "More."}, {"text": "Yet."}])
+
+
+def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook]:
+    """Hooks that act once, before or after the n-th unit that a drain makes."""
+    seen = 0
+    acted = False
+
+    async def hook(index: int, unit: Unit) -> None:
+        nonlocal seen, acted
+        if not isinstance(unit, Advance) or acted:
+            return
+        seen += 1
+        if seen == n:
+            acted = True
+            await act(index, unit)
+
+    return (hook, nothing) if when == "before" else (nothing, hook)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("n", range(1, UNITS + 1))
+async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: str) -> None:
+    async with running(model(), [add]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        refused = False
+
+        async def cancel(_: int, unit: Unit) -> None:
+            nonlocal refused
+            assert isinstance(unit, Advance)
+            try:
+                await rig.rt.runs.cancel(unit.run.id)
+            except RunOver:
+                refused = True
+
+        rig.store.before, rig.store.after = at(n, when, cancel)
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.status == ("completed" if refused else "cancelled")
+        assert refused == (n == UNITS and when == "after")
+        await _nothing_is_left(rig, thread.id)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("n", range(1, UNITS + 1))
+async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(n: int, when: str) -> None:
+    async with running(model(), [add]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        told: list[str] = []
+
+        async def join(_: int, __: Unit) -> None:
+            told.append((await rig.rt.threads.post(thread.id, "And this")).run_id)
+
+        rig.store.before, rig.store.after = at(n, when, join)
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        later = await rig.rt.runs.wait(told[0], 10)
+        assert (run.status, later.status) == ("completed", "completed")
+        assert (later.id == run.id) == (not (n == UNITS and when == "after"))
+        messages = await rig.transcript(thread.id)
+        [joined] = [message for message in messages if message.content == "And this"]
+        assert joined.run_id == told[0]
+        assert messages[-1].role == "assistant", "the model has seen the message"
+        await _nothing_is_left(rig, thread.id)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("n", range(1, UNITS + 1))
+async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(n: int, when: str) -> None:
+    async with running(model(), [add]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        told: list[str] = []
+
+        async def both(_: int, __: Unit) -> None:
+            told.append((await rig.rt.threads.post(thread.id, "And this")).run_id)
+            await rig.rt.runs.cancel(told[0])
+
+        rig.store.before, rig.store.after = at(n, when, both)
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        later = await rig.rt.runs.wait(told[0], 10)
+        assert later.status == "cancelled"
+        said = [m.content for m in await rig.transcript(thread.id) if m.role == "user"]
+        assert said == ["Go", "And this"]
+        await _nothing_is_left(rig, thread.id)
+
+
+async def test_a_message_at_the_step_limit_is_kept_in_the_transcript() -> None:
+    async with running(ScriptedModel([calling("add")]), [add], max_steps=1) as rig:
+        thread = await rig.rt.threads.create("tester")
+
+        async def join(_: int, __: Unit) -> None:
+            await rig.rt.threads.post(thread.id, "And this")
+
+        rig.store.before, rig.store.after = at(3, "before", join)
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.stop_reason == "max_steps"
+        assert [m.content for m in await rig.transcript(thread.id) if m.role == "user"] == ["Go", "And this"]
+        await _nothing_is_left(rig, thread.id)
+
+
+async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrives() -> None:
+    script = ScriptedModel([calling("ask_outside", args={}), {"text": "Never."}, {"text": "Read."}])
+    async with running(script, [outside], inline_wait=0.0) as rig:
+        thread = await rig.rt.threads.create("tester")
+
+        async def cancel(_: int, unit: Unit) -> None:
+            assert isinstance(unit, Advance)
+            await rig.rt.runs.cancel(unit.run.id)
+
+        rig.store.before, rig.store.after = at(3, "after", cancel)  # once it is parked
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.status == "cancelled"
+        [call] = await rig.rt.calls.list()
+        assert call.status == "pending"
+        assert await rig.rt.calls.submit(run.id, call.id, "late") == "inbox"
+        assert_valid(await rig.transcript(thread.id))
+
+
+async def _nothing_is_left(rig: Rig, thread_id: str) -> None:
+    assert_valid(await rig.transcript(thread_id))
+    assert await rig.store.unread(thread_id) == []
+    assert (await rig.rt.threads.get(thread_id)).run_id is None
+    assert [call for call in await rig.rt.calls.list(status=None) if call.status in ("created", "running")] == []
