@@ -132,7 +132,8 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     save = Op(sql.insert_run, row, "duplicate") if opens else Op(sql.save_run, row, "run")
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
     found = yield [_fence(unit, opens, sql), *moves, save, *reads]
-    yield from again
+    for op in again:
+        yield op
     ev, posted = found[0]
     cancel_requested = not opens and found[1 + len(moves)][0] is not None
     if run.over:

@@ -185,8 +185,9 @@ def _message_body(message: Message) -> JSONObject:
     body: JSONObject = {"content": message.content}
     if message.calls:
         body["calls"] = [[c.id, c.name, c.arguments, c.model_call_id] for c in message.calls]
-    if message.call_id is not None:
-        body["call"] = [message.call_id, message.model_call_id, message.tool_name, message.status]
+    answered: list[JSON] = [message.call_id, message.model_call_id, message.tool_name, message.status]
+    if any(part is not None for part in answered):
+        body["call"] = answered
     if message.stack is not None:
         body["stack"] = message.stack
     if message.attachments:

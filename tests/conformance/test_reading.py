@@ -1,0 +1,159 @@
+"""What was written is read back: page by page, and whatever characters it is made of."""
+
+from dataclasses import replace
+
+import pytest
+from tests.play import (
+    AT,
+    Drain,
+    begun,
+    change,
+    committed,
+    create_thread,
+    draft,
+    dump,
+    later,
+    post,
+    said,
+    settle,
+)
+
+from toolwright.core.content import AttachmentRef
+from toolwright.core.event import Topic
+from toolwright.core.message import MessageCall
+from toolwright.core.ports import Store
+from toolwright.core.run import Usage
+from toolwright.core.units import Finish, Result, Submit
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = {
+    "NUL": "a\x00b",
+    "a lone surrogate": "a\ud800b",
+    "a line separator": "a\u2028b\u2029",
+    "markup": '\'; DROP TABLE runs; -- \\ % _ "$1" :x',
+    "an emoji": "🧰",
+    "a megabyte": "x" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_any_text_survives(store: Store, text: str):
+    await create_thread(store, name=text, tags=(text,), arguments={text: text})
+    first = post("th_1")
+    await committed(store, replace(first, event=replace(first.event, content={text: [text]})))
+    drain = Drain(store, "th_1", first.run)
+    await drain.claim()
+    call = drain.call("pending", name=text, arguments=text, model_call_id=text)
+    await drain.answer(call, text=text)
+    submit = settle(Submit, "th_1", call.id)
+    await committed(store, replace(submit, result={"result": text}))
+    ending = {"status": "failed", "error": text, "output": {"text": text}, "waiting": {"names": [text]}}
+    message = said(text, stack=text, tool_name=text, native={"thinking": text})
+    read = (first.event.event_id,)
+    await drain.do(
+        drain.unit(Finish, ending, messages=(message,), events=(draft("x", text=text),), read=read)
+    )
+    view = await store.view("th_1")
+    assert view is not None
+    assert (view.thread.name, view.thread.tags, view.thread.arguments) == (text, (text,), {text: text})
+    assert view.messages[0].content == text
+    assert view.messages[0].calls == (MessageCall(id=call.id, name=text, arguments=text, model_call_id=text),)
+    assert view.messages[1] == replace(message, seq=2)
+    assert (await store.inbox("th_1"))[0].content == {text: [text]}
+    stored = await store.call(call.id)
+    assert stored is not None
+    assert (stored.name, stored.arguments, stored.result) == (text, text, {"result": text})
+    assert await store.run(drain.run.id) == drain.run
+    assert (await store.events(Topic(kind="thread", id="th_1")))[-1].payload == {"text": text}
+
+
+async def test_every_field_of_a_message_and_a_run_survives(store: Store):
+    drain = await begun(store)
+    ref = AttachmentRef(id="att_1", path="/attachments/a.png", name="a.png", mime_type="image/png", size=3)
+    message = replace(
+        said("x", drain.run.id, attachments=(ref,), call_id="c", model_call_id="m", tool_name="t", stack="s"),
+        role="tool",
+        status="error",
+        step=3,
+        kept=False,
+    )
+    usage = Usage(input_tokens=1, output_tokens=2, cache_read_tokens=3, cache_write_tokens=4)
+    run = {"status": "waiting", "usage": usage, "cost": 0.5, "output": None, "side": "side_b", "held": True}
+    await drain.do(drain.unit(Result, run, messages=(message,)))
+    assert await store.run(drain.run.id) == drain.run
+    assert list(await store.messages("th_1")) == [replace(message, seq=1)]
+    assert list(await store.run_messages(drain.run.id)) == [replace(message, seq=1)]
+    view = await store.view("th_1")
+    assert view is not None
+    assert view.messages == ()
+
+
+async def test_messages_inbox_and_events_are_read_in_pages(store: Store):
+    drain = await begun(store)
+    for number in range(5):
+        await drain.do(
+            drain.unit(Result, messages=(said(str(number)),), events=(draft("message", n=number),))
+        )
+        await committed(store, post("th_1", f"msg_{number}"))
+    assert [m.content for m in await store.messages("th_1", limit=2, offset=1)] == ["1", "2"]
+    assert [m.content for m in await store.messages("th_1", limit=9, offset=4)] == ["4"]
+    assert [event.n for event in await store.inbox("th_1", limit=2, offset=4)] == [5, 6]
+    topic = Topic(kind="thread", id="th_1")
+    assert [event.n for event in await store.events(topic, after=2, limit=2)] == [3, 4]
+    assert [event.n for event in await store.events(topic, after=6)] == []
+    assert await store.bounds(topic) == (1, 6)
+    assert await store.bounds(Topic(kind="thread", id="th_none")) == (0, 0)
+
+
+async def test_threads_runs_and_calls_are_filtered_and_paged(store: Store):
+    for number in range(4):
+        thread_id = f"th_{number}"
+        await create_thread(store, thread_id, user_id="ann" if number % 2 else "bob")
+        first = post(thread_id, run_id=f"run_{number}")
+        await committed(store, replace(first, run=replace(first.run, created_at=later(number))))
+        drain = Drain(store, thread_id, first.run)
+        await drain.claim([first.event.event_id])
+        await drain.answer(drain.call("pending", id=f"call_{number}", created_at=later(number)))
+        if number == 3:
+            await drain.do(drain.unit(Finish, {"status": "failed"}))
+    assert [thread.id for thread in await store.threads(limit=2, offset=1)] == ["th_1", "th_2"]
+    assert [thread.id for thread in await store.threads(user_id="ann")] == ["th_1", "th_3"]
+    assert [run.id for run in await store.runs(limit=2, offset=1)] == ["run_2", "run_1"]
+    assert [run.id for run in await store.runs(status="failed")] == ["run_3"]
+    assert [run.id for run in await store.runs(status="running", thread_id="th_0")] == ["run_0"]
+    assert [run.id for run in await store.runs(agent="nobody")] == []
+    assert [call.id for call in await store.calls(limit=2)] == ["call_0", "call_1"]
+    assert [call.id for call in await store.calls(run_id="run_2")] == ["call_2"]
+    assert [call.id for call in await store.calls(status=("resolved",))] == []
+    assert len(await store.calls(status=("pending", "waiting"))) == 4
+
+
+async def test_what_is_not_there_is_nothing(store: Store):
+    assert await store.thread("x") is None
+    assert await store.view("x") is None
+    assert await store.run("x") is None
+    assert await store.call("x") is None
+    assert await store.wake("x") is None
+    for found in (
+        store.unread("x"),
+        store.inbox("x"),
+        store.messages("x"),
+        store.run_messages("x"),
+        store.steps("x"),
+    ):
+        assert list(await found) == []
+
+
+async def test_a_view_holds_the_calls_of_the_last_step_in_order(store: Store):
+    drain = await begun(store)
+    await drain.answer(drain.call("done"))
+    second, first = drain.call(position=1), drain.call(position=0)
+    await drain.answer(second, first)
+    await drain.do(drain.unit(Result, changes=(change(first.id, "created", "running"),)))
+    view = await store.view("th_1")
+    assert view is not None
+    assert [call.id for call in view.calls] == [first.id, second.id]
+    assert view.calls[0].started_at == AT
+    assert view.wake == await store.wake("th_1")
+    assert (await dump(store))["th_1"]["thread"] == view.thread

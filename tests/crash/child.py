@@ -1,0 +1,161 @@
+"""A process that runs an app on a journal and kills itself where it is told to.
+
+`python -m tests.crash.child` is a server that imports everything once and forks a child for each line of JSON on
+its standard input; it answers with the child's exit status. A fork of this process, which has no threads and no
+event loop, is as good as a new process and takes a tenth of the time.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, NoReturn
+
+import toolwright as tw
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.locks import FileLock
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.system import SystemClock
+from toolwright.core.catalog import Catalog
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.ports import Store
+from toolwright.core.units import Committed, Conflict, Unit
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import MemoryBus, ScriptedModel
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+CALLS = 3
+
+
+def die() -> NoReturn:
+    """As a power cut does: no handler runs, nothing is flushed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+class Witness:
+    """What happened outside the database, synced before anything goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, *words: str) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(file, f"{' '.join(words)} {os.getpid()}\n".encode())
+        os.fsync(file)
+        os.close(file)
+
+    def lines(self) -> list[list[str]]:
+        if not self._path.exists():
+            return []
+        return [line.split() for line in self._path.read_text().splitlines()]
+
+
+class KillingStore:
+    """Kills its process before or after the n-th unit."""
+
+    def __init__(self, inner: Store, kill: dict[str, Any]) -> None:
+        self._inner = inner
+        self._kill = kill
+        self._count = 0
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        self._count += 1
+        if self._kill.get("unit") == self._count and self._kill["when"] == "before":
+            die()
+        answer = await self._inner.commit(unit)
+        if self._kill.get("unit") == self._count and self._kill["when"] == "after":
+            die()
+        return answer
+
+    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+        return getattr(self._inner, name)
+
+
+class DyingModel:
+    """A scripted model that dies in the middle of one answer, the first time that it gives it."""
+
+    name = "dying"
+
+    def __init__(self, witness: Witness, step: int | None) -> None:
+        calls = [{"name": "work", "args": {"n": n}} for n in range(1, CALLS + 1)]
+        self._inner = ScriptedModel([{"text": "I shall work.", "calls": calls}, {"text": "All done, at last."}])
+        self._witness = witness
+        self._step = step
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        first = ["model", str(request.step)] not in [line[:2] for line in self._witness.lines()]
+        self._witness.note("model", str(request.step))
+        async with aclosing(self._inner.respond(request)) as events:
+            async for event in events:
+                yield event
+                if first and self._step == request.step:
+                    die()
+
+
+def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
+    """A tool that notes when it begins and ends."""
+
+    @tw.tool(
+        description="Work.", read_only=flavour == "read_only", idempotent=flavour == "idempotent"
+    )
+    async def work(state: tw.ThreadState, n: int) -> str:
+        again = ["begin", state.call_id] in [line[:2] for line in witness.lines()]
+        witness.note("begin", state.call_id)
+        if n == die_in and not again:
+            die()
+        await asyncio.sleep(0)
+        witness.note("end", state.call_id)
+        return f"worked {n}"
+
+    return work
+
+
+async def run(order: dict[str, Any]) -> None:
+    """Carry the order out: `start` a run, or `recover` what an earlier process left."""
+    folder = Path(order["folder"])
+    witness, kill = Witness(folder / "witness"), order.get("kill") or {}
+    bus, clock = MemoryBus(), SystemClock()
+    store = await open_sqlite(folder / "journal.db", bus.publish)
+    killing = KillingStore(store, kill)
+    motor = EmbeddedMotor(killing, clock, FileLock(folder / "journal.db"))  # type: ignore[arg-type]  # reads pass
+    tool = working_tool(witness, order["flavour"], kill.get("tool"))
+    prompt = tw.Prompt("worker", "Work.", model=DyingModel(witness, kill.get("model")), tools=[tool])
+    catalog = Catalog(agents=[tw.Agent("worker", prompt)])
+    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    runtime = assemble(catalog, parts, Settings())
+    await runtime.start()
+    await (start(runtime, witness) if order["action"] == "start" else recover(runtime))
+    await runtime.stop(5.0)
+
+
+async def start(runtime: Runtime, witness: Witness) -> None:
+    thread = await runtime.threads.create("worker")
+    sent = await runtime.threads.post(thread.id, "Go")
+    witness.note("acknowledged", sent.run_id)
+    await runtime.runs.wait(sent.run_id, 20)
+
+
+async def recover(runtime: Runtime) -> None:
+    for left in await runtime.runs.list():
+        await runtime.runs.wait(left.id, 20)
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            asyncio.run(run(json.loads(line)))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve()

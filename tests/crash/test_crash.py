@@ -1,0 +1,188 @@
+"""The process dies at every point of a run, and again while it recovers: nothing is lost, nothing happens twice.
+
+What the tools did is read from a synced file outside the database; what the journal says is read from the file
+that the dead processes left.
+"""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.child import CALLS, Witness
+
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+FLAVOURS = ["plain", "read_only", "idempotent"]
+UNITS = 5 + CALLS  # create, send, claim, answer, a result each, answer
+KILLED = -9
+
+
+@dataclass
+class Processes:
+    """Starts processes, by way of the fork server."""
+
+    server: "subprocess.Popen[str]"
+
+    def run(self, **order: Any) -> int:
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(json.dumps(order) + "\n")
+        self.server.stdin.flush()
+        return int(self.server.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.crash.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with server:
+        yield Processes(server)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_an_undisturbed_run_is_what_the_others_are_measured_by(
+    processes: Processes, tmp_path: Path, flavour: str
+) -> None:
+    assert processes.run(action="start", folder=str(tmp_path), flavour=flavour) == 0
+    journal = Journal(tmp_path)
+    assert journal.contents() == expected(interrupted=set())
+    assert journal.begun() == Counter({call_id: 1 for call_id in journal.call_ids()})
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("unit", range(1, UNITS + 1))
+def test_death_at_a_commit(processes: Processes, tmp_path: Path, unit: int, when: str, flavour: str) -> None:
+    kill = {"unit": unit, "when": when}
+    assert processes.run(action="start", folder=str(tmp_path), flavour=flavour, kill=kill) == KILLED
+    assert processes.run(action="recover", folder=str(tmp_path), flavour=flavour) == 0
+    check(Journal(tmp_path), flavour)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("call", range(1, CALLS + 1))
+def test_death_inside_a_tool(processes: Processes, tmp_path: Path, call: int, flavour: str) -> None:
+    kill = {"tool": call}
+    assert processes.run(action="start", folder=str(tmp_path), flavour=flavour, kill=kill) == KILLED
+    assert processes.run(action="recover", folder=str(tmp_path), flavour=flavour) == 0
+    journal = Journal(tmp_path)
+    check(journal, flavour)
+    died = journal.call_ids()[call - 1]
+    assert journal.interrupted() == ({died} if flavour == "plain" else set())
+    assert journal.begun()[died] == (1 if flavour == "plain" else 2)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_death_during_the_models_answer(processes: Processes, tmp_path: Path, step: int) -> None:
+    order = {"folder": str(tmp_path), "flavour": "plain"}
+    assert processes.run(action="start", kill={"model": step}, **order) == KILLED
+    assert processes.run(action="recover", **order) == 0
+    journal = Journal(tmp_path)
+    check(journal, "plain")
+    assert journal.contents() == expected(interrupted=set())
+
+
+@pytest.mark.parametrize("flavour", ["plain", "idempotent"])
+@pytest.mark.parametrize("unit", range(2, UNITS + 1))
+def test_a_second_death_at_every_commit_of_the_recovery(
+    processes: Processes, tmp_path: Path, unit: int, flavour: str
+) -> None:
+    for when in ("before", "after"):
+        for again in range(1, UNITS + 2):
+            folder = tmp_path / f"{when}{again}"
+            folder.mkdir()
+            order = {"folder": str(folder), "flavour": flavour}
+            assert processes.run(action="start", kill={"unit": unit, "when": "after"}, **order) == KILLED
+            second = processes.run(action="recover", kill={"unit": again, "when": when}, **order)
+            if second == KILLED:
+                assert processes.run(action="recover", **order) == 0
+            check(Journal(folder), flavour)
+            if second == 0:
+                break
+        else:
+            pytest.fail("The recovery took more commits than the run itself.")
+
+
+def check(journal: "Journal", flavour: str) -> None:
+    """What must be true whatever died when."""
+    run_ids = journal.column("SELECT id FROM runs")
+    for acknowledged in journal.acknowledged():
+        assert acknowledged in run_ids, "what was acknowledged is there"
+    if not run_ids:
+        assert journal.contents() == []
+        return
+    assert journal.column("SELECT status FROM runs") == ["completed"]
+    interrupted = journal.interrupted()
+    assert journal.contents() == expected({journal.call_ids().index(call_id) for call_id in interrupted})
+    begun = journal.begun()
+    assert set(begun) | interrupted == set(journal.call_ids())
+    if flavour == "plain":
+        assert set(begun.values()) == {1}, "no effect may happen twice"
+        assert len(interrupted) <= 2
+    else:
+        assert not interrupted
+        assert all(count <= 3 for count in begun.values())
+    assert journal.column("SELECT thread_id FROM wakes") == []
+    assert set(journal.column("SELECT status FROM inbox")) == {"processed"}
+    numbers = journal.column("SELECT n FROM events ORDER BY n")
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert set(journal.column("SELECT status FROM calls")) <= {"done", "error"}
+
+
+def expected(interrupted: set[int]) -> list[tuple[str, str]]:
+    """The transcript, where the calls of those numbers were interrupted."""
+    results = [
+        ("tool", INTERRUPTED) if n in interrupted else ("tool", f"worked {n + 1}") for n in range(CALLS)
+    ]
+    return [("user", "Go"), ("assistant", "I shall work."), *results, ("assistant", "All done, at last.")]
+
+
+class Journal:
+    """What is left on the disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._witness = Witness(folder / "witness")
+        self._database = folder / "journal.db"
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self._database)
+        try:
+            return connection.execute(query).fetchall()
+        finally:
+            connection.close()
+
+    def column(self, query: str) -> list[Any]:
+        return [row[0] for row in self.rows(query)]
+
+    def contents(self) -> list[tuple[str, str]]:
+        said: list[tuple[str, str]] = []
+        for role, body in self.rows("SELECT role, body FROM messages ORDER BY seq"):
+            content = json.loads(body)["content"]
+            if role == "tool" and content.startswith("{"):
+                content = json.loads(content)["error"]
+            said.append((role, content))
+        return said
+
+    def call_ids(self) -> list[str]:
+        return self.column("SELECT id FROM calls ORDER BY position")
+
+    def interrupted(self) -> set[str]:
+        return {
+            call_id
+            for call_id, result in self.rows("SELECT id, result FROM calls")
+            if json.loads(result).get("error") == INTERRUPTED
+        }
+
+    def begun(self) -> Counter[str]:
+        return Counter(line[1] for line in self._witness.lines() if line[0] == "begin")
+
+    def acknowledged(self) -> list[str]:
+        return [line[1] for line in self._witness.lines() if line[0] == "acknowledged"]
