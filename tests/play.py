@@ -16,21 +16,19 @@ from toolwright.core.thread import Thread
 from toolwright.core.units import (
     Advance,
     Answer,
-    CancelCall,
     Claim,
     Committed,
     CreateThread,
-    Expire,
     Leave,
     Leaving,
     PostMessage,
     RequestCancel,
-    Submit,
+    Settle,
     Unit,
 )
 
 A = TypeVar("A", bound=Advance)
-S = TypeVar("S", Submit, Expire, CancelCall)
+S = TypeVar("S", bound=Settle)
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -170,22 +168,20 @@ class Drain:
 
     def call(self, status: CallStatus = "created", **fields: Any) -> Call:  # Call's own
         """A call of the coming step."""
-        return Call(
-            **{
-                "id": new_id("call"),
-                "thread_id": self.thread_id,
-                "run_id": self.run.id,
-                "step": self.run.step_count + 1,
-                "position": 0,
-                "name": "look",
-                "kind": "function",
-                "arguments": "{}",
-                "model_call_id": "toolu_1",
-                "status": status,
-                "created_at": AT,
-                **fields,
-            }
-        )
+        given: dict[str, Any] = {
+            "id": new_id("call"),
+            "thread_id": self.thread_id,
+            "run_id": self.run.id,
+            "step": self.run.step_count + 1,
+            "position": 0,
+            "name": "look",
+            "kind": "function",
+            "arguments": "{}",
+            "model_call_id": "toolu_1",
+            "status": status,
+            "created_at": AT,
+        }
+        return Call(**{**given, **fields})
 
 
 def step(run_id: str, number: int) -> Step:

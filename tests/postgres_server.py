@@ -33,11 +33,13 @@ def database_url(name: str) -> str:
 
 
 @asynccontextmanager
-async def fresh_database(*, migrated: bool = True) -> AsyncGenerator[str]:
-    """The url of a new database, gone afterwards."""
+async def fresh_database(*, migrated: bool = True, synced: bool = False) -> AsyncGenerator[str]:
+    """The url of a new database, gone afterwards. No test cuts the power, so only benchmarks are `synced`."""
     await asyncio.to_thread(server_url)
     admin = await connect(server_url())
     try:
+        await admin.execute(f"ALTER SYSTEM SET fsync = {'on' if synced else 'off'}")
+        await admin.execute("SELECT pg_reload_conf()")
         await _make_template(admin.fetchval, admin.execute)
         name = f"journal_{next(_numbers)}"
         await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE if migrated else 'template0'}")
@@ -49,7 +51,5 @@ async def fresh_database(*, migrated: bool = True) -> AsyncGenerator[str]:
 
 async def _make_template(fetchval: Any, execute: Any) -> None:  # methods of a connection
     if not await fetchval("SELECT 1 FROM pg_database WHERE datname = $1", TEMPLATE):
-        await execute("ALTER SYSTEM SET fsync = off")  # no test here cuts the power
-        await execute("SELECT pg_reload_conf()")
         await execute(f"CREATE DATABASE {TEMPLATE}")
         await upgrade_postgres(database_url(TEMPLATE))

@@ -42,6 +42,7 @@ from toolwright.core.units import (
     Prune,
     Release,
     Result,
+    Settle,
     Submit,
     Takeover,
     Unit,
@@ -257,7 +258,7 @@ async def test_a_run_asked_to_cancel_ends_as_cancelled_only(store: Store):
 
 @pytest.mark.parametrize("kind", [Submit, Expire, CancelCall])
 async def test_a_waiting_call_is_settled_inline_and_a_pending_one_by_the_inbox(
-    journal: Journal, kind: "type[Submit | Expire | CancelCall]"
+    journal: Journal, kind: type[Settle]
 ):
     store = journal.store
     drain = await begun(store)

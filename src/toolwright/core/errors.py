@@ -5,6 +5,7 @@ ToolwrightError
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
 ├── NotFound             the thing is not there, or not the caller's
+├── MethodNotAllowed     the route exists, its method does not
 ├── AlreadyOver          the run or call has ended before
 │   ├── RunOver
 │   ├── CallResolved
@@ -17,6 +18,7 @@ ToolwrightError
 │   ├── ModelUnavailable     rate limit, overload, network: worth another try
 │   └── ModelRefused         bad key, bad request: trying again does not help
 ├── StoreError           the journal could not be read or written
+├── CannotServe          the server cannot listen where it was told to
 └── MissingExtra         an optional dependency is not installed
 
 Each class has a stable `code`; its docstring is the message it has when none is given.
@@ -65,6 +67,12 @@ class NotFound(ToolwrightError):
     """Not found."""
 
     code = "not_found"
+
+
+class MethodNotAllowed(ToolwrightError):
+    """Method not allowed"""
+
+    code = "method_not_allowed"
 
 
 class AlreadyOver(ToolwrightError):
@@ -141,6 +149,12 @@ class StoreError(ToolwrightError):
     """The journal is unavailable at the moment."""
 
     code = "store_unavailable"
+
+
+class CannotServe(ToolwrightError):
+    """The server cannot listen here."""
+
+    code = "cannot_serve"
 
 
 class MissingExtra(ToolwrightError):

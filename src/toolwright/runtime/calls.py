@@ -184,6 +184,7 @@ class Calls:
                 id=hold.new_id("msg"),
                 role="tool",
                 content=content,
+                seq=hold.place(move),
                 run_id=call.run_id,
                 step=call.step,
                 call_id=call.id,

@@ -123,7 +123,7 @@ class Drainer:
         if not begun:
             for event in view.inbox:
                 move.read.append(event.event_id)
-                hold.say(move, inbox_message(event, run, 1))
+                hold.say(move, inbox_message(event, run, 1, hold.place(move)))
             move.events.append(step_event("step.started", 1))
         await hold.commit(Claim if view.thread.run_id is not None else _opening_claim, move, taken)
 

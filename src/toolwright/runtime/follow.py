@@ -1,7 +1,8 @@
 """Following events: live ones as they come, recorded ones without a gap, from any point on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, Topic
@@ -34,15 +35,24 @@ class Events:
 
         Raises `Reset` when `after` names an event that the journal never had, or has no longer.
         """
+        async with self.following(topic, after) as events:
+            async for event in events:
+                yield event
+
+    @asynccontextmanager
+    async def following(self, topic: Topic, after: int | None = None) -> AsyncIterator[AsyncGenerator[Event]]:
+        """The events of `follow`; once the block is entered, nothing that happens is missed."""
         with self._bus.subscribe(topic) as follower:
-            last = await self._start(topic, after)
-            while True:
-                async for event in self._recorded(topic, last):
-                    last = event.n or last
-                    yield event
-                async for event in self._live(follower, last):
-                    last = event.n or last
-                    yield event
+            yield self._from(topic, follower, await self._start(topic, after))
+
+    async def _from(self, topic: Topic, follower: Follower, last: int) -> AsyncGenerator[Event]:
+        while True:
+            async for event in self._recorded(topic, last):
+                last = event.n or last
+                yield event
+            async for event in self._live(follower, last):
+                last = event.n or last
+                yield event
 
     async def _start(self, topic: Topic, after: int | None) -> int:
         oldest, newest = await self._store.bounds(topic)

@@ -76,9 +76,12 @@ class Hold:
         """Messages that joined this run and have not been read."""
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
+    def place(self, move: Move) -> int:
+        """The place in the thread of the next message of this move."""
+        return self.seq + len(move.messages) + 1
+
     def say(self, move: Move, message: Message) -> None:
-        """Put a message into the move, at its place in the thread, with its event."""
-        message = replace(message, seq=self.seq + len(move.messages) + 1)
+        """Put a message, made for its `place`, into the move, with its event."""
         move.messages.append(message)
         move.events.append(message_event(message))
 
@@ -112,13 +115,16 @@ class Hold:
         Raises `ThreadLost` if the thread is not ours any more. While the journal cannot be written the same unit
         is tried again: what it carries is never dropped.
         """
+        lives, held = run.lives if kind is Takeover else 0, move.leaving is None
+        if (run.lives, run.held) != (lives, held):
+            run = replace(run, lives=lives, held=held)
         unit = kind(
             token=self.new_id("unit"),
             at=self.clock.now(),
             thread_id=self.thread.id,
             epoch=self.epoch,
             seq=self.seq,
-            run=replace(run, held=move.leaving is None, lives=run.lives if kind is Takeover else 0),
+            run=run,
             messages=tuple(move.messages),
             calls=tuple(move.calls),
             changes=tuple(move.changes),

@@ -7,8 +7,8 @@ from toolwright.core.run import Run
 from toolwright.wire.clean import clean_text
 
 
-def inbox_message(event: InboxEvent, run: Run, step: int) -> Message:
-    """One inbox event as a user message of the run that reads it.
+def inbox_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
+    """One inbox event as a user message, at the place `seq`, of the run that reads it.
 
     A message of the thread keeps its id; the result of a pending call reads as in S3, "Result via Inbox".
     """
@@ -27,6 +27,7 @@ def inbox_message(event: InboxEvent, run: Run, step: int) -> Message:
         id=message_id,
         role="user",
         content=text,
+        seq=seq,
         run_id=run.id,
         step=step,
         created_at=event.created_at,

@@ -76,7 +76,7 @@ class Loop:
         joined = hold.joined()
         move = Move(read=[event.event_id for event in joined])
         for event in joined:
-            hold.say(move, inbox_message(event, hold.run, hold.run.step_count + 1))
+            hold.say(move, inbox_message(event, hold.run, hold.run.step_count + 1, hold.place(move)))
         try:
             response = await self._ask(hold, agent, move)
         except ToolwrightError as error:
@@ -135,7 +135,7 @@ class Loop:
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
         number = hold.run.step_count + 1
         calls = _calls_of(hold, response, number, agent)
-        hold.say(move, _assistant_message(hold, response, calls, number))
+        hold.say(move, _assistant_message(hold, response, calls, number, hold.place(move)))
         move.step = _step_row(hold, response, number)
         run = replace(
             hold.run,
@@ -277,7 +277,7 @@ class Loop:
             self._calls.give_up(hold, whole, before, waiting)
             for event in hold.joined():
                 whole.read.append(event.event_id)
-                hold.say(whole, inbox_message(event, hold.run, hold.run.step_count))
+                hold.say(whole, inbox_message(event, hold.run, hold.run.step_count, hold.place(whole)))
             outcome = await hold.commit(kind, *_ended(hold, whole, hold.run, end))
             if outcome == "done":
                 return
@@ -350,11 +350,14 @@ def _calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent
     return calls
 
 
-def _assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], step: int) -> Message:
+def _assistant_message(
+    hold: Hold, response: ModelResponse, calls: list[Call], step: int, seq: int
+) -> Message:
     return Message(
         id=hold.new_id("msg"),
         role="assistant",
         content=response.text,
+        seq=seq,
         run_id=hold.run.id,
         step=step,
         calls=tuple(

@@ -31,10 +31,15 @@ class PendingCalls:
         return call
 
     async def list(
-        self, *, status: Sequence[CallStatus] | None = ("waiting", "pending"), run_id: str | None = None
+        self,
+        *,
+        status: Sequence[CallStatus] | None = ("waiting", "pending"),
+        run_id: str | None = None,
+        limit: int = 200,
+        offset: int = 0,
     ) -> Sequence[Call]:
         """Calls, the oldest first; the open ones unless asked otherwise."""
-        return await self._store.calls(status=status, run_id=run_id, limit=200)
+        return await self._store.calls(status=status, run_id=run_id, limit=limit, offset=offset)
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult

@@ -33,6 +33,7 @@ class Runtime:
         self._motor = motor
         self._drainer = drainer
         self.threads = threads
+        self._health = Health(store, threads.probe)
         self.runs = runs
         self.calls = calls
         self.events = events

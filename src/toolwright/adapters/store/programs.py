@@ -133,7 +133,7 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
     found = yield [_fence(unit, opens, sql), *moves, save, *reads]
     for op in again:
-        yield op
+        found += yield op
     ev, posted = found[0]
     cancel_requested = not opens and found[1 + len(moves)][0] is not None
     if run.over:

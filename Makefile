@@ -1,0 +1,44 @@
+# Toolwright's few commands. They need Python 3.11 or later, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
+
+.PHONY: demo test check bench lock clean
+
+demo: $(VENV)/.demo  ## a run you can watch, offline
+	$(BIN)/toolwright demo
+
+test: $(VENV)/.dev  ## all tests
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.dev  ## everything but the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/test_house.py
+
+bench: $(VENV)/.dev  ## what things cost, beside the least they could cost
+	for each in bench/[!_]*.py; do $(BIN)/python "$$each" || exit 1; done
+
+lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
+	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt
+	$(COMPILE) $(UPGRADE) --extra demo -c requirements/dev.txt -o requirements/demo.txt
+	$(COMPILE) $(UPGRADE) -c requirements/dev.txt -o requirements/base.txt
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp tells what is installed; it is older than its files when these have changed.
+$(VENV)/.demo $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/pip
+	$(INSTALL) --require-hashes -r $<
+	$(INSTALL) --no-deps -e .
+	touch $@

@@ -1,0 +1,168 @@
+"""Durable commits: a `Result` unit as a run makes it, alone and from 50 runs at once, on SQLite and Postgres.
+
+Each figure stands beside a floor measured in the same run: one row committed by the bare driver.
+"""
+
+import asyncio
+import contextlib
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from tests.play import Drain, begun, change, committed, draft, said
+from tests.postgres_server import fresh_database
+
+from toolwright.adapters.store.opening import open_postgres, open_sqlite
+from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.sqlite_file import connect as connect_file
+from toolwright.core.ports import Store
+from toolwright.core.units import Result
+
+ALONE, RUNS, EACH = 300, 50, 40
+
+Row = dict[str, Any]  # {name, value, unit, floor, ratio, target}
+
+
+def run() -> list[Row]:
+    """The rows of this benchmark."""
+    return asyncio.run(_all())
+
+
+async def _all() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = await _sqlite(Path(folder))
+    return rows + await _postgres()
+
+
+async def _sqlite(folder: Path) -> list[Row]:
+    alone, together = _sqlite_floors(folder / "floor.db")
+    with contextlib.closing(connect_file(folder / "floor.db")) as connection:
+        synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
+    store = await open_sqlite(folder / "journal.db", _nobody)
+    name = f"SQLite (synchronous={synchronous})"
+    rows = await _measured(store, name, alone, together, (0.5, 6_000))
+    await store.close()
+    return rows
+
+
+async def _postgres() -> list[Row]:
+    async with fresh_database(synced=True) as url:
+        alone, together = await _postgres_floors(url)
+        store = await open_postgres(url, _nobody)
+        rows = await _measured(store, "Postgres", alone, together, (0.9, 2_500))
+        await store.close()
+    return rows
+
+
+async def _measured(
+    store: Store, name: str, alone: float, together: float, targets: tuple[float, float]
+) -> list[Row]:
+    single = await _alone(store)
+    many = await _together(store)
+    return [
+        _row(f"{name}: a commit alone, p50", single, "ms", alone, f"<= {targets[0]}"),
+        _row(f"{name}: commits of 50 runs at once", many, "/s", together, f">= {targets[1]}"),
+    ]
+
+
+def _row(name: str, value: float, unit: str, floor: float, target: str) -> Row:
+    ratio = value / floor if unit == "ms" else floor / value
+    return {
+        "name": name,
+        "value": round(value, 3),
+        "unit": unit,
+        "floor": round(floor, 3),
+        "ratio": round(ratio, 2),
+        "target": target,
+    }
+
+
+async def _alone(store: Store) -> float:
+    [took] = await asyncio.gather(_work(await _ready(store, "th_alone", ALONE + 1), ALONE))
+    return statistics.median(took) * 1_000
+
+
+async def _together(store: Store) -> float:
+    drains = [await _ready(store, f"th_{number}", EACH + 1) for number in range(RUNS)]
+    start = time.perf_counter()
+    await asyncio.gather(*(_work(drain, EACH) for drain in drains))
+    return RUNS * EACH / (time.perf_counter() - start)
+
+
+async def _ready(store: Store, thread_id: str, calls: int) -> tuple[Drain, list[str]]:
+    drain = await begun(store, thread_id)
+    made = [drain.call("running" if n == 0 else "created", position=n) for n in range(calls)]
+    await drain.answer(*made)
+    return drain, [call.id for call in made]
+
+
+async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
+    """One result after the other: a message, the call done, the next started, three events."""
+    drain, calls = ready
+    took: list[float] = []
+    events = (draft("tool.done", result="sunny"), draft("message", text="sunny"), draft("tool.started"))
+    for number in range(count):
+        moves = (
+            change(calls[number], "running", "done", result={"status": "success", "result": "sunny, 21 C"}),
+            change(calls[number + 1], "created", "running"),
+        )
+        message = said("sunny, 21 C", drain.run.id, call_id=calls[number], status="success", step=1)
+        unit = drain.unit(Result, changes=moves, messages=(message,), events=events)
+        start = time.perf_counter()
+        await committed(drain.store, unit)
+        took.append(time.perf_counter() - start)
+        drain.moved_by(unit)
+    return took
+
+
+def _sqlite_floors(path: Path) -> tuple[float, float]:
+    connection = connect_file(path)
+    connection.execute("CREATE TABLE floor (id INTEGER PRIMARY KEY, body TEXT)")
+    took: list[float] = []
+    for _ in range(ALONE):
+        start = time.perf_counter()
+        connection.execute("INSERT INTO floor (body) VALUES ('sunny, 21 C')")
+        took.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    for _ in range(EACH):  # as the writer groups them: fifty to a commit
+        connection.execute("BEGIN IMMEDIATE")
+        for _ in range(RUNS):
+            connection.execute("INSERT INTO floor (body) VALUES ('sunny, 21 C')")
+        connection.execute("COMMIT")
+    grouped = RUNS * EACH / (time.perf_counter() - start)
+    connection.close()
+    return statistics.median(took) * 1_000, grouped
+
+
+async def _postgres_floors(url: str) -> tuple[float, float]:
+    connections = [await connect(url) for _ in range(10)]
+    await connections[0].execute("CREATE TABLE floor (id BIGSERIAL PRIMARY KEY, body TEXT)")
+    insert = "INSERT INTO floor (body) VALUES ($1)"
+
+    async def one(execute: Callable[..., Awaitable[object]], count: int) -> list[float]:
+        took: list[float] = []
+        for _ in range(count):
+            start = time.perf_counter()
+            await execute(insert, "sunny, 21 C")
+            took.append(time.perf_counter() - start)
+        return took
+
+    alone = statistics.median(await one(connections[0].execute, ALONE)) * 1_000
+    start = time.perf_counter()
+    await asyncio.gather(*(one(connection.execute, RUNS * EACH // 10) for connection in connections))
+    together = RUNS * EACH / (time.perf_counter() - start)
+    for connection in connections:
+        await connection.close()
+    return alone, together
+
+
+def _nobody(_: object) -> None:
+    """A bus without followers."""
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row)

@@ -1,0 +1,98 @@
+"""A whole run in memory: fake model, no tracer; what a step costs, and whether it stays flat."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator
+
+import toolwright as tw
+from bench.row import Row
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.testing import runtime
+
+TARGET_STEP = 100.0  # µs
+BEST_KNOWN_IDEAL = 26  # %
+
+
+@tw.tool(description="Add two whole numbers.", timeout=None)
+async def add(a: int, b: int) -> int:
+    return a + b
+
+
+@tw.tool(description="Wait 20 ms.", timeout=None)
+async def wait() -> str:
+    await asyncio.sleep(0.02)
+    return "waited"
+
+
+class OneCallAStep:
+    """A model that calls one tool a step, `steps` times, and then says that it is done."""
+
+    name = "bench"
+
+    def __init__(self, steps: int, call: ModelCall) -> None:
+        self._steps = steps
+        self._call = call
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.step <= self._steps:
+            yield ModelResponse(calls=(self._call,))
+        else:
+            yield ModelResponse(text="done")
+
+
+def _app(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
+    call = ModelCall(id="c", name=tool.name, arguments=arguments)
+    prompt = tw.Prompt("p", "Work.", model=OneCallAStep(steps, call), tools=[tool])
+    return tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=steps + 5))])
+
+
+async def _floor(steps: int) -> float:
+    """µs a step of the same work without a journal: ask the model, dispatch the call."""
+    model = OneCallAStep(steps, ModelCall(id="c", name="add", arguments='{"a":1,"b":2}'))
+    tools = tw.Toolset([add])
+    begin = time.perf_counter()
+    for step in range(1, steps + 1):
+        async for event in model.respond(ModelRequest(messages=(), step=step)):
+            if isinstance(event, ModelResponse):
+                await tools.call(event.calls[0].name, event.calls[0].arguments)
+    return (time.perf_counter() - begin) / steps * 1e6
+
+
+async def _steps(steps: int, runs: int) -> float:
+    """µs a step: the median over some runs, one after another."""
+    async with runtime(_app(steps, add, '{"a":1,"b":2}')) as rt:
+        taken: list[float] = []
+        for _ in range(runs):
+            thread = await rt.threads.create("bench")
+            begin = time.perf_counter()
+            run = await rt.threads.send(thread.id, "go")
+            await rt.runs.wait(run.id)
+            taken.append((time.perf_counter() - begin) / (steps + 1) * 1e6)
+    return statistics.median(taken)
+
+
+async def _parallel(runs: int, calls: int) -> float:
+    """% of the ideal: `runs` runs at once, each `calls` calls of 20 ms one after another."""
+    async with runtime(_app(calls, wait, "{}")) as rt:
+        threads = [await rt.threads.create("bench") for _ in range(runs)]
+        begin = time.perf_counter()
+        sent = await asyncio.gather(*[rt.threads.send(thread.id, "go") for thread in threads])
+        await asyncio.gather(*[rt.runs.wait(run.id) for run in sent])
+        return calls * 0.02 / (time.perf_counter() - begin) * 100
+
+
+async def _measure() -> list[Row]:
+    floor = await _floor(2_000)
+    rows = [
+        Row("in-memory step, 1 call", await _steps(1, 200), "µs", floor, TARGET_STEP),
+        Row("in-memory step, 20 calls", await _steps(20, 40), "µs", floor, TARGET_STEP),
+        Row("in-memory step, 100 calls", await _steps(100, 10), "µs", floor, TARGET_STEP),
+        Row("200 runs × 5 calls of 20 ms", await _parallel(200, 5), "% of ideal", 100.0, 70.0, better="more"),
+    ]
+    return rows
+
+
+def run() -> list[Row]:
+    """The figures."""
+    return asyncio.run(_measure())

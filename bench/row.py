@@ -1,0 +1,29 @@
+"""One figure of the benchmark."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure with its floor, measured in the same run, and the target it is held against."""
+
+    name: str
+    value: float
+    unit: str
+    floor: float | None
+    target: float | None
+    better: Literal["less", "more"] = "less"
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The figure in floors."""
+        return self.value / self.floor if self.floor else None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met."""
+        if self.target is None:
+            return None
+        return self.value <= self.target if self.better == "less" else self.value >= self.target

@@ -1,0 +1,131 @@
+"""The commands and their options. Each loads what it needs only when it is called: `--help` is quick."""
+
+from importlib.metadata import version
+from typing import Annotated, Optional
+
+import typer
+
+cli = typer.Typer(add_completion=False, help="Tools for AI agents that never lose a result.")
+tools = typer.Typer(help="The app's tools.")
+database = typer.Typer(help="The database.")
+keys = typer.Typer(help="Keys of the server.")
+cli.add_typer(tools, name="tools")
+cli.add_typer(database, name="db")
+cli.add_typer(keys, name="keys")
+
+AppOption = Annotated[
+    Optional[str],  # noqa: UP045 - typer reads it at run time
+    typer.Option("--app", envvar="TOOLWRIGHT_APP", metavar="MODULE:APP", help="Default: app in app.py."),
+]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"toolwright {version('toolwright')}")
+        raise typer.Exit
+
+
+@cli.callback()
+def root(
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Tools for AI agents that never lose a result."""
+
+
+@cli.command()
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the server up until Ctrl-C.")] = False,
+) -> int:
+    """Watch an agent work: offline, in a folder of its own, in a few seconds."""
+    from toolwright.cli.demo.play import play  # noqa: PLC0415 - loads the server
+
+    return play(keep=keep)
+
+
+@cli.command()
+def serve(
+    target: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Argument(envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP]", help="Default: an empty app."),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    dev: Annotated[bool, typer.Option("--dev", help="Start again when a Python file changes.")] = False,
+) -> int:
+    """Serve an app over HTTP."""
+    from toolwright.cli.serve import serve as run  # noqa: PLC0415 - loads the server
+
+    return run(target, host, port, dev=dev)
+
+
+@cli.command()
+def chat(
+    agent: Annotated[str, typer.Argument(help="An agent of the app, by name or id.")],
+    model: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(help="The model to use, whatever the agent names."),
+    ] = None,
+    app: AppOption = None,
+) -> int:
+    """Talk to an agent. Ctrl-C cancels what it does, Ctrl-D or /quit ends the conversation."""
+    from toolwright.cli.chat import chat as run  # noqa: PLC0415 - loads the runtime
+
+    return run(agent, model, app)
+
+
+@cli.command()
+def call(
+    tool: Annotated[str, typer.Argument(help="The tool's name.")],
+    arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments; - reads stdin.")] = "{}",
+    app: AppOption = None,
+) -> int:
+    """Call one tool and print its result. The exit code is 1 if it is an error."""
+    from toolwright.cli.tools import call as run  # noqa: PLC0415 - loads the app
+
+    return run(tool, arguments, app)
+
+
+@tools.command("list")
+def list_tools(app: AppOption = None) -> None:
+    """Name the app's tools."""
+    from toolwright.cli.tools import list_tools as run  # noqa: PLC0415 - loads the app
+
+    run(app)
+
+
+@tools.command("show")
+def show_tool(
+    name: Annotated[str, typer.Argument(help="The tool's name.")], app: AppOption = None
+) -> None:
+    """Show what a model is told of a tool."""
+    from toolwright.cli.tools import show_tool as run  # noqa: PLC0415 - loads the app
+
+    run(name, app)
+
+
+@database.command()
+def upgrade() -> None:
+    """Bring the database to the newest revision; it is made if it is not there."""
+    from toolwright.cli.upgrade import upgrade as run  # noqa: PLC0415 - loads the store
+
+    run()
+
+
+@keys.command("new")
+def new_keys() -> None:
+    """Print new keys, ready for a .env file."""
+    from toolwright.cli.keys import print_keys  # noqa: PLC0415 - as all commands here
+
+    print_keys()
+
+
+@cli.command()
+def doctor(app: AppOption = None, host: Host = "127.0.0.1", port: Port = 8000) -> int:
+    """Check that everything a server needs is there. The exit code is 1 if something is broken."""
+    from toolwright.cli.doctor import doctor as run  # noqa: PLC0415 - loads the store
+
+    return run(app, host, port)

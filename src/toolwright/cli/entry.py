@@ -1,0 +1,66 @@
+"""The way in and out: every mistake of a user becomes one line on stderr and an exit code."""
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from typer.exceptions import Abort, TyperException
+from typer.main import get_command
+
+from toolwright.cli.commands import cli
+from toolwright.cli.refusal import FAILED, INTERRUPTED, Refusal, one_line
+from toolwright.core.errors import ToolwrightError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Carry out the command of these arguments, by default those of the process, and end the process."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")  # a terminal that knows no arrows shows question marks
+    _log_to_stderr()
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out a command; its exit code."""
+    try:
+        answer = get_command(cli).main(
+            args=list(arguments) or ["--help"], prog_name="toolwright", standalone_mode=False
+        )
+    except Refusal as refusal:
+        return _say(str(refusal), refusal.code)
+    except TyperException as error:
+        return _say(f"{error.format_message()} {_help(error)}", error.exit_code)
+    except ToolwrightError as error:
+        return _say(error.message, FAILED)
+    except OSError as error:
+        return _say(str(error), FAILED)
+    except (KeyboardInterrupt, Abort):
+        return _say("interrupted", INTERRUPTED)
+    return answer if isinstance(answer, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    if code == INTERRUPTED:
+        return code
+    print(f"toolwright: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+def _help(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)  # only errors of usage have one
+    return f"See {context.command_path} --help." if context is not None else ""
+
+
+class _OneLine(logging.Formatter):
+    """Warnings for a person: what happened, not the frames it happened in."""
+
+    def formatException(self, ei: object) -> str:  # noqa: N802 - named by the standard library
+        return ""
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine("toolwright: %(levelname)s: %(message)s"))
+    logging.getLogger().addHandler(handler)

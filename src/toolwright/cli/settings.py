@@ -1,0 +1,42 @@
+"""Settings and apps as the commands take them, with every fault as a refusal."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from toolwright.cli.refusal import Refusal
+from toolwright.core.errors import DefinitionError
+from toolwright.wiring.app import App
+from toolwright.wiring.loading import find_app, load_app
+from toolwright.wiring.settings import Settings
+
+
+def read_settings(**given: Any) -> Settings:  # the values of settings, which it checks
+    """The settings of the environment, and those given."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = "_".join(map(str, fault["loc"])).upper()
+        message = fault["msg"].removeprefix("Value error, ")
+        raise Refusal(f"The setting TOOLWRIGHT_{name} is not valid: {message}") from error
+
+
+def the_app(target: str | None) -> App:
+    """The app that a command works on: the target, or the one in this folder."""
+    try:
+        return find_app(target)
+    except DefinitionError as error:
+        raise Refusal(error.message) from error
+
+
+def served_app(target: str | None) -> App:
+    """The app to be served: the target, or an empty one."""
+    if target is None:
+        return App()
+    if target.endswith(".json"):
+        raise Refusal(f"{target!r}: configuration files cannot be served yet; name an app as MODULE:APP.")
+    try:
+        return load_app(target)
+    except DefinitionError as error:
+        raise Refusal(error.message) from error

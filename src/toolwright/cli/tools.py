@@ -1,0 +1,115 @@
+"""`toolwright tools list`, `tools show` and `call`."""
+
+import asyncio
+import json
+import sys
+from difflib import get_close_matches
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from toolwright.cli.refusal import Refusal
+from toolwright.cli.settings import the_app
+from toolwright.core.result import ToolResult
+from toolwright.core.tool import Tool
+from toolwright.core.toolset import Toolset
+from toolwright.wire.clean import clean_text
+from toolwright.wire.result import error_object, model_text
+from toolwright.wiring.app import App
+
+
+def list_tools(target: str | None) -> None:
+    """Print a table of the app's tools; on a pipe a line for each, with tabs."""
+    app, console = the_app(target), Console()
+    users = _users(app)
+    if not console.is_terminal:
+        for tool in _tools(app):
+            print(tool.name, tool.kind, clean_text(tool.description.split("\n")[0]), sep="\t")
+        return
+    table = Table("tool", "kind", "agents", "what it does", box=box.SIMPLE_HEAD)
+    for tool in _tools(app):
+        what = clean_text(tool.description.split("\n")[0])
+        table.add_row(tool.name, tool.kind, ", ".join(users.get(tool.name, [])), what)
+    console.print(table, markup=False)
+
+
+def show_tool(name: str, target: str | None) -> None:
+    """Print what a model is told of the tool, and what is known of its effect, as JSON."""
+    app = the_app(target)
+    tools = _tools(app)
+    tool = _named(name, tools)
+    shown = {
+        "name": tool.name,
+        "description": tool.description,
+        "kind": tool.kind,
+        "parameters": tool.parameters,
+        "timeout": tool.timeout,
+        "visible": tool.visible,
+        "readOnly": tool.read_only,
+        "idempotent": tool.idempotent,
+        "destructive": tool.destructive,
+        "agents": _users(app).get(tool.name, []),
+    }
+    _print_json(shown)
+
+
+def call(name: str, arguments: str, target: str | None) -> int:
+    """Call the tool and print what a model would read; 1 if that is an error."""
+    tools = _tools(the_app(target))
+    _named(name, tools)
+    text = sys.stdin.read() if arguments == "-" else arguments
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"The arguments are not JSON: {error}.") from error
+    if not isinstance(given, dict):
+        raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
+    try:
+        result = asyncio.run(tools.call(name, text))
+    finally:
+        tools.close()
+    _print_result(result)
+    return 0 if result.status == "success" else 1
+
+
+def _print_result(result: ToolResult) -> None:
+    value = error_object(result) if result.status == "error" else result.result
+    if sys.stdout.isatty() and not isinstance(value, str):
+        _print_json(value)
+    else:
+        print(model_text(result))
+
+
+def _print_json(value: object) -> None:
+    if sys.stdout.isatty():
+        Console().print_json(data=value)
+    else:
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _tools(app: App) -> Toolset:
+    """The app's own tools, then those that only its agents' prompts have; of one name, the first."""
+    found = {tool.name: tool for tool in app.catalog.tools}
+    for agent in app.catalog.agents:
+        for tool in app.catalog.active(agent.id).tools:
+            found.setdefault(tool.name, tool)
+    return Toolset(found.values())
+
+
+def _users(app: App) -> dict[str, list[str]]:
+    users: dict[str, list[str]] = {}
+    for agent in app.catalog.agents:
+        for tool in app.catalog.active(agent.id).tools:
+            users.setdefault(tool.name, []).append(agent.name)
+    return users
+
+
+def _named(name: str, tools: Toolset) -> Tool:
+    if name in tools:
+        return tools[name]
+    names = [tool.name for tool in tools]
+    close = get_close_matches(name, names, n=1)
+    if close:
+        raise Refusal(f"There is no tool {name!r}. Did you mean {close[0]!r}?")
+    raise Refusal(f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}.")

@@ -1,0 +1,1 @@
+"""The gateway: a runtime over HTTP."""

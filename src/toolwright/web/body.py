@@ -1,0 +1,95 @@
+"""Reading a body: JSON into a checked form, with words for what is wrong at which path."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain, spell
+
+
+class Form(BaseModel):
+    """A body as it is sent: camelCase, no unknown fields, no types converted."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+
+
+F = TypeVar("F", bound=Form)
+
+_WORDS = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "int_parsing": "must be a whole number",
+}
+
+
+def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
+    """A dependency that reads the body as `form`; it comes after the one that lets the caller in."""
+
+    async def read(request: Request) -> F:
+        value = _json(await request.body(), request.headers.get("content-type"))
+        if not isinstance(value, dict):
+            raise InvalidRequest("The body must be a JSON object.", [{"path": "", "message": "must be an object"}])
+        try:
+            return form.model_validate(value)
+        except ValidationError as error:
+            raise faulty("body", error.errors(include_url=False)) from None
+
+    return read
+
+
+def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
+    """What `reads` takes, for the route's OpenAPI description."""
+    schema = form.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
+    """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
+    details = [{"path": spell(fault["loc"][skip:]), "message": _message(fault)} for fault in faults]
+    said = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
+    return InvalidRequest(said, details)
+
+
+def _message(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "value_error":
+        return str(fault["ctx"]["error"])
+    return _WORDS.get(fault["type"]) or _inline(str(fault["msg"]))
+
+
+def _inline(text: str) -> str:
+    """`Input should be …` as the end of a sentence that begins with a path."""
+    return text.replace("Input should be", "must be", 1)
+
+
+def _json(body: bytes, content_type: str | None) -> JSON:
+    kind = (content_type or "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {kind!r}.")
+    if not body.strip():
+        raise _not_json("it is empty")
+    try:
+        return plain(json.loads(body.decode("utf-8"), parse_constant=_refuse))
+    except UnicodeDecodeError:
+        raise _not_json("it is not UTF-8") from None
+    except RecursionError:
+        raise _not_json("it is nested too deep") from None
+    except (ValueError, InvalidJSON) as error:
+        raise _not_json(str(error).rstrip(".")) from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _not_json(why: str) -> InvalidRequest:
+    return InvalidRequest(f"The body is not valid JSON: {why}.", [{"path": "", "message": why}])

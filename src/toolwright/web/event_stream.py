@@ -1,0 +1,97 @@
+"""Server-sent events: what happens to a thread or a run, as it happens (API §4)."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing
+
+import anyio
+from anyio import CancelScope
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from toolwright.core.errors import StoreError
+from toolwright.core.event import Event, Topic
+from toolwright.core.json_value import JSONObject
+from toolwright.runtime.follow import Reset
+from toolwright.web.serving import Serving
+from toolwright.wire.event import frame, notice_json
+
+log = logging.getLogger("toolwright.web")
+
+KEEP_ALIVE = b": keep-alive\n\n"
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class EventStream(StreamingResponse):
+    """An endless answer: `connected`, then events, each in one write.
+
+    It ends when its reader goes, or when the server stops; a run's stream goes on after its run. `ids` are those
+    of the followed thing, as every event carries them.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, serving: Serving, topic: Topic, after: int | None, ids: JSONObject) -> None:
+        super().__init__((), headers=HEADERS)
+        self._serving = serving
+        self._topic = topic
+        self._after = after
+        self._ids = ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whatever happens after `connected` was sent is followed already."""
+        async with AsyncExitStack() as stack:
+            first = [self._notice("connected")]
+            follow = self._serving.runtime.events.following
+            try:
+                events = await stack.enter_async_context(follow(self._topic, self._after))
+            except Reset:
+                events = await stack.enter_async_context(follow(self._topic))
+                first.append(self._notice("reset"))
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for made in first:
+                await _write(send, made)
+            await self._go_on(events, receive, send)
+        if self._serving.options.closing.is_set():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _go_on(self, events: AsyncGenerator[Event], receive: Receive, send: Send) -> None:
+        async with anyio.create_task_group() as tasks:
+            scope = tasks.cancel_scope
+            tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
+            tasks.start_soon(_end_after, lambda: _gone(receive), scope)
+            tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
+            await self._write_all(events, send)
+            scope.cancel()
+
+    async def _write_all(self, events: AsyncGenerator[Event], send: Send) -> None:
+        frames = self._serving.frames
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await _write(send, frames.of(event))
+        except StoreError as error:
+            log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+
+    def _notice(self, type_: str) -> bytes:
+        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids))
+
+
+async def _write(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _keep_alive(send: Send, interval: float) -> None:
+    while True:
+        await anyio.sleep(interval)
+        await _write(send, KEEP_ALIVE)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _end_after(wait: Callable[[], Awaitable[object]], scope: CancelScope) -> None:
+    await wait()
+    scope.cancel()

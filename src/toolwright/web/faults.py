@@ -1,0 +1,91 @@
+"""Every error as JSON: `{error}`, with `details` where paths are to blame."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from toolwright.core.errors import InvalidRequest, MethodNotAllowed, NotFound, StoreError, ToolwrightError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.web.answer import Answer, answer
+from toolwright.web.body import faulty
+from toolwright.web.statuses import INTERNAL, status_of
+
+log = logging.getLogger("toolwright.web")
+
+RETRY_AFTER = "1"  # seconds
+
+
+def answer_error(error: ToolwrightError) -> Answer:
+    """An error of the core as its answer."""
+    status = status_of(type(error))
+    if status == INTERNAL:
+        log.error("A request failed.", exc_info=error)
+        return internal()
+    shown: JSONObject = {"error": error.message}
+    if isinstance(error, InvalidRequest):
+        details: list[JSON] = [{**detail} for detail in error.details]
+        shown["details"] = details
+    headers = {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError) else None
+    return answer(shown, status, headers)
+
+
+def internal() -> Answer:
+    """The answer to what nobody foresaw."""
+    return answer({"error": "Internal server error"}, INTERNAL)
+
+
+def add_fault_handlers(gateway: FastAPI) -> None:
+    """Errors that routes and the framework raise are answered as `answer_error` does."""
+
+    async def of_core(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, ToolwrightError), "registered for it"
+        return answer_error(error)
+
+    async def of_parameters(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, RequestValidationError), "registered for it"
+        return answer_error(faulty("request", error.errors(), skip=1))
+
+    async def of_framework(_: Request, error: Exception) -> Answer:
+        assert isinstance(error, HTTPException), "registered for it"
+        return _framework_answer(error)
+
+    gateway.add_exception_handler(ToolwrightError, of_core)
+    gateway.add_exception_handler(RequestValidationError, of_parameters)
+    gateway.add_exception_handler(HTTPException, of_framework)
+
+
+def _framework_answer(error: HTTPException) -> Answer:
+    if error.status_code == status_of(NotFound):
+        return answer_error(NotFound("Not found"))
+    if error.status_code == status_of(MethodNotAllowed):
+        return answer({"error": MethodNotAllowed().message}, error.status_code, dict(error.headers or {}))
+    return answer({"error": str(error.detail)}, error.status_code)
+
+
+class Guard:
+    """ASGI: what nobody foresaw is logged with its traceback, and answered if nothing was yet."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            log.exception("%s %s failed.", scope["method"], scope["path"])
+            if started:
+                raise
+            await internal()(scope, receive, send)

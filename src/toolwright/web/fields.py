@@ -1,0 +1,38 @@
+"""Fields that several routes and forms have."""
+
+import re
+from typing import Annotated
+
+from fastapi import Path, Query
+from pydantic import AfterValidator
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_NUMBER = re.compile("[0-9]+")
+_LONGEST = 18  # digits: what every journal can count to
+
+
+def _storable(text: str) -> str:
+    if _UNSTORABLE.search(text):
+        raise ValueError("must not hold NUL characters or halves of characters (lone surrogates)")
+    return text
+
+
+def _event_id(text: str) -> int:
+    """An event's id as its number; one that is too long to be any is larger than all."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("must be the id of an event, or 0 for the beginning")
+    digits = text.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _LONGEST else 10**_LONGEST
+
+
+Words = Annotated[str, AfterValidator(_storable)]
+"""Text that every journal can keep."""
+
+Id = Annotated[Words, Path(description="The id.")]
+Wanted = Annotated[Words | None, Query()]
+
+Limit = Annotated[int, Query(ge=1, le=1_000, description="The most items of the answer.")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]
+
+EventId = Annotated[str, AfterValidator(_event_id)]
+"""An event's id, read as its number."""

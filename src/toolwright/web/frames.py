@@ -1,0 +1,28 @@
+"""Events as bytes: a frame is made once for all who read it."""
+
+from collections.abc import Callable
+
+from toolwright.core.event import Event
+from toolwright.wire.event import event_json, frame
+
+KEPT = 1_024  # frames
+
+
+class Frames:
+    """The frames of the newest events; `entity_of` finds the entity of an agent's id."""
+
+    def __init__(self, entity_of: Callable[[str], str | None]) -> None:
+        self._entity_of = entity_of
+        self._made: dict[tuple[str, int] | int, tuple[Event, bytes]] = {}
+
+    def of(self, event: Event) -> bytes:
+        """The event's frame. A recorded event is known by its number, a live one by being the same object."""
+        key = id(event) if event.n is None else (event.thread_id, event.n)
+        known = self._made.get(key)
+        if known is not None and (event.n is not None or known[0] is event):
+            return known[1]
+        made = frame(event_json(event, self._entity_of(event.agent)))
+        if len(self._made) >= KEPT:
+            del self._made[next(iter(self._made))]
+        self._made[key] = (event, made)
+        return made

@@ -1,0 +1,95 @@
+"""Builds the gateway: a FastAPI application over a runtime."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from toolwright.core.errors import NotFound
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.access import Access
+from toolwright.web.body_limit import BodyLimit
+from toolwright.web.cors import HEADERS, METHODS, Cors
+from toolwright.web.faults import Guard, add_fault_handlers
+from toolwright.web.frames import Frames
+from toolwright.web.options import GatewayOptions
+from toolwright.web.routes import agents, calls, health, runs, streams, threads, tokens
+from toolwright.web.serving import Serving
+from toolwright.web.stream_tokens import StreamTokens
+
+Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
+
+DESCRIPTION = """Threads of agents, their runs and their tool calls: created, followed live, answered from outside.
+
+JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error}`, a faulty body
+or query also names its `details`. Streams are server-sent events."""
+
+
+def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
+    """The gateway of a runtime that is at work."""
+    serving = _serving(options)
+    serving.opened = runtime
+    return _application(serving, None)
+
+
+def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
+    """The gateway of a runtime that it opens when it starts, and closes when it stops."""
+    serving = _serving(options)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with opening() as runtime:
+            serving.opened = runtime
+            try:
+                yield
+            finally:
+                serving.opened = None
+
+    return _application(serving, lifespan)
+
+
+def _serving(options: GatewayOptions) -> Serving:
+    def entity_of(agent_id: str) -> str | None:
+        try:
+            return serving.runtime.agent(agent_id).entity_id
+        except NotFound:
+            return None
+
+    serving = Serving(
+        options=options,
+        access=Access(options.secret_keys, options.cors_origins),
+        tokens=StreamTokens(options.clock),
+        frames=Frames(entity_of),
+    )
+    return serving
+
+
+def _application(
+    serving: Serving, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None
+) -> FastAPI:
+    options = serving.options
+    gateway = FastAPI(
+        title="Toolwright",
+        version=options.version,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    gateway.state.serving = serving
+    for noun in (health, agents, threads, runs, calls, streams, tokens):
+        gateway.include_router(noun.router)
+    add_fault_handlers(gateway)
+    gateway.add_middleware(BodyLimit, limit=options.max_body)
+    gateway.add_middleware(Guard)
+    if options.cors_origins:
+        gateway.add_middleware(
+            Cors, allow_origins=options.cors_origins, allow_methods=METHODS, allow_headers=HEADERS
+        )
+    return gateway
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

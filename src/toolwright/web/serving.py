@@ -1,0 +1,51 @@
+"""What the routes of one gateway work with, and how they ask for it."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from toolwright.core.errors import StoreError
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.access import Access
+from toolwright.web.frames import Frames
+from toolwright.web.options import GatewayOptions
+from toolwright.web.stream_tokens import StreamTokens
+
+
+@dataclass(slots=True, kw_only=True)
+class Serving:
+    """The parts of one gateway; `opened` is its runtime as long as that is at work."""
+
+    options: GatewayOptions
+    access: Access
+    tokens: StreamTokens
+    frames: Frames
+    opened: Runtime | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime, else `StoreError`."""
+        if self.opened is None:
+            raise StoreError("The server is not ready yet, or stops: its journal is not open.")
+        return self.opened
+
+
+def _serving(request: Request) -> Serving:
+    serving: Serving = request.app.state.serving  # set by `create_gateway`, and nowhere else
+    return serving
+
+
+async def _here(request: Request) -> Serving:
+    return _serving(request)
+
+
+async def _runtime(request: Request) -> Runtime:
+    return _serving(request).runtime
+
+
+Here = Annotated[Serving, Depends(_here)]
+"""The gateway's own parts."""
+
+AtWork = Annotated[Runtime, Depends(_runtime)]
+"""The runtime behind the gateway."""

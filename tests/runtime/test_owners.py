@@ -1,0 +1,242 @@
+"""Who leads a run: two processes on one file, clean stops, runs whose process keeps dying."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import Barriers, assert_valid
+from tests.runtime.test_loop import calling
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.catalog import Catalog
+from toolwright.core.errors import StoreError
+from toolwright.core.ports import Store
+from toolwright.core.units import Claim, Committed, Result, Takeover, Unit
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel([calling("work", args={}), {"text": "Done."}])
+
+
+class Work:
+    """A tool that waits until it is let go, and counts how often it was begun."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.count = 0
+
+        @tw.tool(description="Work.")
+        async def work() -> str:
+            self.count += 1
+            self.began.set()
+            await self.go_on.wait()
+            return "worked"
+
+        self.tool = work
+
+
+def app(work: Work) -> tw.App:
+    return tw.App(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
+
+
+async def test_two_processes_on_one_file_interrupt_nothing(tmp_path: Path) -> None:
+    work = Work()
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    async with asyncio.timeout(30), app(work).runtime(settings) as first:
+        thread = await first.threads.create("worker")
+        run = await first.threads.send(thread.id, "Go")
+        await work.began.wait()
+        async with app(work).runtime(settings) as second:
+            assert first.driving
+            assert not second.driving
+            other = await second.threads.create("worker")
+            later = await second.threads.send(other.id, "Go too")  # written here, led by the other
+            work.go_on.set()
+            assert (await second.runs.wait(run.id)).status == "completed"
+            assert (await second.runs.wait(later.id)).status == "completed"
+            assert work.count == 2
+        assert_valid(await first.threads.messages(thread.id))
+
+
+async def test_a_second_process_takes_over_when_the_first_one_ends(tmp_path: Path) -> None:
+    work = Work()
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    work.go_on.set()
+    async with asyncio.timeout(30), AsyncExitStack() as first:
+        await first.enter_async_context(app(work).runtime(settings))
+        async with app(work).runtime(settings) as second:
+            thread = await second.threads.create("worker")
+            assert not second.driving
+            await first.aclose()
+            run = await second.threads.send(thread.id, "Go")
+            assert (await second.runs.wait(run.id)).status == "completed"
+            assert second.driving
+
+
+async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(tmp_path: Path) -> None:
+    work = Work()
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    async with asyncio.timeout(30):
+        async with app(work).runtime(settings) as rt:
+            thread = await rt.threads.create("worker")
+            run = await rt.threads.send(thread.id, "Go")
+            await work.began.wait()
+            asyncio.get_running_loop().call_soon(work.go_on.set)
+        async with app(work).runtime(settings) as rt:
+            done = await rt.runs.wait(run.id)
+            assert (done.status, done.lives, work.count) == ("completed", 0, 1)
+
+
+async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts_as_clean(tmp_path: Path) -> None:
+    work = Work()
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    async with asyncio.timeout(30):
+        async with app(work).runtime(settings, grace=0.0) as rt:
+            thread = await rt.threads.create("worker")
+            run = await rt.threads.send(thread.id, "Go")
+            await work.began.wait()
+        async with app(work).runtime(settings) as rt:
+            left = await rt.runs.wait(run.id)
+            assert left.status == "completed"
+            messages = await rt.threads.messages(thread.id)
+            assert "its effect is unknown" in messages[2].content
+            assert_valid(messages)
+            assert work.count == 1
+
+
+@asynccontextmanager
+async def by_hand(model: ScriptedModel, *tools: tw.Tool) -> AsyncIterator[tuple[Runtime, Barriers, ManualMotor]]:
+    """A runtime that moves only when its motor is turned."""
+    bus, clock = MemoryBus(), ManualClock()
+    store = Barriers(MemoryStore(bus.publish))
+    motor = ManualMotor(store, clock)  # type: ignore[arg-type]  # reads go through
+    catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=tools))])
+    parts = Parts(store=store, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    rt = assemble(catalog, parts, Settings(), inline_wait=0.0)
+    await rt.start()
+    yield rt, store, motor
+    await rt.stop(0.0)
+
+
+async def left_by_the_dead(store: Store, rt: Runtime, run_id: str, lives: int) -> None:
+    """The journal as it is when a process has died with this run, for the so-manieth time."""
+    run = await rt.runs.get(run_id)
+    thread = await rt.threads.get(run.thread_id)
+    unit = Takeover(
+        token=new_id("unit"),
+        at=run.created_at,
+        thread_id=thread.id,
+        epoch=thread.epoch,
+        seq=thread.seq,
+        run=replace(run, status="running", held=True, lives=lives, started_at=run.created_at),
+    )
+    assert isinstance(await store.commit(unit), Committed)
+
+
+async def test_a_run_that_was_taken_over_starts_afresh_with_its_next_commit() -> None:
+    async with by_hand(script()) as (rt, store, motor):
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        await left_by_the_dead(store.inner, rt, run.id, 1)
+        await motor.run_until_idle()
+        [taken] = [unit for unit in store.units if isinstance(unit, Takeover)]
+        assert taken.run.lives == 2
+        done = await rt.runs.get(run.id)
+        assert (done.status, done.lives) == ("completed", 0)
+        assert not any(isinstance(unit, Claim) for unit in store.units)
+
+
+async def test_from_the_third_life_on_a_run_goes_alone_and_later() -> None:
+    async with by_hand(script()) as (rt, store, motor):
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        await left_by_the_dead(store.inner, rt, run.id, 4)
+        before = run.created_at
+        await motor.run_until_idle()
+        [taken] = [unit for unit in store.units if isinstance(unit, Takeover)]
+        assert (taken.at - before).total_seconds() == 4.0  # 1, 2, 4 seconds for the third, fourth, fifth life
+        assert (await rt.runs.get(run.id)).status == "completed"
+
+
+async def test_the_tenth_life_is_the_last() -> None:
+    async with by_hand(script()) as (rt, store, motor):
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        await left_by_the_dead(store.inner, rt, run.id, 9)
+        await motor.run_until_idle()
+        done = await rt.runs.get(run.id)
+        assert done.status == "failed"
+        assert done.error == "The process died 10 times while this run was at work."
+
+
+async def test_while_the_journal_fails_a_result_in_hand_is_kept_and_written_later() -> None:
+    ran: list[str] = []
+
+    @tw.tool(description="Work.")
+    async def work() -> str:
+        ran.append("once")
+        return "worked"
+
+    faults = 3
+
+    async def fail(_: int, unit: Unit) -> None:
+        nonlocal faults
+        if isinstance(unit, Result) and faults:
+            faults -= 1
+            raise StoreError("The disk is full.")
+
+    async with by_hand(script(), work) as (rt, store, motor):
+        store.before = fail
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        await motor.run_until_idle()
+        assert (await rt.runs.get(run.id)).status == "completed"
+        assert ran == ["once"]
+        assert faults == 0
+        assert_valid(await rt.threads.messages(thread.id))
+
+
+async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(tmp_path: Path) -> None:
+    """A drain that lost its thread, however it did, writes nothing more."""
+    work = Work()
+    bus, clock = MemoryBus(), SystemClock()
+    store = await open_sqlite(tmp_path / "t.db", bus.publish)
+    from toolwright.testing import NoLock  # noqa: PLC0415 - two motors that both believe to be alone
+
+    catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
+    old = assemble(
+        catalog, Parts(store=store, motor=EmbeddedMotor(store, clock, NoLock()), bus=bus, clock=clock), Settings()
+    )
+    async with asyncio.timeout(30):
+        await old.start()
+        thread = await old.threads.create("worker")
+        run = await old.threads.send(thread.id, "Go")
+        await work.began.wait()
+        other_bus = MemoryBus()
+        other_store = await open_sqlite(tmp_path / "t.db", other_bus.publish)
+        new_motor = EmbeddedMotor(other_store, clock, NoLock())
+        new = assemble(
+            catalog, Parts(store=other_store, motor=new_motor, bus=other_bus, clock=clock), Settings()
+        )
+        await new.start()  # takes the run over, which it must believe dead
+        done = await new.runs.wait(run.id)
+        assert done.status == "completed"
+        before = await new.threads.messages(thread.id)
+        work.go_on.set()  # the old owner's tool ends now, and its result must not be written
+        await old.stop(5.0)
+        assert await new.threads.messages(thread.id) == before
+        assert_valid(before)
+        await new.stop(5.0)

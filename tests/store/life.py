@@ -1,0 +1,142 @@
+"""A life of calls, played on an SQLite file by two owners, one of whom may have lost the thread."""
+
+import asyncio
+import tempfile
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.play import Drain, change, create_thread, dump, later, post, said, settle
+
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.core.call import Call, CallStatus
+from toolwright.core.ports import Store
+from toolwright.core.units import (
+    Advance,
+    Committed,
+    Conflict,
+    Expire,
+    Finish,
+    PostMessage,
+    Result,
+    Settle,
+    Submit,
+    Takeover,
+    Unit,
+)
+
+T = TypeVar("T")
+
+
+class Life:
+    """The journal, its owners, and what the calls are expected to be."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self.folder = tempfile.TemporaryDirectory(prefix="toolwright-life-")
+        self.store = self._open()
+        self.calls: dict[str, Call] = {}
+        self.wait(create_thread(self.store))
+        self.owner = self._begin(post("th_1"))
+        self.stale: Drain | None = None
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    def commit(self, unit: Unit) -> Committed | Conflict:
+        return self.wait(self.store.commit(unit))
+
+    def end(self) -> None:
+        self.wait(self.store.close())
+        self._runner.close()
+        self.folder.cleanup()
+
+    def reopen(self) -> None:
+        """The process stops and starts."""
+        self.wait(self.store.close())
+        self.store = self._open()
+        for drain in (self.owner, self.stale):
+            if drain is not None:
+                drain.store = self.store
+
+    def create(self, status: CallStatus, expires: bool) -> None:
+        call = self.owner.call(status, expires_at=later(100) if expires else None)
+        self.wait(self.owner.answer(call))
+        self.calls[call.id] = call
+
+    def move(self, call: Call, now: CallStatus) -> None:
+        """The owner moves a call, a result goes inline."""
+        was: CallStatus = call.status
+        result = {"text": "done"} if now in {"done", "error"} else None
+        move = change(call.id, was, now, result=result)
+        self.wait(self.owner.do(self.owner.unit(Result, changes=(move,), messages=(said("x"),))))
+        self.calls[call.id] = call.moved(move)
+
+    def settle(self, kind: type[Settle], call: Call, seconds: float) -> None:
+        unit = settle(kind, "th_1", call.id, later(seconds))
+        too_late = kind is Submit and call.expires_at is not None and call.expires_at <= unit.at
+        outcome = self.commit(unit)
+        if call.status not in {"waiting", "pending"} or too_late:
+            assert outcome == Conflict(guard="call")
+            return
+        assert isinstance(outcome, Committed)
+        route = "inbox" if call.status == "pending" else "inline"
+        assert outcome.route == route
+        self.calls[call.id] = replace(
+            call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
+        )
+
+    def crash(self) -> None:
+        """The owner is thought dead, and another takes over; the old one may still try."""
+        old = self.owner
+        self.owner = Drain(self.store, "th_1", old.run, old.epoch, old.seq)
+        self.wait(self.owner.do(self.owner.unit(Takeover, {"lives": old.run.lives + 1})))
+        self.stale = old
+
+    def finish(self) -> None:
+        """The run ends: what waits flips to pending, what is open inside is interrupted. A new one begins."""
+        moves = [change(c.id, "waiting", "pending") for c in self.calls.values() if c.status == "waiting"]
+        moves += [
+            change(c.id, c.status, "error", result={"error": "Interrupted"})
+            for c in self.calls.values()
+            if c.status in {"created", "running"}
+        ]
+        unit = self.owner.unit(Finish, {"status": "failed"}, changes=tuple(moves))
+        self.wait(self.owner.do(unit))
+        for move in moves:
+            self.calls[move.id] = self.calls[move.id].moved(move)
+        self.owner = self._begin(post("th_1"), self.owner)
+
+    def stale_tries(self, unit: Advance) -> None:
+        before = self.wait(dump(self.store))
+        assert self.commit(unit) == Conflict(guard="fence")
+        assert self.wait(dump(self.store)) == before
+
+    def check(self) -> None:
+        """Each call is as expected, and was delivered exactly once, or not yet."""
+        stored = {call.id: call for call in self.wait(self.store.calls(limit=1_000))}
+        assert stored == self.calls
+        inbox = [event.event_id for event in self.wait(self.store.inbox("th_1", limit=1_000))]
+        for call in self.calls.values():
+            notices = inbox.count(f"tr:{call.id}")
+            assert notices == (call.route == "inbox")
+            over = call.status in {"done", "error", "resolved", "expired", "cancelled"}
+            assert (call.result is not None) == over == (call.completed_at is not None)
+
+    def late(self, call: Call) -> float:
+        """An instant after the call has expired."""
+        return 200 if call.expires_at is not None else 50
+
+    def expire(self, call: Call) -> None:
+        self.settle(Expire, call, self.late(call))
+
+    def _open(self) -> Store:
+        return self.wait(open_sqlite(Path(self.folder.name) / "journal.db", lambda _: None))
+
+    def _begin(self, first: PostMessage, before: Drain | None = None) -> Drain:
+        assert isinstance(self.commit(first), Committed)
+        epoch, seq = (before.epoch, before.seq) if before else (0, 0)
+        drain = Drain(self.store, "th_1", first.run, epoch, seq)
+        self.wait(drain.claim([first.event.event_id]))
+        return drain

@@ -1,0 +1,189 @@
+"""Values and rows: what goes in comes out, for every value there is."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwright.adapters.store import rows, tables
+from toolwright.core.call import Call
+from toolwright.core.content import AttachmentRef
+from toolwright.core.event import Event
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.json_value import JSON
+from toolwright.core.message import Message, MessageCall
+from toolwright.core.run import Run, Step, Usage
+from toolwright.core.thread import Thread
+
+texts = st.text(st.characters(), max_size=20)  # lone surrogates and NUL among them
+numbers = st.integers(0, 2**53)
+times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001 - its bounds are naive
+json_values: st.SearchStrategy[JSON] = st.recursive(
+    st.none() | st.booleans() | numbers | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, json_values, max_size=3)
+usages = st.builds(
+    Usage,
+    input_tokens=numbers,
+    output_tokens=numbers,
+    cache_read_tokens=numbers,
+    cache_write_tokens=numbers,
+)
+costs = st.none() | st.floats(0, 1e6)
+
+
+def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:  # of whatever it makes
+    return st.none() | strategy
+
+
+def row(params: rows.Params, table: Any) -> list[Any]:  # a table's row has its columns' types
+    assert set(params) == {column.name for column in table.columns}
+    return [params[column.name] for column in table.columns]
+
+
+threads = st.builds(
+    Thread,
+    id=texts,
+    agent=texts,
+    user_id=some(texts),
+    parent_id=some(texts),
+    name=some(texts),
+    tags=st.lists(texts, max_size=3).map(tuple),
+    arguments=some(objects),
+    run_id=some(texts),
+    epoch=numbers,
+    seq=numbers,
+    ev=numbers,
+    posted=numbers,
+    created_at=times,
+)
+runs = st.builds(
+    Run,
+    id=texts,
+    thread_id=texts,
+    agent=texts,
+    error=some(texts),
+    usage=usages,
+    cost=costs,
+    output=json_values,
+    waiting=some(objects),
+    held=st.booleans(),
+    cancel_requested_at=some(times),
+    created_at=times,
+    started_at=some(times),
+    completed_at=some(times),
+)
+steps = st.builds(
+    Step,
+    run_id=texts,
+    number=numbers,
+    model=texts,
+    usage=usages,
+    cost=costs,
+    finish_reason=some(texts),
+    created_at=times,
+)
+attachments = st.builds(
+    AttachmentRef,
+    id=texts,
+    path=texts,
+    name=texts,
+    mime_type=texts,
+    size=numbers,
+    width=some(numbers),
+    height=some(numbers),
+    description=some(texts),
+)
+message_calls = st.builds(MessageCall, id=texts, name=texts, arguments=texts, model_call_id=texts)
+messages = st.builds(
+    Message,
+    id=texts,
+    role=st.sampled_from(["user", "assistant", "tool"]),
+    content=texts,
+    seq=numbers,
+    run_id=some(texts),
+    step=numbers,
+    calls=st.lists(message_calls, max_size=2).map(tuple),
+    call_id=some(texts),
+    model_call_id=some(texts),
+    tool_name=some(texts),
+    status=st.sampled_from([None, "success", "error"]),
+    stack=some(texts),
+    attachments=st.lists(attachments, max_size=2).map(tuple),
+    native=json_values,
+    kept=st.booleans(),
+    created_at=times,
+)
+calls = st.builds(
+    Call,
+    id=texts,
+    thread_id=texts,
+    run_id=texts,
+    step=numbers,
+    position=numbers,
+    name=texts,
+    kind=texts,
+    arguments=texts,
+    model_call_id=texts,
+    route=st.sampled_from([None, "inline", "inbox"]),
+    result=some(objects),
+    attempts=numbers,
+    deadline=some(times),
+    expires_at=some(times),
+    created_at=times,
+    started_at=some(times),
+    completed_at=some(times),
+)
+inbox_events = st.builds(
+    InboxEvent,
+    thread_id=texts,
+    event_id=texts,
+    content=objects,
+    run_id=some(texts),
+    attempts=numbers,
+    n=numbers,
+    created_at=times,
+)
+events = st.builds(
+    Event, thread_id=texts, run_id=some(texts), agent=texts, type=texts, payload=objects, at=times, n=numbers
+)
+
+
+@given(threads)
+def test_a_thread_round_trips(value: Thread):
+    assert rows.thread(row(rows.thread_params(value), tables.threads)) == value
+
+
+@given(runs)
+def test_a_run_round_trips(value: Run):
+    assert rows.run(row(rows.run_params(value), tables.runs)) == value
+
+
+@given(steps)
+def test_a_step_round_trips(value: Step):
+    assert rows.step(row(rows.step_params(value), tables.steps)) == value
+
+
+@given(messages)
+def test_a_message_round_trips(value: Message):
+    params = rows.message_params(replace(value, seq=None), "th", value.seq or 0)
+    assert rows.message(row(params, tables.messages)) == value
+
+
+@given(calls)
+def test_a_call_round_trips(value: Call):
+    assert rows.call(row(rows.call_params(value), tables.calls)) == value
+
+
+@given(inbox_events)
+def test_an_inbox_event_round_trips(value: InboxEvent):
+    assert rows.inbox_event(row(rows.inbox_params(value, value.n or 0), tables.inbox)) == value
+
+
+@given(events)
+def test_an_event_round_trips(value: Event):
+    assert rows.event(row(rows.event_params(value), tables.events)) == value
