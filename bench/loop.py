@@ -3,7 +3,7 @@
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import toolwright as tw
 from bench.row import Row
@@ -34,7 +34,7 @@ class OneCallAStep:
         self._steps = steps
         self._call = call
 
-    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         if request.step <= self._steps:
             yield ModelResponse(calls=(self._call,))
         else:

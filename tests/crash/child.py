@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, NoReturn
@@ -88,7 +88,7 @@ class DyingModel:
         self._witness = witness
         self._step = step
 
-    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         first = ["model", str(request.step)] not in [line[:2] for line in self._witness.lines()]
         self._witness.note("model", str(request.step))
         async with aclosing(self._inner.respond(request)) as events:

@@ -1,7 +1,7 @@
 """The way of a run: what is committed when, and how a run ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -233,7 +233,7 @@ async def test_a_repeated_call_id_of_one_answer_is_made_fresh() -> None:
     class Stuttering:
         name = "stuttering"
 
-        async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
             same = ModelCall(id="same", name="add", arguments='{"a":1,"b":1}')
             yield ModelResponse(calls=(same, same)) if request.step == 1 else ModelResponse(text="Done.")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwright.adapters.store import rows, tables
-from toolwright.core.call import Call
+from toolwright.core.call import MOVES, Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
@@ -129,6 +129,7 @@ calls = st.builds(
     kind=texts,
     arguments=texts,
     model_call_id=texts,
+    status=st.sampled_from(sorted(MOVES)),
     route=st.sampled_from([None, "inline", "inbox"]),
     result=some(objects),
     attempts=numbers,
@@ -142,6 +143,7 @@ inbox_events = st.builds(
     InboxEvent,
     thread_id=texts,
     event_id=texts,
+    type=st.sampled_from(["message", "tool_result", "plan"]),
     content=objects,
     run_id=some(texts),
     attempts=numbers,

@@ -98,9 +98,7 @@ def list_tools(app: AppOption = None) -> None:
 
 
 @tools.command("show")
-def show_tool(
-    name: Annotated[str, typer.Argument(help="The tool's name.")], app: AppOption = None
-) -> None:
+def show_tool(name: Annotated[str, typer.Argument(help="The tool's name.")], app: AppOption = None) -> None:
     """Show what a model is told of a tool."""
     from toolwright.cli.tools import show_tool as run  # noqa: PLC0415 - loads the app
 

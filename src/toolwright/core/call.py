@@ -1,11 +1,12 @@
 """The life of a tool call: its states, and the one table of the moves between them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.value import value
 
 CallStatus: TypeAlias = Literal[
     "created", "running", "waiting", "pending", "done", "error", "resolved", "expired", "cancelled"
@@ -37,7 +38,7 @@ def is_over(status: CallStatus) -> bool:
     return not MOVES[status]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Call:
     """One invocation of a tool, as the journal keeps it.
 
@@ -79,7 +80,7 @@ class Call:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallChange:
     """One move of a call along the table; a move that the table lacks cannot be made."""
 

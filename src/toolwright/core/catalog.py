@@ -1,7 +1,8 @@
 """What an app declares, with every name resolved: agents to their prompts, prompts to their tools."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -58,6 +59,12 @@ class Catalog:
         if found is None:
             raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
         return found
+
+    def with_model(self, agent_id: str, model: str) -> "Catalog":
+        """The same catalog, in which the agent uses that model."""
+        changed = copy(self)
+        changed._active = {**self._active, agent_id: replace(self.active(agent_id), model=model)}
+        return changed
 
     def _activate(self, agent: Agent) -> ActiveAgent:
         side = agent.side

@@ -1,10 +1,11 @@
 """Text, images and files that a tool hands over (S2 §5 and §6)."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from toolwright.core.value import value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class TextContent:
     """Plain text (S2 §6.1)."""
 
@@ -12,7 +13,7 @@ class TextContent:
     type: Literal["text"] = "text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ImageContent:
     """An inline image: base64 text and its MIME type, such as `image/png` (S2 §6.2)."""
 
@@ -24,7 +25,7 @@ class ImageContent:
 ToolContent: TypeAlias = TextContent | ImageContent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Attachment:
     """A new file: `data` is base64 text, `width` and `height` are pixels (S2 §5.1)."""
 
@@ -35,7 +36,7 @@ class Attachment:
     height: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AttachmentRef:
     """A file that the thread already has; `path` decides, `size` is in bytes (S2 §5.3)."""
 

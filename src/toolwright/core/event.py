@@ -1,13 +1,13 @@
 """Events: what a follower of a thread, a run or a space sees happen."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from toolwright.core.json_value import JSONObject
+from toolwright.core.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class EventDraft:
     """An event before its unit is committed, when it has no number yet."""
 
@@ -15,7 +15,7 @@ class EventDraft:
     payload: JSONObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Event:
     """An event of a thread. `n` is its number there; a live event (a delta, progress) has none."""
 
@@ -28,7 +28,7 @@ class Event:
     n: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Topic:
     """What a follower follows: all of a thread, or one run."""
 

@@ -1,16 +1,16 @@
 """What waits for a thread until one of its runs reads it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSONObject
+from toolwright.core.value import value
 
 InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result", "message", "subagent"]
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InboxEvent:
     """One waiting event, unique per thread and `event_id`; `n` is its place in the thread's inbox.
 

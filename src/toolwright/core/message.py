@@ -1,16 +1,16 @@
 """Messages of a thread: what was said, called and answered, in order."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.content import AttachmentRef
 from toolwright.core.json_value import JSON
+from toolwright.core.value import value
 
 Role: TypeAlias = Literal["user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MessageCall:
     """A tool call as an assistant message carries it; `arguments` is JSON text as the model wrote it."""
 
@@ -20,7 +20,7 @@ class MessageCall:
     model_call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Message:
     """One message of a thread.
 

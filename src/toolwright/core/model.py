@@ -1,17 +1,18 @@
 """The model seam: a request goes in, a stream of events comes out, the response comes last."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
 from toolwright.core.run import Usage
+from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ToolDefinition:
     """A tool as a model is told of it; `parameters` is a JSON Schema object."""
 
@@ -20,7 +21,7 @@ class ToolDefinition:
     parameters: JSONObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
@@ -35,21 +36,21 @@ class ModelRequest:
     who: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TextDelta:
     """More of the answer's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ThinkingDelta:
     """More of the model's reasoning, where the provider shows it."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallDelta:
     """A tool call begins (`arguments` empty) or its arguments grow; `index` counts the answer's calls."""
 
@@ -58,7 +59,7 @@ class CallDelta:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ModelCall:
     """A tool call that the model asks for; `arguments` is JSON text exactly as it was written."""
 
@@ -67,7 +68,7 @@ class ModelCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ModelResponse:
     """The whole answer, always the stream's last item. `cost` is in US dollars, None if unknown."""
 
@@ -80,7 +81,7 @@ class ModelResponse:
     native: JSON = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AttemptStarted:
     """The request failed and is asked again: what this answer streamed so far is void. `number` is 2, 3, …"""
 
@@ -98,6 +99,6 @@ class Model(Protocol):
         """The model's name, as in `openai:gpt-5`."""
         ...
 
-    def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Stream the answer, the `ModelResponse` last. Closing the iterator cancels the request."""
         ...

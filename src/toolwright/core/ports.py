@@ -14,9 +14,10 @@ from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
+from toolwright.core.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ThreadView:
     """Everything a drain needs to go on with a thread, read at one moment.
 

@@ -1,13 +1,13 @@
 """What a tool's executor returns: a result, or word that the result comes later."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ToolResult:
     """The outcome of one tool call (S2 §4). A tool's failure is data, never an exception.
 
@@ -24,7 +24,9 @@ class ToolResult:
     error_data: JSONObject | None = None
 
     @classmethod
-    def ok(cls, result: JSON = None, attachments: tuple[Attachment | AttachmentRef, ...] = ()) -> "ToolResult":
+    def ok(
+        cls, result: JSON = None, attachments: tuple[Attachment | AttachmentRef, ...] = ()
+    ) -> "ToolResult":
         """A success."""
         return cls(status="success", result=result, attachments=attachments)
 
@@ -41,7 +43,7 @@ class ToolResult:
         return cls(status="error", error=error, stack=stack, error_code=error_code, error_data=error_data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Pending:
     """The result is not here yet: somebody submits it later, under the call's id.
 

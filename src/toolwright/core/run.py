@@ -1,20 +1,19 @@
 """Runs and steps: one activation of a thread, and one model call with its tool calls."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.value import value
 
-RunStatus: TypeAlias = Literal[
-    "queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"
-]
+RunStatus: TypeAlias = Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"]
 StopReason: TypeAlias = Literal["end_turn", "stop_tool", "max_steps", "session_stop", "session_fail"]
 Side: TypeAlias = Literal["side_a", "side_b"]
 OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "skipped"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Usage:
     """Tokens that were read and written, cached ones counted within `input_tokens`."""
 
@@ -32,7 +31,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Run:
     """One activation of a thread.
 
@@ -68,7 +67,7 @@ class Run:
         return self.status in OVER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Step:
     """One model call and its tool calls; `number` counts 1, 2, 3 … within the run."""
 

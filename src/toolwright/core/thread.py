@@ -1,12 +1,12 @@
 """A thread: one running conversation of an agent."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from toolwright.core.json_value import JSONObject
+from toolwright.core.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Thread:
     """A thread as the journal keeps it.
 

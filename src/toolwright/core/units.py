@@ -8,7 +8,6 @@ in which case the unit has left no trace.
 Every unit locks in one order: threads, calls, runs, inbox, wakes.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -19,6 +18,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.message import Message
 from toolwright.core.run import Run, Step
 from toolwright.core.thread import Thread
+from toolwright.core.value import value
 
 Guard: TypeAlias = Literal[
     "duplicate",  # a row with this id is there already
@@ -32,7 +32,7 @@ Guard: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Wake:
     """Word that a thread has work to do at `due`; `gen` tells a wake from those before it."""
 
@@ -41,7 +41,7 @@ class Wake:
     gen: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Leaving:
     """How a drain leaves its thread: `due` None takes the wake away, else it is set to then.
 
@@ -52,7 +52,7 @@ class Leaving:
     due: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Unit:
     """What all units have: a `token` that names this one commit, and the instant `at` which it happens."""
 
@@ -60,14 +60,14 @@ class Unit:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CreateThread(Unit):
     """A thread is born."""
 
     thread: Thread
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PostMessage(Unit):
     """A message arrives at a thread: it joins the open run, or `run` is made for it. The thread is woken.
 
@@ -79,7 +79,7 @@ class PostMessage(Unit):
     queued: EventDraft
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RequestCancel(Unit):
     """Somebody asks an open run to stop. The thread is woken."""
 
@@ -87,7 +87,7 @@ class RequestCancel(Unit):
     run_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Settle(Unit):
     """An open call gets its end from outside a drain, decided by one compare-and-set on its status.
 
@@ -106,7 +106,7 @@ class Settle(Unit):
         raise TypeError("Settle is made as Submit, Expire or CancelCall.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Submit(Settle):
     """The result of an open call is handed in, before it expires."""
 
@@ -115,7 +115,7 @@ class Submit(Settle):
         return "resolved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Expire(Settle):
     """An open call's time is over."""
 
@@ -124,7 +124,7 @@ class Expire(Settle):
         return "expired"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CancelCall(Settle):
     """An open call is taken back."""
 
@@ -133,7 +133,7 @@ class CancelCall(Settle):
         return "cancelled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Leave(Unit):
     """A drain found nothing to do, or stops for now."""
 
@@ -141,7 +141,7 @@ class Leave(Unit):
     leaving: Leaving
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Advance(Unit):
     """A drain moves its thread on. `epoch` and `seq` are those that the drain holds.
 
@@ -163,7 +163,7 @@ class Advance(Unit):
     leaving: Leaving | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Claim(Advance):
     """A drain takes a queued or parked run: the thread's epoch rises.
 
@@ -173,37 +173,37 @@ class Claim(Advance):
     opens: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Takeover(Advance):
     """A drain takes a run whose process died: the thread's epoch and the run's lives rise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Answer(Advance):
     """The model has answered; the first of its calls is marked as started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Result(Advance):
     """A call has its result; the next call is marked as started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Park(Advance):
     """The run waits without holding anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Release(Advance):
     """The process stops cleanly and leaves the run to the next one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Finish(Advance):
     """The run ends otherwise than by an answer or a result: failed, cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Prune(Unit):
     """Old events and commit tokens are deleted, `limit` rows at the most."""
 
@@ -211,7 +211,7 @@ class Prune(Unit):
     limit: int = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Committed:
     """The unit is in the journal.
 
@@ -228,7 +228,7 @@ class Committed:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Conflict:
     """A guard failed; nothing was written."""
 

@@ -40,7 +40,9 @@ class Events:
                 yield event
 
     @asynccontextmanager
-    async def following(self, topic: Topic, after: int | None = None) -> AsyncIterator[AsyncGenerator[Event]]:
+    async def following(
+        self, topic: Topic, after: int | None = None
+    ) -> AsyncGenerator[AsyncGenerator[Event]]:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
         with self._bus.subscribe(topic) as follower:
             yield self._from(topic, follower, await self._start(topic, after))

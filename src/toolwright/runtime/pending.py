@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 from toolwright.core.call import Call, CallStatus
-from toolwright.core.errors import CallCancelled, CallExpired, CallResolved, Forbidden, NotFound, ToolwrightError
+from toolwright.core.errors import (
+    CallCancelled,
+    CallExpired,
+    CallResolved,
+    Forbidden,
+    NotFound,
+    ToolwrightError,
+)
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.ports import Clock, Motor, NewId, Store

@@ -1,13 +1,15 @@
 """The runtime: what an app can do once it runs, by noun."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from toolwright.core.agent import Agent
+from toolwright.core.call import Call
 from toolwright.core.catalog import Catalog
 from toolwright.core.ports import Motor, Store
 from toolwright.core.toolset import Toolset
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.follow import Events
+from toolwright.runtime.health import Health
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.threads import Threads
@@ -27,16 +29,17 @@ class Runtime:
         runs: Runs,
         calls: PendingCalls,
         events: Events,
+        health: Health,
     ) -> None:
         self._catalog = catalog
         self._store = store
         self._motor = motor
         self._drainer = drainer
         self.threads = threads
-        self._health = Health(store, threads.probe)
         self.runs = runs
         self.calls = calls
         self.events = events
+        self.health = health
 
     @property
     def agents(self) -> Sequence[Agent]:
@@ -51,6 +54,19 @@ class Runtime:
     def agent(self, name_or_id: str) -> Agent:
         """The agent of that name or id, else `NotFound`."""
         return self._catalog.agent(name_or_id)
+
+    async def agents_of(self, calls: Iterable[Call]) -> Mapping[str, Agent | None]:
+        """The agents that made those calls, by the ids of their runs; None for one that the app lacks."""
+        found: dict[str, Agent | None] = {}
+        for run_id in {call.run_id for call in calls}:
+            agent_id = (await self.runs.get(run_id)).agent
+            found[run_id] = next((agent for agent in self.agents if agent.id == agent_id), None)
+        return found
+
+    def shows(self, agent: Agent, tool_name: str) -> bool:
+        """Whether the agent's tool of that name is visible; false for one that it lacks."""
+        tool = self._catalog.active(agent.id).by_name.get(tool_name)
+        return tool is not None and tool.visible
 
     @property
     def driving(self) -> bool:

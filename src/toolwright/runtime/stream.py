@@ -1,7 +1,6 @@
 """Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins anew."""
 
 import asyncio
-from collections.abc import Callable
 
 from pydantic_core import from_json
 

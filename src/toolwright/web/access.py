@@ -44,7 +44,9 @@ class Access:
             raise Forbidden(CLOSED)
         host = headers.get("host", "")
         if not is_loopback(_host_name(host)):
-            raise Forbidden(f"The host {host!r} is not this machine: call it as localhost, or configure secret keys.")
+            raise Forbidden(
+                f"The host {host!r} is not this machine: call it as localhost, or configure secret keys."
+            )
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and not is_loopback(_origin_name(origin)):
             raise Forbidden(f"The origin {origin!r} may not call this server: add it to the CORS origins.")
@@ -53,7 +55,8 @@ class Access:
         if key is None:
             raise Unauthorized
         given = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        if not any([hmac.compare_digest(given, known) for known in self._keys]):
+        same = [hmac.compare_digest(given, known) for known in self._keys]  # all of them: no early end
+        if not any(same):
             raise Unauthorized("The secret key is wrong.")
         return SERVICE
 

@@ -38,7 +38,9 @@ def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
     async def read(request: Request) -> F:
         value = _json(await request.body(), request.headers.get("content-type"))
         if not isinstance(value, dict):
-            raise InvalidRequest("The body must be a JSON object.", [{"path": "", "message": "must be an object"}])
+            raise InvalidRequest(
+                "The body must be a JSON object.", [{"path": "", "message": "must be an object"}]
+            )
         try:
             return form.model_validate(value)
         except ValidationError as error:

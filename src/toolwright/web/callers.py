@@ -38,7 +38,9 @@ async def _follower(
     here.access.check_local(request.headers, _peer(request))
     caller = here.tokens.redeem(token)
     if caller is None:
-        raise Unauthorized("The stream token is wrong, used or expired: ask POST /api/stream-tokens for another.")
+        raise Unauthorized(
+            "The stream token is wrong, used or expired: ask POST /api/stream-tokens for another."
+        )
     return caller
 
 

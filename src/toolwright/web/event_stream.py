@@ -25,8 +25,8 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 class EventStream(StreamingResponse):
     """An endless answer: `connected`, then events, each in one write.
 
-    It ends when its reader goes, or when the server stops; a run's stream goes on after its run. `ids` are those
-    of the followed thing, as every event carries them.
+    It ends when its reader goes, or when the server stops; a run's stream goes on after its run. `ids` are
+    those of the followed thing, as every event carries them.
     """
 
     media_type = "text/event-stream"
@@ -48,7 +48,9 @@ class EventStream(StreamingResponse):
             except Reset:
                 events = await stack.enter_async_context(follow(self._topic))
                 first.append(self._notice("reset"))
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
             for made in first:
                 await _write(send, made)
             await self._go_on(events, receive, send)

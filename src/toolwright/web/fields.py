@@ -17,22 +17,20 @@ def _storable(text: str) -> str:
     return text
 
 
-def _event_id(text: str) -> int:
-    """An event's id as its number; one that is too long to be any is larger than all."""
+def _event_id(text: str) -> str:
     if not _NUMBER.fullmatch(text):
         raise ValueError("must be the id of an event, or 0 for the beginning")
     digits = text.lstrip("0") or "0"
-    return int(digits) if len(digits) <= _LONGEST else 10**_LONGEST
+    return digits if len(digits) <= _LONGEST else str(10**_LONGEST)
 
 
 Words = Annotated[str, AfterValidator(_storable)]
 """Text that every journal can keep."""
 
 Id = Annotated[Words, Path(description="The id.")]
-Wanted = Annotated[Words | None, Query()]
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="The most items of the answer.")]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]
 
 EventId = Annotated[str, AfterValidator(_event_id)]
-"""An event's id, read as its number."""
+"""An event's id, in digits; one that is too long to be any is larger than all."""

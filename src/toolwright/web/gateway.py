@@ -1,19 +1,17 @@
 """Builds the gateway: a FastAPI application over a runtime."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
 from toolwright.web.body_limit import BodyLimit
 from toolwright.web.cors import HEADERS, METHODS, Cors
 from toolwright.web.faults import Guard, add_fault_handlers
-from toolwright.web.frames import Frames
 from toolwright.web.options import GatewayOptions
 from toolwright.web.routes import agents, calls, health, runs, streams, threads, tokens
 from toolwright.web.serving import Serving
@@ -21,10 +19,10 @@ from toolwright.web.stream_tokens import StreamTokens
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
-DESCRIPTION = """Threads of agents, their runs and their tool calls: created, followed live, answered from outside.
+DESCRIPTION = """Threads of agents, their runs and tool calls: made, followed live, answered from outside.
 
-JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error}`, a faulty body
-or query also names its `details`. Streams are server-sent events."""
+JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error}`, a faulty
+body or query also names its `details`. Streams are server-sent events."""
 
 
 def create_gateway(runtime: Runtime, options: GatewayOptions) -> FastAPI:
@@ -39,7 +37,7 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
     serving = _serving(options)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with opening() as runtime:
             serving.opened = runtime
             try:
@@ -51,19 +49,11 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
 
 
 def _serving(options: GatewayOptions) -> Serving:
-    def entity_of(agent_id: str) -> str | None:
-        try:
-            return serving.runtime.agent(agent_id).entity_id
-        except NotFound:
-            return None
-
-    serving = Serving(
+    return Serving(
         options=options,
         access=Access(options.secret_keys, options.cors_origins),
         tokens=StreamTokens(options.clock),
-        frames=Frames(entity_of),
     )
-    return serving
 
 
 def _application(

@@ -1,11 +1,12 @@
 """What the routes of one gateway work with, and how they ask for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
 
-from toolwright.core.errors import StoreError
+from toolwright.core.agent import Agent
+from toolwright.core.errors import NotFound, StoreError
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
 from toolwright.web.frames import Frames
@@ -20,8 +21,11 @@ class Serving:
     options: GatewayOptions
     access: Access
     tokens: StreamTokens
-    frames: Frames
+    frames: Frames = field(init=False)
     opened: Runtime | None = None
+
+    def __post_init__(self) -> None:
+        self.frames = Frames(self.entity_of)
 
     @property
     def runtime(self) -> Runtime:
@@ -29,6 +33,22 @@ class Serving:
         if self.opened is None:
             raise StoreError("The server is not ready yet, or stops: its journal is not open.")
         return self.opened
+
+    def entity_of(self, agent_id: str) -> str | None:
+        """The entity of an agent, None for one that the app lacks."""
+        agent = self._agent(agent_id)
+        return None if agent is None else agent.entity_id
+
+    def agent_id(self, name_or_id: str) -> str:
+        """The id of an agent; one that the app lacks may still have runs in the journal, by its id."""
+        agent = self._agent(name_or_id)
+        return name_or_id if agent is None else agent.id
+
+    def _agent(self, name_or_id: str) -> Agent | None:
+        try:
+            return self.runtime.agent(name_or_id)
+        except NotFound:
+            return None
 
 
 def _serving(request: Request) -> Serving:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from toolwright.core.event import Event, EventDraft
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.run import Run, Usage
 from toolwright.wire.message import message_json

@@ -19,6 +19,7 @@ from toolwright.core.tool import Kind
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.follow import Events
+from toolwright.runtime.health import Health
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.loop import INLINE_WAIT, Loop
 from toolwright.runtime.pending import PendingCalls
@@ -64,6 +65,7 @@ def assemble(catalog: Catalog, parts: Parts, settings: Settings, inline_wait: fl
         runs=runs,
         calls=PendingCalls(store, motor, clock, ids),
         events=Events(store, bus, motor),
+        health=Health(store, clock, ids),
     )
 
 

@@ -70,7 +70,9 @@ def _sqlite_revision(path: Path) -> str | None:
         return None
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+            if not connection.execute(
+                "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
+            ).fetchone():
                 return None
             found = connection.execute(READ_REVISION).fetchone()
     except sqlite3.Error as error:

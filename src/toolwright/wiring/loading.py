@@ -55,7 +55,7 @@ def _module(name: str) -> ModuleType:
                 f"There is no module {name!r}, neither in this folder nor among the installed packages."
             ) from error
         raise _broken(name, error) from error
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's module may raise anything
+    except (Exception, SystemExit) as error:  # a user's module may raise anything
         raise _broken(name, error) from error
 
 

@@ -11,34 +11,42 @@ from toolwright.adapters.store.postgres_faults import store_error
 from toolwright.adapters.store.schema import READ_REVISION, is_current
 from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.written import Publish
-from toolwright.core.errors import StoreError
 
+_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
 async def open_postgres(url: str, publish: Publish) -> SqlStore:
     """The journal in a Postgres database, migrated if need be."""
+    await upgrade_postgres(url)
     try:
-        await upgrade_postgres(url)
         pool = await connect_pool(url)
-    except StoreError:
-        raise
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except _FAULTS as error:
         raise store_error(error) from error
     return SqlStore(PostgresDriver(pool, publish))
 
 
+async def postgres_revision(url: str) -> str | None:
+    """The database's revision, None if it has no tables yet."""
+    try:
+        connection = await connect(url)
+        try:
+            return await connection.fetchval(READ_REVISION)
+        except asyncpg.UndefinedTableError:
+            return None
+        finally:
+            await connection.close()
+    except _FAULTS as error:
+        raise store_error(error) from error
+
+
 async def upgrade_postgres(url: str) -> None:
     """Migrate the database; safe when several processes do it at once."""
-    connection = await connect(url)
-    try:
-        revision = await connection.fetchval(READ_REVISION)
-    except asyncpg.UndefinedTableError:
-        revision = None
-    finally:
-        await connection.close()
-    if not is_current(revision):
-        await _migrate_alone(url)
+    if not is_current(await postgres_revision(url)):
+        try:
+            await _migrate_alone(url)
+        except _FAULTS as error:
+            raise store_error(error) from error
 
 
 async def _migrate_alone(url: str) -> None:

@@ -1,0 +1,80 @@
+"""`toolwright chat AGENT`."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from rich.console import Console
+
+from toolwright.cli.conversation import Conversation
+from toolwright.cli.lines import Lines
+from toolwright.cli.refusal import INTERRUPTED, Refusal
+from toolwright.cli.settings import read_settings, the_app
+from toolwright.cli.view import View
+from toolwright.core.errors import NotFound
+from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.app import App
+from toolwright.wiring.models import NamedModels
+from toolwright.wiring.settings import Settings
+
+GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes on at the next start
+
+
+def chat(name: str, model: str | None, target: str | None) -> int:
+    """Talk to the agent on the configured database; the exit code."""
+    app = the_app(target)
+    settings = read_settings(**({} if model is None else {"model": model}))
+    try:
+        agent = app.catalog.agent(name)
+    except NotFound as error:
+        raise Refusal(error.message) from error
+    if model is not None:
+        app.catalog = app.catalog.with_model(agent.id, model)
+    code = asyncio.run(_chat(app, agent.id, settings))
+    if code == INTERRUPTED:
+        sys.stdout.flush()
+        os._exit(code)  # a plain function that still runs in its thread would hold the process up
+    return code
+
+
+async def _chat(app: App, agent_id: str, settings: Settings) -> int:
+    active = app.catalog.active(agent_id)
+    model = active.model or settings.model
+    if model is None:
+        raise Refusal(
+            f"The agent {active.agent.name!r} has no model: give --model, or set TOOLWRIGHT_MODEL.", 1
+        )
+    if isinstance(model, str):
+        await _check(model)
+    async with app.runtime(settings, grace=GRACE) as runtime:
+        return await _converse(runtime, agent_id, model if isinstance(model, str) else model.name)
+
+
+async def _check(model: str) -> None:
+    """Make the model once, to see now whether that works."""
+    models = NamedModels()
+    await models(model)
+    await models.aclose()
+
+
+async def _converse(runtime: Runtime, agent_id: str, model: str) -> int:
+    console = Console()
+    agent = runtime.agent(agent_id)
+    thread = await runtime.threads.create(agent_id)
+    where = f"{agent.name} · {model} · {thread.id}" if runtime.driving else f"{agent.name} · {thread.id}"
+    console.print(where, style="dim", markup=False, highlight=False)
+    if not runtime.driving:
+        note = "Another process drives this database: it does the work, and text appears when it is whole."
+        console.print(note, style="dim")
+    conversation = Conversation(runtime, thread, View(console, agent.name), console)
+    lines = Lines()
+    loop = asyncio.get_running_loop()
+    with suppress(NotImplementedError):  # no signal handlers on this system
+        loop.add_signal_handler(signal.SIGINT, conversation.interrupt)
+    lines.start()
+    try:
+        return await conversation.hold(lines)
+    finally:
+        lines.stop()

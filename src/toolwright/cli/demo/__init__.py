@@ -1,0 +1,1 @@
+"""The demo: an agent at work on this machine, without any provider."""

@@ -1,0 +1,93 @@
+"""Tool calls that wait for somebody outside, and their results."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import JsonValue, model_validator
+
+from toolwright.core.call import CallStatus
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON
+from toolwright.core.result import ToolResult
+from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.body import Form, described, reads
+from toolwright.web.callers import Service
+from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.serving import AtWork, Here
+from toolwright.web.shapes import CallList, ResultTaken, answers
+from toolwright.wire.call import call_json
+
+router = APIRouter(prefix="/api", tags=["calls"])
+
+OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
+
+
+class Submission(Form):
+    """The result of a call, any JSON value, or the text of its failure."""
+
+    call_id: Words
+    result: JsonValue = None
+    error: Words | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:  # a body as it was sent
+        if not given.get("callId"):
+            raise _required("callId")
+        if "result" not in given and "error" not in given:
+            raise _required("result")
+        return given
+
+    @property
+    def outcome(self) -> JSON | ToolResult:
+        """What becomes of the call."""
+        if "error" not in self.model_fields_set:
+            return self.result
+        if "result" in self.model_fields_set or self.error is None:
+            raise InvalidRequest(
+                "Give either a result, or an error as text.",
+                [{"path": "error", "message": "must be text, without a result beside it"}],
+            )
+        return ToolResult.fail(self.error)
+
+
+@router.get("/calls", responses=answers(CallList, "The calls."))
+async def list_calls(
+    _: Service,
+    here: Here,
+    status: Annotated[list[CallStatus] | None, Query(description="Waiting and pending unless given.")] = None,
+    run_id: Annotated[Words | None, Query(alias="runId")] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> Answer:
+    """Tool calls, the oldest first; those that are open unless asked otherwise."""
+    found = await here.runtime.calls.list(status=status or OPEN, run_id=run_id, limit=limit, offset=offset)
+    agents = await here.runtime.agents_of(found)
+    shown = [
+        call_json(
+            call,
+            visible=agent is not None and here.runtime.shows(agent, call.name),
+            agent_entity_id=agent and agent.entity_id,
+        )
+        for call in found
+        for agent in (agents[call.run_id],)
+    ]
+    return listed("calls", shown)
+
+
+@router.post(
+    "/runs/{run_id}/tool-results",
+    responses=answers(ResultTaken, "The result was taken.", errors=(404, 409, 410, 413)),
+    openapi_extra=described(Submission),
+)
+async def submit_result(
+    _: Service, runtime: AtWork, run_id: Id, given: Annotated[Submission, Depends(reads(Submission))]
+) -> Answer:
+    """Hand in the result of an open call, exactly once."""
+    await runtime.calls.submit(run_id, given.call_id, given.outcome)
+    agent = (await runtime.agents_of([await runtime.calls.get(given.call_id)]))[run_id]
+    return answer({"success": True, "agentEntityId": agent and agent.entity_id})
+
+
+def _required(path: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} is required", [{"path": path, "message": "is required"}])

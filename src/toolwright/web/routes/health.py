@@ -1,0 +1,30 @@
+"""Is the server able to work?"""
+
+from fastapi import APIRouter
+
+from toolwright.core.errors import StoreError
+from toolwright.core.json_value import JSONObject
+from toolwright.web.answer import Answer, answer
+from toolwright.web.serving import Here
+from toolwright.web.shapes import HealthShape
+from toolwright.web.statuses import status_of
+
+router = APIRouter(tags=["health"])
+
+
+@router.get(
+    "/health",
+    responses={
+        200: {"model": HealthShape, "description": "The journal can be written."},
+        503: {"model": HealthShape, "description": "It cannot, or not at the moment."},
+    },
+)
+async def health(here: Here) -> Answer:
+    """Whether the journal can be written; open to everyone."""
+    shown: JSONObject = {"status": "ok", "version": here.options.version}
+    try:
+        await here.runtime.health.check()
+    except StoreError as error:
+        unavailable: JSONObject = {"status": "unavailable", "error": error.message}
+        return answer(shown | unavailable, status_of(type(error)), {"Retry-After": "1"})
+    return answer(shown)

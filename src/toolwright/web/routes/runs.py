@@ -1,0 +1,65 @@
+"""Runs: read, cancelled, and their events."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from toolwright.core.event import Topic
+from toolwright.core.run import RunStatus
+from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.callers import Service
+from toolwright.web.fields import EventId, Id, Limit, Offset, Words
+from toolwright.web.serving import AtWork, Here
+from toolwright.web.shapes import EventList, FullRunAnswer, RunAnswer, RunList, answers
+from toolwright.wire.event import event_json
+from toolwright.wire.run import run_json, run_with_steps
+
+router = APIRouter(prefix="/api/runs", tags=["runs"])
+
+
+@router.get("", responses=answers(RunList, "The runs."))
+async def list_runs(
+    _: Service,
+    here: Here,
+    status: Annotated[RunStatus | None, Query()] = None,
+    agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
+    thread_id: Annotated[Words | None, Query(alias="threadId")] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> Answer:
+    """Runs, the newest first, without their steps."""
+    agent = None if agent_id is None else here.agent_id(agent_id)
+    found = await here.runtime.runs.list(
+        status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
+    )
+    return listed("runs", [run_json(run) for run in found])
+
+
+@router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
+async def get_run(_: Service, runtime: AtWork, run_id: Id) -> Answer:
+    """One run with its steps and what was said in them."""
+    run = await runtime.runs.get(run_id)
+    steps, said = await runtime.runs.steps(run_id), await runtime.runs.messages(run_id)
+    return answer({"run": run_with_steps(run, steps, said)})
+
+
+@router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))
+async def list_run_events(
+    _: Service,
+    here: Here,
+    run_id: Id,
+    after: Annotated[EventId, Query(description="Only events behind the one with this id.")] = "0",
+    limit: Limit = 500,
+    offset: Offset = 0,
+) -> Answer:
+    """The run's recorded events, in order."""
+    run = await here.runtime.runs.get(run_id)
+    found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), offset + limit)
+    entity_id = here.entity_of(run.agent)
+    return listed("events", [event_json(event, entity_id) for event in found[offset:]])
+
+
+@router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))
+async def cancel_run(_: Service, runtime: AtWork, run_id: Id) -> Answer:
+    """Ask the run to stop."""
+    return answer({"run": run_json(await runtime.runs.cancel(run_id))})

@@ -1,0 +1,55 @@
+"""Live streams of threads and runs."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query
+from fastapi.responses import StreamingResponse
+
+from toolwright.core.event import Topic
+from toolwright.core.json_value import JSONObject
+from toolwright.web.callers import Follower
+from toolwright.web.event_stream import EventStream
+from toolwright.web.fields import EventId, Id
+from toolwright.web.serving import Here
+from toolwright.web.shapes import Responses, failures
+
+router = APIRouter(prefix="/api", tags=["streams"])
+
+_EVENTS: dict[str, Any] = {  # a part of an OpenAPI document
+    "description": "Server-sent events without end: `connected`, then what happens.",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
+_ANSWERS: Responses = {200: _EVENTS} | failures(404)
+
+
+async def _resume_after(
+    last_event_id: Annotated[EventId | None, Header(description="The last event that was read.")] = None,
+    after: Annotated[EventId | None, Query(description="The same; 0 is the beginning.")] = None,
+) -> int | None:
+    """Where to resume, None for now. A browser that reconnects repeats the query: its header is newer."""
+    place = after if last_event_id is None else last_event_id
+    return None if place is None else int(place)
+
+
+After = Annotated[int | None, Depends(_resume_after)]
+
+
+@router.get("/threads/{thread_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
+async def stream_thread(_: Follower, here: Here, after: After, thread_id: Id) -> EventStream:
+    """What happens in a thread."""
+    thread = await here.runtime.threads.get(thread_id)
+    ids = _ids(here.entity_of(thread.agent), threadId=thread_id)
+    return EventStream(here, Topic(kind="thread", id=thread_id), after, ids)
+
+
+@router.get("/runs/{run_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
+async def stream_run(_: Follower, here: Here, after: After, run_id: Id) -> EventStream:
+    """What happens in a run; the stream goes on when the run is over."""
+    run = await here.runtime.runs.get(run_id)
+    ids = _ids(here.entity_of(run.agent), threadId=run.thread_id, runId=run_id)
+    return EventStream(here, Topic(kind="run", id=run_id), after, ids)
+
+
+def _ids(entity_id: str | None, **ids: str) -> JSONObject:
+    shown: JSONObject = {**ids}
+    return shown if entity_id is None else shown | {"agentEntityId": entity_id}

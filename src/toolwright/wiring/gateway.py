@@ -1,0 +1,152 @@
+"""An app served over HTTP."""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from toolwright.adapters.system import SystemClock
+from toolwright.core.errors import CannotServe
+from toolwright.web.access import is_loopback
+from toolwright.web.gateway import create_gateway, open_gateway
+from toolwright.web.options import GatewayOptions
+from toolwright.wiring.app import App
+from toolwright.wiring.settings import Settings
+
+REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
+
+
+def gateway(app: App, settings: Settings) -> FastAPI:
+    """The app as an ASGI application, for a server of your choice; it is at work while that runs.
+
+    Such a server must not wait for open streams when it stops: uvicorn needs `--timeout-graceful-shutdown`.
+    """
+    return open_gateway(lambda: app.runtime(settings), _options(settings))
+
+
+async def serve(
+    app: App,
+    settings: Settings,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    listener: socket.socket | None = None,
+    ready: Callable[[str], None] | None = None,
+    grace: float = 10.0,
+) -> None:
+    """Serve the app until SIGINT or SIGTERM, on `listener` or on a socket of `host` and `port` (0: any).
+
+    `ready` is called with the server's URL when it listens. In the end streams are closed at once, requests
+    have some seconds, and tool calls `grace` seconds. Raises `CannotServe`, before the journal is opened.
+    """
+    bound = listener or _listen(host, port)
+    with bound:
+        _check_reach(bound, settings)
+        async with app.runtime(settings, grace=grace) as runtime:
+            options = _options(settings)
+            server = Server(create_gateway(runtime, options), options, bound, ready)
+            await server.serve(sockets=[bound])
+
+
+class Server(uvicorn.Server):
+    """A uvicorn that ends open streams when it stops, and leaves with a normal end after a signal.
+
+    A subclass, since uvicorn has no hooks for either.
+    """
+
+    def __init__(
+        self,
+        application: FastAPI,
+        options: GatewayOptions,
+        listener: socket.socket,
+        ready: Callable[[str], None] | None = None,
+    ) -> None:
+        config = uvicorn.Config(
+            application,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=REQUEST_GRACE,
+        )
+        super().__init__(config)
+        self._closing = options.closing
+        self._listener = listener
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so."""
+        await super().startup(sockets)
+        if self._ready is not None:
+            self._ready(url_of(self._listener))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Streams first: they would hold everything up."""
+        self._closing.set()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Signals stop the server, and are not raised anew then: the runtime is to stop too."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self._stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        """A second Ctrl-C does not wait for requests any more."""
+        self.force_exit = self.should_exit and number == signal.SIGINT
+        self.should_exit = True
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where a listening socket is reached from this machine."""
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
+    host, port = str(listener.getsockname()[0]), int(listener.getsockname()[1])
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read here, not bound
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+def _options(settings: Settings) -> GatewayOptions:
+    return GatewayOptions(
+        clock=SystemClock(),
+        secret_keys=settings.secret_keys,
+        cors_origins=settings.cors_origins,
+        max_body=settings.max_body,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.create_server(address[:2], family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        raise CannotServe(f"The server cannot listen on {host!r}, port {port}: {error}.") from error
+    listener.setblocking(False)
+    return listener
+
+
+def _check_reach(listener: socket.socket, settings: Settings) -> None:
+    """Without keys everybody who reaches the server has all rights: then it is reached from here only."""
+    if settings.secret_keys:
+        return
+    name = listener.getsockname()
+    if listener.family == socket.AF_UNIX or not is_loopback(name[0]):
+        where = name if isinstance(name, str) else name[0]
+        raise CannotServe(
+            f"Without secret keys the server listens on this machine only, not on {where!r}: "
+            "set TOOLWRIGHT_SECRET_KEYS, or listen on 127.0.0.1."
+        )

@@ -1,0 +1,88 @@
+"""A unix socket between client and Postgres that can lose an answer, or hold a statement back."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+SOCKET = ".s.PGSQL.5432"
+
+
+class Proxy:
+    """Forwards bytes. `lose_answer_to` cuts the connection when the server has answered that statement, once.
+
+    `before_cut` runs between the server's answer and the cut.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._upstream = Path(parse_qs(parts.query)["host"][0]) / SOCKET
+        self._folder = tempfile.TemporaryDirectory(prefix="toolwright-proxy-")
+        self.url = urlunsplit(parts._replace(query=f"host={self._folder.name}"))
+        self.lose_answer_to: bytes | None = None
+        self.lost = 0
+        self._open: set[asyncio.StreamWriter] = set()
+        self._links: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Proxy":
+        path = str(Path(self._folder.name) / SOCKET)
+        self._server = await asyncio.start_unix_server(self._link, path)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        for link in list(self._links):
+            link.cancel()
+        if self._links:
+            await asyncio.wait(self._links)
+        self._folder.cleanup()
+
+    async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._links.add(task)
+        upstream_reader, upstream = await asyncio.open_unix_connection(str(self._upstream))
+        marked = asyncio.Event()
+
+        async def watch(chunk: bytes) -> bool:
+            if self.lose_answer_to is not None and self.lose_answer_to in chunk:
+                self.lose_answer_to = None
+                marked.set()
+            return True
+
+        async def pass_answer(_: bytes) -> bool:
+            if marked.is_set():
+                self.lost += 1
+            return not marked.is_set()
+
+        ways = [
+            asyncio.create_task(_pump(reader, upstream, watch)),
+            asyncio.create_task(_pump(upstream_reader, writer, pass_answer)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            for end in (writer, upstream):
+                end.close()
+                with suppress(OSError, asyncio.CancelledError):
+                    await end.wait_closed()
+            self._links.discard(task)
+
+
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], Awaitable[bool]]
+) -> None:
+    """Forward until the end, or until `seen` says no."""
+    with suppress(OSError):
+        while chunk := await reader.read(65_536):
+            if not await seen(chunk):
+                return
+            writer.write(chunk)
+            await writer.drain()

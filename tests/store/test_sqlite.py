@@ -1,0 +1,121 @@
+"""The journal in an SQLite file: its writer, its file, its lock."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from tests.play import begun, committed, create_thread, draft, dump, post, settle
+
+from toolwright.adapters.store.locks import DrainLock, FileLock, NoLock
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.store.sqlite import SqliteDriver
+from toolwright.core.errors import StoreError
+from toolwright.core.ports import Lock
+from toolwright.core.units import Committed, Conflict, Result, Submit
+
+pytestmark = pytest.mark.anyio
+
+
+class Deadly(Submit):
+    """A unit that ends the thread which looks at it."""
+
+    @property
+    def outcome(self) -> Literal["resolved"]:
+        raise SystemExit("the writer dies")
+
+
+async def test_when_the_writer_dies_all_who_wait_and_come_later_are_told(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    drain = await begun(store)
+    await drain.answer(call := drain.call("waiting"))
+    before = await dump(store)
+    assert store.healthy
+    units = [settle(Deadly, "th_1", call.id), *(post("th_1") for _ in range(600))]
+    outcomes = await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {StoreError}
+    assert not store.healthy
+    with pytest.raises(StoreError):
+        await store.commit(post("th_1"))
+    assert await dump(store) == before
+    await store.close()
+
+
+async def test_every_commit_is_synced(tmp_path: Path):
+    driver = SqliteDriver(tmp_path / "journal.db", lambda _: None)
+    assert driver.synchronous == 2
+    await driver.close()
+
+
+async def test_units_that_wait_are_committed_before_the_store_closes(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    await create_thread(store)
+    commits = [asyncio.create_task(store.commit(post("th_1"))) for _ in range(20)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert {type(outcome) for outcome in await asyncio.gather(*commits)} == {Committed}
+
+
+async def test_a_unit_that_cannot_be_written_fails_alone(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    drains = [await begun(store, f"th_{number}") for number in range(10)]
+    units = [drain.unit(Result, events=(draft("message", n=1),)) for drain in drains]
+    units[4] = drains[4].unit(Result, events=(draft("message"), draft("message", n=float("nan"))))
+    outcomes = await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)
+    assert isinstance(outcomes[4], StoreError)
+    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 9
+    thread = await store.thread("th_4")
+    assert thread is not None
+    assert thread.ev == 2 - 1
+    await store.close()
+
+
+async def test_a_file_locked_by_another_process_delays_but_loses_nothing(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    await create_thread(store)
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        commit = asyncio.create_task(store.commit(post("th_1")))
+        await asyncio.sleep(0)
+        assert await store.unread("th_1") == []
+        other.execute("COMMIT")
+        assert isinstance(await commit, Committed)
+    await store.close()
+
+
+async def test_a_place_where_no_database_can_be_is_named(tmp_path: Path):
+    (tmp_path / "text.db").write_text("this is not a database, but some text " * 100)
+    for path in (tmp_path, tmp_path / "none" / "x.db", tmp_path / "text.db"):
+        with pytest.raises(StoreError, match=path.name):
+            await open_sqlite(path, lambda _: None)
+
+
+async def test_the_file_lock_is_held_by_one(tmp_path: Path):
+    first, second = FileLock(tmp_path / "journal.db"), FileLock(tmp_path / "journal.db")
+    assert await first.acquire()
+    assert await first.acquire()
+    assert not await second.acquire()
+    await first.release()
+    assert await second.acquire()
+    assert (first.held, second.held) == (False, True)
+    await second.release()
+
+
+async def test_a_journal_in_memory_needs_no_lock():
+    locks: list[DrainLock] = [NoLock(), FileLock(Path("x")), PostgresLock("x")]
+    ports: list[Lock] = [*locks]
+    assert await ports[0].acquire()
+    assert ports[0].held
+    await ports[0].release()
+    assert not ports[0].held
+
+
+async def test_a_conflict_is_an_answer_and_not_an_error(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    assert await store.commit(post("th_none")) == Conflict(guard="thread")
+    await create_thread(store)
+    await committed(store, post("th_1"))
+    await store.close()
