@@ -1,7 +1,7 @@
 """The smallest app: one tool, one agent.
 
-    export TOOLWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_KEY=…
-    toolwright chat assistant
+export TOOLWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_KEY=…
+toolwright chat assistant
 """
 
 from datetime import date

@@ -56,11 +56,11 @@ def duration(seconds: float | None) -> str:
 def table_of(calls: list[SeenCall]) -> Table:
     """A table of the calls, in their order."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("#", justify="right")
+    table.add_column("#", justify="right", min_width=2)
     table.add_column("tool", no_wrap=True)
-    table.add_column("arguments", overflow="ellipsis", no_wrap=True, max_width=44)
+    table.add_column("arguments", overflow="ellipsis", no_wrap=True, max_width=40)
     table.add_column("status", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True, min_width=6)
     for number, call in enumerate(calls, 1):
         style = {"done": "green", "error": "red"}.get(call.status, "yellow")
         table.add_row(

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from toolwright.cli.conversation import Conversation
 from toolwright.cli.lines import Lines
+from toolwright.cli.log import log_briefly
 from toolwright.cli.refusal import INTERRUPTED, Refusal
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.view import View
@@ -24,6 +25,7 @@ GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes o
 
 def chat(name: str, model: str | None, target: str | None) -> int:
     """Talk to the agent on the configured database; the exit code."""
+    log_briefly()
     app = the_app(target)
     settings = read_settings(**({} if model is None else {"model": model}))
     try:

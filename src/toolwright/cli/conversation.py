@@ -4,6 +4,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from datetime import UTC
+from typing import Any
 
 from rich.console import Console
 
@@ -45,7 +46,9 @@ class Conversation:
                 return await watching  # it raises what went wrong
             return INTERRUPTED if self._talking.cancelled() else self._talking.result()
         finally:
-            tasks = [task for task in (watching, self._talking, self._cancelling) if task is not None]
+            tasks: list[asyncio.Task[Any]] = [
+                task for task in (watching, self._talking, self._cancelling) if task is not None
+            ]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,5 @@
 """The way in and out: every mistake of a user becomes one line on stderr and an exit code."""
 
-import logging
 import sys
 from collections.abc import Sequence
 
@@ -18,7 +17,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")  # a terminal that knows no arrows shows question marks
-    _log_to_stderr()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -51,16 +49,3 @@ def _say(message: str, code: int) -> int:
 def _help(error: TyperException) -> str:
     context = getattr(error, "ctx", None)  # only errors of usage have one
     return f"See {context.command_path} --help." if context is not None else ""
-
-
-class _OneLine(logging.Formatter):
-    """Warnings for a person: what happened, not the frames it happened in."""
-
-    def formatException(self, ei: object) -> str:  # noqa: N802 - named by the standard library
-        return ""
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_OneLine("toolwright: %(levelname)s: %(message)s"))
-    logging.getLogger().addHandler(handler)

@@ -1,12 +1,11 @@
 """The life of a tool call: its states, and the one table of the moves between them."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.value import value
+from toolwright.core.value import changed, value
 
 CallStatus: TypeAlias = Literal[
     "created", "running", "waiting", "pending", "done", "error", "resolved", "expired", "cancelled"
@@ -68,7 +67,7 @@ class Call:
 
     def moved(self, change: "CallChange") -> "Call":
         """This call after that move."""
-        return replace(
+        return changed(
             self,
             status=change.now,
             result=self.result if change.result is None else change.result,

@@ -14,6 +14,7 @@ from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.run import Run, RunStatus, Step, StopReason
 from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Result
+from toolwright.core.value import changed
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.inbox import inbox_message
@@ -137,7 +138,7 @@ class Loop:
         calls = _calls_of(hold, response, number, agent)
         hold.say(move, _assistant_message(hold, response, calls, number, hold.place(move)))
         move.step = _step_row(hold, response, number)
-        run = replace(
+        run = changed(
             hold.run,
             step_count=number,
             usage=hold.run.usage + response.usage,

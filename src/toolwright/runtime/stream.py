@@ -22,12 +22,14 @@ class AnswerStream:
         self._step = step
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._attempt = hold.new_id("stream")
+        self._attempt = ""
 
     def take(self, event: ModelEvent) -> None:
         """Show one event of the model; cheap when nobody follows."""
         if not self._bus.wanted(self._hold.thread.id, self._hold.run.id):
             return
+        if not self._attempt:
+            self._attempt = self._hold.new_id("stream")
         match event:
             case TextDelta():
                 self._grow(-1, "", event.text)

@@ -51,7 +51,8 @@ def run_with_steps(run: Run, steps: Sequence[Step], messages: Sequence[Message])
         _step_json(number, numbered.get(number), by_number.get(number, []))
         for number in sorted({*by_number, *numbered})
     ]
-    return run_json(run) | {"steps": shown}
+    whole: JSONObject = {**run_json(run), "steps": shown}
+    return whole
 
 
 def _step_json(number: int, step: Step | None, messages: list[Message]) -> JSON:

@@ -144,7 +144,8 @@ def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
     for message in unit.messages:
         thread.seq += 1
-        thread.messages.append(replace(message, seq=thread.seq))
+        placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
+        thread.messages.append(placed)
     thread.ev += len(unit.events)
     events = numbered(unit.events, thread.ev, unit, unit.thread_id, unit.run.id, unit.run.agent)
     thread.events += events
@@ -165,7 +166,8 @@ def _check_new(unit: Advance, tables: Tables) -> None:
     if any(call.id in tables.calls for call in unit.calls):
         raise StoreError("The journal cannot be written: a call with this id is there already.")
     step = unit.step
-    if step is not None and any(known.number == step.number for known in tables.steps.get(step.run_id, ())):
+    steps = tables.steps.get(step.run_id) if step is not None else None
+    if step is not None and steps and steps[-1].number >= step.number:
         raise StoreError("The journal cannot be written: this step is there already.")
 
 

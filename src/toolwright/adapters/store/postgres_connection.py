@@ -21,6 +21,10 @@ _SESSION = {
     "synchronous_commit": "on",
     "idle_in_transaction_session_timeout": "30s",
     "jit": "off",
+    # Every statement goes by keys: planning it anew gains nothing, and a plan that was made while a table
+    # was small must not scan it when it has grown.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
 }
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import fields
 
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
@@ -12,9 +12,10 @@ from toolwright.adapters.store.programs import Op, Ops, program
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import GuardFailed, Written
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.units import Committed, Unit
 
+_ANSWER = tuple([field.name for field in fields(Committed)])
 MERGED = 24  # statements in one at the most
 
 
@@ -77,7 +78,7 @@ class Transaction:
     async def _write_later(self, answer: Committed) -> None:
         """What returns nothing, and last of all the token with the answer."""
         unit = self._unit
-        params: Params = {"token": unit.token, "answer": dumps(asdict(answer)), "at": micros(unit.at)}
+        params: Params = {"token": unit.token, "answer": dumps(_fields(answer)), "at": micros(unit.at)}
         token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
         while len(self._later) > MERGED:
             *chunk, last = self._later[:MERGED]
@@ -86,6 +87,10 @@ class Transaction:
             await self._connection.execute(sql, *values)
         sql, values = followed_by(self._later, token)
         await self._connection.execute(sql, *values)
+
+
+def _fields(answer: Committed) -> JSONObject:
+    return {name: getattr(answer, name) for name in _ANSWER}
 
 
 async def answer_of(connection: Connection, token: str, sql: Statements) -> Committed | None:

@@ -1,7 +1,7 @@
 """The demo as a client of its gateway, over HTTP like any other program."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,7 +39,7 @@ class Caller:
         """Send a message; the id of the run that reads it."""
         return str((await self._post(f"/api/threads/{thread_id}/messages", {"content": content}))["runId"])
 
-    async def follow(self, thread_id: str) -> AsyncIterator[Seen]:
+    async def follow(self, thread_id: str) -> AsyncGenerator[Seen]:
         """The thread's events as they happen; the first, `connected`, says that none will be missed."""
         async with self._http.stream("GET", f"/api/threads/{thread_id}/stream") as stream:
             await _check(stream)

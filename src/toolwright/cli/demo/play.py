@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import signal
 import tempfile
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,12 +14,13 @@ from toolwright.cli.calls_seen import table_of
 from toolwright.cli.demo.caller import Caller
 from toolwright.cli.demo.desk import demo_app
 from toolwright.cli.keys import new_secret_key
-from toolwright.cli.refusal import FAILED
-from toolwright.cli.serving import Server, running
+from toolwright.cli.log import log_briefly
+from toolwright.cli.refusal import FAILED, INTERRUPTED
 from toolwright.cli.settings import read_settings
 from toolwright.cli.view import View
 from toolwright.core.errors import MissingExtra
 from toolwright.core.run import OVER
+from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings
 
 HERE = Path(__file__).parent
@@ -29,6 +30,7 @@ PATIENCE = 60.0  # seconds
 
 def play(*, keep: bool) -> int:
     """Play the demo; the exit code."""
+    log_briefly()
     if find_spec("PIL") is None:
         raise MissingExtra('The demo draws with Pillow: pip install "toolwright[demo]".')
     folder = Path(tempfile.mkdtemp(prefix="toolwright-demo-"))
@@ -45,20 +47,44 @@ def play(*, keep: bool) -> int:
 
 async def _play(folder: Path, settings: Settings, key: str, *, keep: bool) -> int:
     console = Console()
-    async with running(demo_app(folder), settings, "127.0.0.1", 0) as server:
-        console.print(f"A gateway runs at {server.url}, with a scripted model and real tools.\n", style="dim")
-        view = View(console, "analyst")
-        caller = Caller(server.url, key)
-        try:
-            async with asyncio.timeout(PATIENCE):
-                ended = await _watch(caller, view, console)
-        finally:
-            await caller.close()
-        console.print()
-        console.print(table_of(view.calls))
-        _print_places(console, folder)
-        if keep:
-            await _stay(console, server, key)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(demo_app(folder), settings, port=0, ready=ready.set_result, grace=1.0), name="gateway"
+    )
+    await asyncio.wait([serving, ready], return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        await serving  # it raises what went wrong
+        return INTERRUPTED
+    try:
+        code = await _show(console, folder, ready.result(), key, serving)
+        if keep and not serving.done():
+            _print_address(console, ready.result(), key)
+            await asyncio.shield(serving)
+        return code
+    finally:
+        if not serving.done():
+            signal.raise_signal(signal.SIGTERM)  # as a user would stop it
+        await serving
+
+
+async def _show(console: Console, folder: Path, url: str, key: str, serving: asyncio.Task[None]) -> int:
+    """The run as it happens, then what became of it; the exit code."""
+    console.print(f"A gateway runs at {url}, with a scripted model and real tools.\n", style="dim")
+    view, caller = View(console, "analyst"), Caller(url, key)
+    watching = asyncio.create_task(_watch(caller, view, console), name="watch the run")
+    try:
+        done, _ = await asyncio.wait(
+            [watching, serving], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+        )
+        if watching not in done:
+            return INTERRUPTED if serving in done else FAILED
+        ended = await watching
+    finally:
+        watching.cancel()
+        await caller.close()
+    console.print()
+    console.print(table_of(view.calls))
+    _print_places(console, folder)
     return 0 if ended == "run.completed" else FAILED
 
 
@@ -95,13 +121,7 @@ def _print_places(console: Console, folder: Path) -> None:
     console.print("\n".join(say), markup=False, highlight=False, soft_wrap=True)
 
 
-async def _stay(console: Console, server: Server, key: str) -> None:
-    """Leave the server up until Ctrl-C."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # no signal handlers on this system
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    say = f"\nThe gateway stays at {server.url} until Ctrl-C, its API at {server.url}/docs.\n"
-    say += f"  curl -H 'x-secret-key: {key}' {server.url}/api/runs"
+def _print_address(console: Console, url: str, key: str) -> None:
+    say = f"\nThe gateway stays at {url} until Ctrl-C, its API at {url}/docs.\n"
+    say += f"  curl -H 'x-secret-key: {key}' {url}/api/runs"
     console.print(say, markup=False, highlight=False, soft_wrap=True)
-    await stop.wait()

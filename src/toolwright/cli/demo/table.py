@@ -27,7 +27,7 @@ class Table:
         """The sums of one column by another, the largest first."""
         sums: dict[str, float] = {}
         for name, number in zip(self.column(label), self.column(value), strict=True):
-            sums[name] = sums.get(name, 0.0) + float(number)
+            sums[name] = sums.get(name, 0) + (int(number) if number.isdecimal() else float(number))
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 

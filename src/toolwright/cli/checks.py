@@ -1,0 +1,110 @@
+"""What `toolwright doctor` checks, one function for each thing."""
+
+import os
+import platform
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Literal
+
+from toolwright.cli.places import shown_url
+from toolwright.cli.refusal import Refusal
+from toolwright.cli.settings import the_app
+from toolwright.core.errors import ToolwrightError
+from toolwright.web.access import is_loopback
+from toolwright.wiring import database
+from toolwright.wiring.loading import DEFAULT_FILE
+from toolwright.wiring.models import NamedModels
+from toolwright.wiring.settings import Settings
+
+EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL"}
+SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing."""
+
+    what: str
+    verdict: Literal["ok", "note", "broken"]
+    said: str
+
+
+def check_installation() -> Iterator[Finding]:
+    """Python, Toolwright and its extras."""
+    yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version('toolwright')}")
+    there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
+    missing = [extra for extra in EXTRAS if extra not in there]
+    more = f'; for more: pip install "toolwright[{",".join(missing)}]"' if missing else ""
+    yield Finding("extras", "ok" if there else "note", f"{', '.join(there) or 'none'}{more}")
+
+
+async def check_database(settings: Settings) -> list[Finding]:
+    """Whether the database is reachable, what its tables are like, and who drives it."""
+    place = shown_url(settings.database_url)
+    try:
+        revision, owner = await database.revision(settings), await database.owner(settings)
+    except ToolwrightError as error:
+        return [Finding("database", "broken", f"{place}: {error.message}")]
+    schema = Finding("schema", "ok", f"revision {revision}, the newest")
+    if revision is None:
+        schema = Finding("schema", "note", "no tables yet; they are made when it is first used")
+    elif revision != database.HEAD:
+        said = f"revision {revision}, of {database.HEAD}: it is upgraded when it is next used"
+        schema = Finding("schema", "note", said)
+    drives = f"{owner} leads the runs" if owner else "nobody leads the runs at the moment"
+    return [Finding("database", "ok", place), schema, Finding("owner", "ok", drives)]
+
+
+async def check_model(settings: Settings) -> Finding:
+    """Whether the model of the settings can be made; it is not asked anything."""
+    if settings.model is None:
+        return Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")
+    models = NamedModels()
+    try:
+        await models(settings.model)
+    except ToolwrightError as error:
+        return Finding("model", "broken", error.message)
+    finally:
+        await models.aclose()
+    return Finding("model", "ok", settings.model)
+
+
+def check_app(target: str | None) -> Finding:
+    """Whether the app can be loaded."""
+    if not target and not DEFAULT_FILE.is_file():
+        return Finding("app", "note", "none here: name one with --app MODULE:APP or TOOLWRIGHT_APP")
+    try:
+        app = the_app(target)
+    except Refusal as refusal:
+        return Finding("app", "broken", str(refusal))
+    names = ", ".join(agent.name for agent in app.catalog.agents)
+    return Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
+
+
+def check_keys(settings: Settings) -> Finding:
+    """Whether callers need a key, and whether it is worth the name."""
+    keys = settings.secret_keys
+    if any(len(key) < SHORTEST_KEY for key in keys):
+        said = f"a key has fewer than {SHORTEST_KEY} characters: toolwright keys new makes better ones"
+        return Finding("keys", "broken", said)
+    if not keys:
+        return Finding(
+            "keys", "note", "none: every caller on this machine has all rights, nobody else has any"
+        )
+    return Finding("keys", "ok", f"{len(keys)} secret key{'s' if len(keys) > 1 else ''}")
+
+
+def check_address(settings: Settings, host: str, port: int) -> Finding:
+    """Whether a server may and can listen there."""
+    place = f"{host}, port {port}"
+    if not settings.secret_keys and not is_loopback(host):
+        return Finding("address", "broken", f"{place}: needs secret keys, or a loopback address")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        return Finding("address", "broken", f"{place}: {error.strerror or os.strerror(error.errno or 0)}")
+    return Finding("address", "ok", f"{place} is free")

@@ -1,0 +1,25 @@
+"""`toolwright serve`."""
+
+import asyncio
+
+from toolwright.cli.log import log_fully
+from toolwright.cli.reload import serve_and_reload
+from toolwright.cli.settings import read_settings, served_app
+from toolwright.wiring import gateway
+
+
+def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
+    """Serve the app until Ctrl-C; the exit code."""
+    if dev:
+        return serve_and_reload(target, host, port)
+    log_fully()
+    app, settings = served_app(target), read_settings()
+    what = target or "an empty app"
+
+    def ready(url: str) -> None:
+        print(f"Toolwright serves {what} at {url}, its API at {url}/docs. Ctrl-C stops it.", flush=True)
+        if not settings.secret_keys:
+            print("There are no secret keys: every caller on this machine has all rights.", flush=True)
+
+    asyncio.run(gateway.serve(app, settings, host=host, port=port, ready=ready))
+    return 0

@@ -1,0 +1,198 @@
+"""A gateway on a real port of loopback, and readers of its answers and streams."""
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import jsonschema_rs
+from fastapi import FastAPI
+
+import toolwright as tw
+from tests.runtime.rig import Rig, running
+from toolwright.adapters.system import SystemClock
+from toolwright.core.event import Topic
+from toolwright.core.model import Model
+from toolwright.core.ports import Store
+from toolwright.testing import MemoryBus, ScriptedModel
+from toolwright.web.gateway import create_gateway
+from toolwright.web.options import GatewayOptions
+from toolwright.wiring.gateway import Server
+
+JSON = dict[str, Any]  # as tests read it: an answer's shape is checked against the OpenAPI document
+
+outside = tw.Tool(
+    name="ask_outside",
+    description="Ask somebody outside.",
+    kind="external",
+    timeout=30.0,
+    parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
+)
+ASKS = {"calls": [{"name": "ask_outside", "args": {"user_name": "Ada"}}]}
+
+
+def asking() -> ScriptedModel:
+    """A model that asks outside once, then thanks."""
+    return ScriptedModel([ASKS, {"text": "Thanks."}])
+
+
+@dataclass
+class Api:
+    """A served runtime."""
+
+    client: httpx.AsyncClient
+    rig: Rig
+    server: Server
+    port: int
+
+    async def get(self, path: str, **options: Any) -> JSON:  # httpx's own options
+        return read(await self.client.get(path, **options), 200)
+
+    async def post(self, path: str, body: Any = None, status: int = 200) -> JSON:  # any JSON, also a faulty one
+        return read(await self.client.post(path, json=body), status)
+
+    async def thread(self) -> str:
+        made: str = (await self.post("/api/threads", {"agentId": "tester"}, 201))["threadId"]
+        return made
+
+    async def run(self, thread_id: str, content: str = "Go") -> str:
+        """Send a message; the run that it starts."""
+        sent = await self.post(f"/api/threads/{thread_id}/messages", {"content": content}, 202)
+        return str(sent["runId"])
+
+    async def finished(self) -> tuple[str, str]:
+        """A thread and its run, which is over."""
+        thread_id = await self.thread()
+        run_id = await self.run(thread_id)
+        await self.rig.rt.runs.wait(run_id, 10)
+        return thread_id, run_id
+
+    async def waiting(self) -> tuple[str, str]:
+        """A run that waits for a call's result, and the call."""
+        run_id = await self.run(await self.thread())
+        await self.until(run_id, "run.waiting")
+        [call] = (await self.get("/api/calls", params={"runId": run_id}))["calls"]
+        return run_id, call["callId"]
+
+    async def until(self, run_id: str, event_type: str) -> None:
+        async with asyncio.timeout(10):
+            async for event in self.rig.rt.events.follow(Topic(kind="run", id=run_id), after=0):
+                if event.type == event_type:
+                    return
+
+    @asynccontextmanager
+    async def stream(self, path: str, **headers: str) -> AsyncGenerator["Stream"]:
+        """The stream at that path, read off the wire."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        said = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{said}\r\n".encode())
+        try:
+            async with asyncio.timeout(10):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            yield Stream(reader, int(head.split()[1]), head)
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+
+@dataclass
+class Stream:
+    """A streamed answer, chunk by chunk."""
+
+    reader: asyncio.StreamReader
+    status: int
+    head: str
+
+    async def chunk(self) -> bytes:
+        """What the server wrote at once; empty at the end."""
+        async with asyncio.timeout(10):
+            size = int((await self.reader.readuntil(b"\r\n")).strip(), 16)
+            return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def event(self) -> JSON:
+        """The next event."""
+        while (chunk := await self.chunk()).startswith(b":"):
+            pass
+        found = re.fullmatch(rb"(?:id: (\d+)\n)?data: (.*)\n\n", chunk)
+        assert found, chunk
+        shown: JSON = json.loads(found[2])
+        assert shown.get("id") == (found[1] and found[1].decode())
+        return shown
+
+    async def until(self, event_type: str) -> list[JSON]:
+        """The events up to the first of that type."""
+        events: list[JSON] = []
+        while not events or events[-1]["type"] != event_type:
+            events.append(await self.event())
+        return events
+
+
+@asynccontextmanager
+async def serving(
+    model: Model | None = None,
+    tools: Sequence[tw.Tool] = (outside,),
+    *,
+    store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
+    **options: Any,  # those of the gateway
+) -> AsyncGenerator[Api]:
+    """A runtime like that of `tests.runtime`, served."""
+    async with running(model or asking(), tools, store=store, inline_wait=0.0) as rig:
+        chosen = GatewayOptions(**{"clock": SystemClock(), **options})
+        application = create_gateway(rig.rt, chosen)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = int(listener.getsockname()[1])
+            async with at_work(application, chosen, listener) as (server, url):
+                hooks = {"response": [documented(application)]}
+                async with httpx.AsyncClient(base_url=url, event_hooks=hooks, timeout=10) as client:
+                    yield Api(client, rig, server, port)
+
+
+@asynccontextmanager
+async def at_work(
+    application: FastAPI, options: GatewayOptions, listener: socket.socket
+) -> AsyncGenerator[tuple[Server, str]]:
+    """The server, listening, and its URL."""
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    server = Server(application, options, listener, ready.set_result)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield server, await ready
+    finally:
+        server.should_exit = True
+        await task
+
+
+def read(response: httpx.Response, status: int) -> JSON:
+    """The answer's JSON, if it has that status."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    shown: JSON = response.json()
+    if status >= 400 and "status" not in shown:
+        assert isinstance(shown["error"], str)
+    return shown
+
+
+def documented(application: FastAPI) -> Callable[[httpx.Response], Awaitable[None]]:
+    """A hook that holds every JSON answer of a route against the OpenAPI document."""
+    document = application.openapi()
+    routes = [
+        (re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), item) for path, item in document["paths"].items()
+    ]
+
+    async def check(response: httpx.Response) -> None:
+        await response.aread()
+        method = response.request.method.lower()
+        for pattern, item in routes:
+            if pattern.fullmatch(response.request.url.path) and method in item:
+                answers = item[method]["responses"]
+                shape = answers.get(str(response.status_code)) or answers["default"]
+                schema = shape["content"]["application/json"]["schema"]
+                whole = {**schema, "components": document["components"]}
+                jsonschema_rs.validator_for(whole, offline=True).validate(response.json())
+
+    return check

@@ -1,0 +1,170 @@
+"""Runs, calls and their results over HTTP."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.api.rig import ASKS, asking, read, serving
+from toolwright.core.call import Call
+from toolwright.core.ports import Store
+from toolwright.core.units import Expire
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_run_is_shown_with_its_steps_and_what_it_waits_for() -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        run = (await api.get(f"/api/runs/{run_id}"))["run"]
+        assert (run["status"], run["waiting"]["reason"]) == ("waiting", "calls")
+        assert run["waiting"]["callIds"] == [call_id]
+        await api.post(f"/api/runs/{run_id}/tool-results", {"callId": call_id, "result": {"an_answer": 42}})
+        await api.rig.rt.runs.wait(run_id, 10)
+        run = (await api.get(f"/api/runs/{run_id}"))["run"]
+        assert (run["status"], run["stopReason"], run["output"]) == ("completed", "end_turn", "Thanks.")
+        assert "waiting" not in run
+        assert [step["stepNumber"] for step in run["steps"]] == [1, 2]
+        entries = [entry for step in run["steps"] for entry in step["messages"]]
+        assert [entry["messageType"] for entry in entries] == [
+            "user_message",
+            "tool_call_message",
+            "tool_return_message",
+            "assistant_message",
+        ]
+        assert entries[2]["content"] == '{"an_answer":42}'
+        assert entries[1]["toolCallId"] == entries[2]["toolCallId"] == call_id
+
+
+async def test_runs_are_listed_newest_first_and_filtered() -> None:
+    async with serving(ScriptedModel([{"text": "Hi."}])) as api:
+        (first, old), (_, new) = await api.finished(), await api.finished()
+
+        async def ids(**params: Any) -> list[str]:
+            return [run["id"] for run in (await api.get("/api/runs", params=params))["runs"]]
+
+        assert await ids() == [new, old]
+        assert await ids(threadId=first) == [old]
+        assert await ids(limit=1, offset=1) == [old]
+        assert await ids(agentId="tester") == [new, old]
+        assert await ids(agentId=api.rig.rt.agents[0].id, status="completed") == [new, old]
+        assert await ids(status="failed") == await ids(agentId="nobody") == await ids(threadId="x") == []
+        faulty = read(await api.client.get("/api/runs", params={"status": "done"}), 400)
+        assert faulty["details"][0]["path"] == "status"
+
+
+async def test_a_runs_events_are_listed_in_pages() -> None:
+    async with serving(ScriptedModel([{"text": "Hi."}])) as api:
+        _, run_id = await api.finished()
+        path = f"/api/runs/{run_id}/events"
+        events = (await api.get(path))["events"]
+        assert events[-1]["type"] == "run.completed"
+        assert {event["runId"] for event in events} == {run_id}
+        entity_id = api.rig.rt.agents[0].entity_id
+        assert {event["agentEntityId"] for event in events} == {entity_id}
+        assert (await api.get(path, params={"limit": 2, "offset": 1}))["events"] == events[1:3]
+        assert (await api.get(path, params={"after": events[1]["id"]}))["events"] == events[2:]
+        assert (await api.get(path, params={"after": "9" * 40}))["events"] == []
+
+
+async def test_a_run_is_cancelled_once() -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        assert (await api.post(f"/api/runs/{run_id}/cancel"))["run"]["id"] == run_id
+        assert (await api.rig.rt.runs.wait(run_id, 10)).status == "cancelled"
+        error = (await api.post(f"/api/runs/{run_id}/cancel", status=409))["error"]
+        assert error == f"The run {run_id!r} is already over."
+        [call] = (await api.get("/api/calls"))["calls"]
+        assert (call["callId"], call["status"]) == (call_id, "pending")
+
+
+async def test_unknown_runs_are_not_there() -> None:
+    async with serving() as api:
+        for path in ("", "/events", "/stream"):
+            response = await api.client.get(f"/api/runs/run_x{path}")
+            assert read(response, 404) == {"error": "There is no run 'run_x'."}
+        await api.post("/api/runs/run_x/cancel", status=404)
+
+
+async def test_open_calls_are_listed_with_what_is_asked() -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        [call] = (await api.get("/api/calls"))["calls"]
+        assert call["callId"] == call_id
+        assert call["args"] == {"user_name": "Ada"}
+        assert (call["toolName"], call["status"], call["runId"]) == ("ask_outside", "waiting", run_id)
+        assert call["agentEntityId"] == api.rig.rt.agents[0].entity_id
+        assert "result" not in call
+        assert (await api.get("/api/calls", params={"status": "pending"}))["calls"] == []
+        assert (await api.get("/api/calls", params={"runId": "other"}))["calls"] == []
+        assert (await api.get("/api/calls", params={"offset": 1}))["calls"] == []
+        await api.post(f"/api/runs/{run_id}/tool-results", {"callId": call_id, "result": [1]})
+        assert (await api.get("/api/calls"))["calls"] == []
+        [done] = (await api.get("/api/calls", params={"status": "resolved"}))["calls"]
+        assert done["result"] == [1]
+        assert done["resolvedAt"]
+
+
+@pytest.mark.parametrize("result", [None, False, 0, "", [], {}, 1.5, "text", {"status": "error"}])
+async def test_any_json_value_is_a_result_and_is_taken_once(result: object) -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        path, body = f"/api/runs/{run_id}/tool-results", {"callId": call_id, "result": result}
+        taken = await api.post(path, body)
+        assert taken == {"success": True, "agentEntityId": api.rig.rt.agents[0].entity_id}
+        assert await api.post(path, body, 409) == {"error": "Tool call already resolved"}
+        assert (await api.rig.rt.runs.wait(run_id, 10)).status == "completed"
+
+
+async def test_a_failure_is_an_error_to_the_model() -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        await api.post(f"/api/runs/{run_id}/tool-results", {"callId": call_id, "error": "No answer."})
+        await api.rig.rt.runs.wait(run_id, 10)
+        thread_id = (await api.get(f"/api/runs/{run_id}"))["run"]["threadId"]
+        messages = (await api.get(f"/api/threads/{thread_id}/messages"))["messages"]
+        assert messages[2]["content"] == '{"error":"No answer."}'
+        assert messages[2]["toolStatus"] == "error"
+
+
+async def test_a_faulty_submission_changes_nothing() -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        path = f"/api/runs/{run_id}/tool-results"
+        cases: list[tuple[object, int, str]] = [
+            ({}, 400, "callId is required"),
+            ({"result": 1}, 400, "callId is required"),
+            ({"callId": "", "result": 1}, 400, "callId is required"),
+            ({"callId": None, "result": 1, "x": 1}, 400, "callId is required"),
+            ({"callId": call_id}, 400, "result is required"),
+            ({"callId": 5, "result": 1}, 400, "callId must be text"),
+            ({"callId": call_id, "error": None}, 400, "Give either a result, or an error as text."),
+            ({"callId": call_id, "error": 5}, 400, "error must be text"),
+            ({"callId": call_id, "result": 1, "error": "x"}, 400, "Give either a result, or an error as text."),
+            ({"callId": call_id, "result": 1, "extra": 2}, 400, "extra is not a known field"),
+            ({"callId": "call_x", "result": 1}, 404, "Pending tool call not found"),
+        ]
+        for body, status, error in cases:
+            assert (await api.post(path, body, status))["error"] == error
+        other = await api.run(await api.thread())
+        body = {"callId": call_id, "result": 1}
+        error = (await api.post(f"/api/runs/{other}/tool-results", body, 403))["error"]
+        assert error == "This tool call belongs to another run."
+        await api.post("/api/runs/run_x/tool-results", body, 403)
+        await api.post(path, body)
+
+
+async def test_a_call_that_is_not_open_is_no_pending_call() -> None:
+    @tw.tool(description="Say hello.")
+    async def hello() -> str:
+        return "hello"
+
+    model = ScriptedModel([{"calls": [{"name": "hello", "args": {}}]}, {"text": "Done."}])
+    async with serving(model, [hello]) as api:
+        _, run_id = await api.finished()
+        [call] = (await api.get("/api/calls", params={"status": "done"}))["calls"]
+        body = {"callId": call["callId"], "result": 1}
+        error = await api.post(f"/api/runs/{run_id}/tool-results", body, 404)
+        assert error == {"error": "Pending tool call not found"}

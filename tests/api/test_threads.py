@@ -1,0 +1,87 @@
+"""Agents, threads and messages over HTTP."""
+
+import pytest
+
+from tests.api.rig import read, serving
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_health_is_ok_and_needs_no_key() -> None:
+    async with serving(secret_keys=("k",)) as api:
+        shown = await api.get("/health")
+        assert shown["status"] == "ok"
+        assert shown["version"]
+
+
+async def test_health_is_unavailable_when_the_journal_cannot_be_written() -> None:
+    async with serving() as api:
+        await api.rig.store.inner.close()
+        response = await api.client.get("/health")
+        shown = read(response, 503)
+        assert shown["status"] == "unavailable"
+        assert set(shown) == {"status", "version", "error"}
+        response = await api.client.post("/api/threads", json={"agentId": "tester"})
+        read(response, 503)
+        assert response.headers["retry-after"] == "1"
+
+
+async def test_agents_are_listed_and_found_by_name_and_id() -> None:
+    async with serving() as api:
+        [agent] = (await api.get("/api/agents"))["agents"]
+        assert set(agent) == {"id", "agentId", "entityId", "name", "description", "type"}
+        assert (agent["name"], agent["type"]) == ("tester", "ai_human")
+        by_name = await api.get("/api/agents/tester")
+        assert by_name == await api.get(f"/api/agents/{agent['id']}")
+        assert by_name == {"agent": agent, "agentId": agent["id"], "entityId": agent["entityId"]}
+        assert read(await api.client.get("/api/agents/nobody"), 404)["error"].startswith("There is no agent")
+
+
+async def test_a_thread_is_created_read_and_listed() -> None:
+    async with serving() as api:
+        body = {
+            "agentId": "tester",
+            "userId": "u1",
+            "tags": ["snake_case", "Ü"],
+            "arguments": {"snake_case": {"camelCase": None}},
+        }
+        made = await api.post("/api/threads", body, 201)
+        thread = made["thread"]
+        assert made["threadId"] == thread["id"]
+        assert thread["tags"] == ["snake_case", "Ü"]
+        assert (thread["status"], thread["userId"]) == ("idle", "u1")
+        assert await api.get(f"/api/threads/{thread['id']}") == {"thread": thread}
+        other = await api.thread()
+        listed = (await api.get("/api/threads"))["threads"]
+        assert [one["id"] for one in listed] == [thread["id"], other]
+        assert (await api.get("/api/threads", params={"userId": "u1"}))["threads"] == [thread]
+        page = await api.get("/api/threads", params={"limit": 1, "offset": 1})
+        assert [one["id"] for one in page["threads"]] == [other]
+        stored = await api.rig.rt.threads.get(thread["id"])
+        assert stored.arguments == {"snake_case": {"camelCase": None}}
+
+
+async def test_a_message_is_taken_and_its_run_read() -> None:
+    async with serving(ScriptedModel([{"text": "Hello."}])) as api:
+        thread_id = await api.thread()
+        sent = await api.post(f"/api/threads/{thread_id}/messages", {"content": "Go"}, 202)
+        assert set(sent) == {"message", "runId"}
+        assert (sent["message"]["role"], sent["message"]["content"]) == ("user", "Go")
+        await api.rig.rt.runs.wait(sent["runId"], 10)
+        path = f"/api/threads/{thread_id}/messages"
+        messages = (await api.get(path))["messages"]
+        assert [(one["seq"], one["role"], one["content"]) for one in messages] == [
+            (1, "user", "Go"),
+            (2, "assistant", "Hello."),
+        ]
+        assert messages[0]["id"] == sent["message"]["id"]
+        assert (await api.get(path, params={"limit": 1, "offset": 1}))["messages"] == messages[1:]
+
+
+async def test_unknown_threads_are_not_there() -> None:
+    async with serving() as api:
+        for path in ("/api/threads/thr_x", "/api/threads/thr_x/messages", "/api/threads/thr_x/stream"):
+            assert read(await api.client.get(path), 404) == {"error": "There is no thread 'thr_x'."}
+        assert "thr_x" in (await api.post("/api/threads/thr_x/messages", {"content": "Go"}, 404))["error"]
+        assert "nobody" in (await api.post("/api/threads", {"agentId": "nobody"}, 404))["error"]
