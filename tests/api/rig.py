@@ -53,7 +53,9 @@ class Api:
     async def get(self, path: str, **options: Any) -> JSON:  # httpx's own options
         return read(await self.client.get(path, **options), 200)
 
-    async def post(self, path: str, body: Any = None, status: int = 200) -> JSON:  # any JSON, also a faulty one
+    async def post(
+        self, path: str, body: Any = None, status: int = 200
+    ) -> JSON:  # any JSON, also a faulty one
         return read(await self.client.post(path, json=body), status)
 
     async def thread(self) -> str:

@@ -1,16 +1,16 @@
 """Runs, calls and their results over HTTP."""
 
-from datetime import timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import toolwright as tw
-from tests.api.rig import ASKS, asking, read, serving
-from toolwright.core.call import Call
-from toolwright.core.ports import Store
-from toolwright.core.units import Expire
+from tests.api.rig import read, serving
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.units import CancelCall, Committed, Expire
 from toolwright.testing import ScriptedModel
+from toolwright.wire.event import tool_event
 
 pytestmark = pytest.mark.anyio
 
@@ -142,7 +142,11 @@ async def test_a_faulty_submission_changes_nothing() -> None:
             ({"callId": 5, "result": 1}, 400, "callId must be text"),
             ({"callId": call_id, "error": None}, 400, "Give either a result, or an error as text."),
             ({"callId": call_id, "error": 5}, 400, "error must be text"),
-            ({"callId": call_id, "result": 1, "error": "x"}, 400, "Give either a result, or an error as text."),
+            (
+                {"callId": call_id, "result": 1, "error": "x"},
+                400,
+                "Give either a result, or an error as text.",
+            ),
             ({"callId": call_id, "result": 1, "extra": 2}, 400, "extra is not a known field"),
             ({"callId": "call_x", "result": 1}, 404, "Pending tool call not found"),
         ]
@@ -168,3 +172,31 @@ async def test_a_call_that_is_not_open_is_no_pending_call() -> None:
         body = {"callId": call["callId"], "result": 1}
         error = await api.post(f"/api/runs/{run_id}/tool-results", body, 404)
         assert error == {"error": "Pending tool call not found"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "status", "error"),
+    [(Expire, 410, "Tool call expired"), (CancelCall, 409, "Tool call cancelled")],
+)
+async def test_a_call_that_expired_or_was_cancelled_takes_no_result(
+    unit: type[Expire] | type[CancelCall], status: int, error: str
+) -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        thread_id = (await api.rig.rt.calls.get(call_id)).thread_id
+        now = datetime.now(UTC)
+        notice = InboxEvent(
+            thread_id=thread_id, event_id=f"tr:{call_id}", type="tool_result", content={}, created_at=now
+        )
+        ended = unit(
+            token="end",
+            at=now,
+            thread_id=thread_id,
+            call_id=call_id,
+            result={"status": "error", "error": error},
+            notice=notice,
+            event=tool_event("tool.error", call_id, "ask_outside", {"error": error}),
+        )
+        assert isinstance(await api.rig.store.commit(ended), Committed)
+        body = {"callId": call_id, "result": 1}
+        assert await api.post(f"/api/runs/{run_id}/tool-results", body, status) == {"error": error}

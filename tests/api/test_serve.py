@@ -1,0 +1,76 @@
+"""Serving an app: where it may listen, and how it stops."""
+
+import asyncio
+import os
+import signal
+import socket
+
+import httpx
+import pytest
+
+import toolwright as tw
+from toolwright.core.errors import CannotServe
+from toolwright.testing import ScriptedModel
+from toolwright.wiring.gateway import gateway, serve
+from toolwright.wiring.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+prompt = tw.Prompt("p", model=ScriptedModel([{"text": "Hi."}]))
+app = tw.App(agents=[tw.Agent("tester", prompt)])
+settings = Settings.model_validate({"database_url": "memory://", "secret_keys": ()})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_a_server_with_an_open_stream_soon(number: signal.Signals) -> None:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(app, settings, port=0, ready=ready.set_result))
+    async with httpx.AsyncClient(base_url=await ready, timeout=10) as client:
+        made = (await client.post("/api/threads", json={"agentId": "tester"})).json()
+        async with client.stream("GET", f"/api/threads/{made['threadId']}/stream") as stream:
+            chunks = stream.aiter_raw()
+            assert b"connected" in await anext(chunks)
+            os.kill(os.getpid(), number)
+            async with asyncio.timeout(3):
+                assert [chunk async for chunk in chunks] == []
+                await serving
+        with pytest.raises(httpx.ConnectError):
+            await client.get("/health")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+async def test_without_keys_a_server_listens_on_this_machine_only(host: str) -> None:
+    with pytest.raises(CannotServe, match="set TOOLWRIGHT_SECRET_KEYS, or listen on"):
+        await serve(app, settings, host=host, port=0)
+    listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    with listener, pytest.raises(CannotServe):
+        await serve(app, settings, listener=listener)
+
+
+async def test_with_keys_a_server_may_listen_anywhere() -> None:
+    keyed = settings.model_copy(update={"secret_keys": ("k",)})
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(app, keyed, host="0.0.0.0", port=0, ready=ready.set_result))
+    async with httpx.AsyncClient(base_url=await ready, headers={"x-secret-key": "k"}) as client:
+        headers = {"Host": "service.example"}
+        assert (await client.get("/api/agents", headers=headers)).status_code == 200
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+async def test_a_port_that_is_taken_is_one_clear_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotServe, match=f"cannot listen on '127.0.0.1', port {port}"):
+            await serve(app, settings, port=port)
+
+
+async def test_the_application_for_other_servers_runs_its_app() -> None:
+    application = gateway(app, settings)
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert (await client.get("/health")).status_code == 503
+        async with application.router.lifespan_context(application):
+            assert (await client.get("/health")).json()["status"] == "ok"
+            assert (await client.get("/api/agents/tester")).status_code == 200
+        assert (await client.get("/api/agents")).status_code == 503

@@ -1,0 +1,59 @@
+"""`toolwright call` and `toolwright tools`."""
+
+import json
+import os
+import pty
+import subprocess
+
+from tests.cli.shell import COMMAND, PATIENCE, Shell
+
+
+def test_a_call_prints_the_result_as_a_model_reads_it(shell: Shell) -> None:
+    done = shell.run("call", "add", '{"a": 2, "b": 3}')
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5\n", "")
+    assert shell.run("call", "describe").stdout == '{"colour":"grün"}\n'
+
+
+def test_arguments_may_come_from_stdin(shell: Shell) -> None:
+    assert shell.run("call", "add", "-", typed='{"a": 2, "b": 3}').stdout == "5\n"
+
+
+def test_an_error_result_is_printed_and_the_exit_code_is_1(shell: Shell) -> None:
+    failed = shell.run("call", "fail", "{}")
+    assert (failed.returncode, failed.stdout, failed.stderr) == (1, '{"error":"it is closed"}\n', "")
+    wrong = shell.run("call", "add", '{"a": "2"}')
+    assert wrong.returncode == 1
+    assert "a: must be an integer, not a string" in wrong.stdout
+    assert "b: is missing" in wrong.stdout
+
+
+def test_on_a_terminal_a_result_is_pretty(shell: Shell) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "call", "describe"], cwd=shell.folder, stdout=theirs, env=os.environ | {"TERM": "dumb"}
+    ) as process:
+        os.close(theirs)
+        assert process.wait(PATIENCE) == 0
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert shown.splitlines() == ["{", '  "colour": "grün"', "}"]
+
+
+def test_tools_are_listed_also_those_that_only_an_agent_has(shell: Shell) -> None:
+    lines = shell.run("tools", "list").stdout.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["describe", "add", "fail", "wait_for_stop", "hang"]
+    assert lines[1] == "add\tfunction\tAdd two numbers."
+
+
+def test_a_tool_is_shown_with_its_schema(shell: Shell) -> None:
+    shown = json.loads(shell.run("tools", "show", "add").stdout)
+    assert shown["description"] == "Add two numbers."
+    assert shown["parameters"]["properties"]["a"]["description"] == "The first."
+    assert shown["agents"] == ["helper"]
+
+
+def test_the_app_may_be_named_by_option_or_variable(shell: Shell) -> None:
+    (shell.folder / "app.py").rename(shell.folder / "other.py")
+    assert shell.run("call", "add", '{"a": 2, "b": 3}', "--app", "other").stdout == "5\n"
+    shell.env["TOOLWRIGHT_APP"] = "other:app"
+    assert shell.run("call", "add", '{"a": 2, "b": 3}').stdout == "5\n"

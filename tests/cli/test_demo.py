@@ -1,0 +1,78 @@
+"""`toolwright demo`."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import httpx
+from PIL import Image
+
+from tests.cli.shell import Shell
+
+
+def folder_of(shown: str) -> Path:
+    found = re.search(r"All of it is kept in (.+)", shown)
+    assert found is not None, shown
+    return Path(found[1])
+
+
+def test_the_demo_shows_a_run_and_keeps_what_it_made(empty: Shell) -> None:
+    empty.env["TMPDIR"] = str(empty.folder)
+    done = empty.run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    in_order = [
+        "analyst  I'll read the table first.", "→ read_csv(", "→ draw_chart(", 'format="docx"',
+        "✗ Reports are saved as markdown or text", 'format="markdown"', "✓ Saved report.md",
+        "analyst  Done.", "status", "All of it is kept in",
+    ]  # fmt: skip
+    places = [done.stdout.index(text) for text in in_order]
+    assert places == sorted(places)
+    folder = folder_of(done.stdout)
+    with Image.open(folder / "chart.png") as chart:
+        assert chart.format == "PNG"
+        assert chart.width >= 800
+    assert "126" in (folder / "report.md").read_text()
+    connection = sqlite3.connect(folder / "toolwright.db")
+    statuses = [row[0] for row in connection.execute("SELECT status FROM runs")]
+    connection.close()
+    assert statuses == ["completed"]
+
+
+def test_the_demos_folder_is_an_app_to_go_on_with(empty: Shell) -> None:
+    empty.env["TMPDIR"] = str(empty.folder)
+    folder = folder_of(empty.run("demo").stdout)
+    there = Shell(folder)
+    assert '"rows":30' in there.run("call", "read_csv", '{"file": "medals.csv"}').stdout
+    wrong = there.run(
+        "call", "draw_chart", '{"file": "medals.csv", "label": "land", "value": "count", "title": "x"}'
+    )
+    assert wrong.returncode == 1
+    assert "There is no column 'land', only country, medal, count." in wrong.stdout
+
+
+def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
+    empty.env["TMPDIR"] = str(empty.folder)
+    with empty.start("demo", "--keep") as demo:
+        shown = demo.until("/api/runs\n")
+        url, key = re.search(r"http://[\d.:]+", shown), re.search(r"sk_[\w-]+", shown)
+        assert url is not None
+        assert key is not None
+        runs = httpx.get(f"{url[0]}/api/runs", headers={"x-secret-key": key[0]}, trust_env=False).json()
+        assert [run["status"] for run in runs["runs"]] == ["completed"]
+        demo.ctrl_c()
+        assert demo.end() == 0
+    assert "Traceback" not in demo.shown
+
+
+def test_without_pillow_the_demo_says_how_to_get_it(empty: Shell) -> None:
+    empty.env["PYTHONPATH"] = str(empty.folder)
+    empty.write(
+        "sitecustomize.py",
+        "import sys\n\n\nclass NoPillow:\n"
+        "    @staticmethod\n    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'PIL':\n            raise ModuleNotFoundError(name)\n\n\n"
+        "sys.meta_path.insert(0, NoPillow)\n",
+    )
+    code, line = empty.refused("demo")
+    assert code == 1
+    assert 'pip install "toolwright[demo]"' in line

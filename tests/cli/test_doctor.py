@@ -1,0 +1,119 @@
+"""`toolwright doctor`, `db upgrade`, `keys new` and `--version`."""
+
+import base64
+import socket
+import sqlite3
+from importlib.metadata import version
+
+import pytest
+
+from tests.cli.shell import Shell
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
+
+
+def findings(shell: Shell, *arguments: str) -> tuple[int, dict[str, list[str]]]:
+    done = shell.run("doctor", "--port", free_port(), *arguments)
+    assert done.stderr == ""
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return done.returncode, {what: said for what, *said in rows}
+
+
+def test_an_empty_folder_is_healthy_and_stays_empty(empty: Shell) -> None:
+    code, found = findings(empty)
+    assert code == 0
+    assert found["python"][0] == "ok"
+    assert found["schema"][0] == "note"
+    assert found["model"][0] == "note"
+    assert list(empty.folder.iterdir()) == []
+
+
+def test_all_is_well_with_an_app_a_database_a_key_and_a_model(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef"
+    assert shell.run("db", "upgrade").returncode == 0
+    code, found = findings(shell)
+    assert code == 0
+    for what in ("database", "schema", "owner", "model", "app", "keys", "address"):
+        assert found[what][0] == "ok", found[what]
+    assert found["app"][1] == "app:app, agents: helper"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "broken"),
+    [
+        ("TOOLWRIGHT_DATABASE_URL", "sqlite:///nowhere/x.db", "database"),
+        ("TOOLWRIGHT_DATABASE_URL", "sqlite:///app.py", "database"),
+        ("TOOLWRIGHT_DATABASE_URL", "postgresql://me:hidden@127.0.0.1:1/x", "database"),
+        ("TOOLWRIGHT_MAX_STEPS", "0", "settings"),
+        ("TOOLWRIGHT_MODEL", "scripted:none.yaml", "model"),
+        ("TOOLWRIGHT_SECRET_KEYS", "short", "keys"),
+        ("TOOLWRIGHT_APP", "app:nothing", "app"),
+    ],
+)
+def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken: str) -> None:
+    shell.env[variable] = value
+    code, found = findings(shell)
+    assert code == 1
+    assert [what for what, said in found.items() if said[0] == "broken"] == [broken]
+    assert "hidden" not in str(found)
+
+
+def test_an_address_in_use_or_without_keys_is_broken(empty: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        code, found = findings(empty, "--port", str(other.getsockname()[1]))
+    assert (code, found["address"][0]) == (1, "broken")
+    code, found = findings(empty, "--host", "0.0.0.0")
+    assert (code, found["address"][0]) == (1, "broken")
+
+
+def test_the_process_that_leads_the_runs_is_named(shell: Shell) -> None:
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        server.until("Ctrl-C stops it.")
+        _, found = findings(shell)
+        assert str(server.process.pid) in found["owner"][1] or "another process" in found["owner"][1]
+        server.ctrl_c()
+        assert server.end() == 0
+
+
+def test_the_database_is_made_once_and_then_is_current(empty: Shell) -> None:
+    empty.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///here.db"
+    made = empty.run("db", "upgrade")
+    assert (made.returncode, made.stdout) == (
+        0,
+        "sqlite:///here.db went from nothing to the revision 0001.\n",
+    )
+    assert empty.run("db", "upgrade").stdout == "sqlite:///here.db is at the newest revision, 0001.\n"
+
+
+def test_a_database_of_newer_code_is_refused(empty: Shell) -> None:
+    assert empty.run("db", "upgrade").returncode == 0
+    connection = sqlite3.connect(empty.folder / "toolwright.db")
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.commit()
+    connection.close()
+    code, line = empty.refused("db", "upgrade")
+    assert code == 1
+    assert "'9999'" in line
+    assert findings(empty)[0] == 1
+
+
+def test_keys_are_printed_as_lines_of_an_env_file(empty: Shell) -> None:
+    first, second = (empty.run("keys", "new").stdout for _ in range(2))
+    keys = dict(line.split("=", 1) for line in first.splitlines() if not line.startswith("#"))
+    assert keys["TOOLWRIGHT_SECRET_KEYS"].startswith("sk_")
+    assert len(base64.urlsafe_b64decode(keys["TOOLWRIGHT_ENCRYPTION_KEYS"])) == 32
+    assert first != second
+
+
+def test_the_version_is_that_of_the_package(empty: Shell) -> None:
+    assert empty.run("--version").stdout == f"toolwright {version('toolwright')}\n"
+
+
+def test_without_a_command_help_is_shown(empty: Shell) -> None:
+    done = empty.run()
+    assert done.returncode == 0
+    for command in ("demo", "serve", "chat", "call", "tools", "db", "keys", "doctor"):
+        assert command in done.stdout

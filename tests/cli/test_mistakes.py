@@ -1,0 +1,140 @@
+"""A user's mistake is one line on stderr and an exit code, never a traceback."""
+
+import socket
+
+import pytest
+
+from tests.cli.shell import Shell
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["call", "add"], "No app was named: give --app MODULE:APP, set TOOLWRIGHT_APP"),
+        (["call", "add", "--app", "nothing:app"], "There is no module 'nothing'"),
+        (["call", "add", "--app", "app.py:app"], "'app.py:app' is a path: name the module, as in 'app:app'"),
+        (["call", "add", "--app", ":app"], "':app' is not of the form MODULE:APP"),
+        (["serve", "nothing.at.all:app"], "There is no module 'nothing.at.all'"),
+        (["serve", "config.json"], "configuration files cannot be served yet"),
+        (["serve", "--port", "70000"], "Invalid value for '--port'"),
+        (["talk"], "No such command 'talk'"),
+        (["chat"], "Missing argument 'AGENT'. See toolwright chat --help."),
+        (["tools"], "Missing command."),
+    ],
+)
+def test_without_an_app_a_command_says_what_is_missing(empty: Shell, arguments: list[str], said: str) -> None:
+    code, line = empty.refused(*arguments)
+    assert code == 2
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["call", "ad", "{}"], "There is no tool 'ad'. Did you mean 'add'?"),
+        (["tools", "show", "zzz"], "There is no tool 'zzz'. It has: describe, add"),
+        (["call", "add", "{a: 1}"], "The arguments are not JSON: Expecting property name"),
+        (["call", "add", "[1]"], "The arguments must be a JSON object"),
+        (["chat", "helpr"], "There is no agent 'helpr'. Did you mean 'helper'?"),
+        (["chat", "helper", "--app", "app:ap"], "The module 'app' has no 'ap'. Did you mean 'app:app'?"),
+        (["chat", "helper", "--app", "app:helper"], "not a toolwright.App but of the type 'Agent'"),
+    ],
+)
+def test_a_name_or_a_text_that_is_wrong_is_refused_with_a_hint(
+    shell: Shell, arguments: list[str], said: str
+) -> None:
+    code, line = shell.refused(*arguments)
+    assert code == 2
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import not_there", "app.py, line 1: ModuleNotFoundError: No module named 'not_there'"),
+        ("\n1 / 0", "app.py, line 2: ZeroDivisionError: division by zero"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        (
+            "import toolwright as tw\ntw.Agent('', 'p')",
+            "app.py, line 2: DefinitionError: An agent needs a name.",
+        ),
+    ],
+)
+def test_an_app_that_cannot_be_imported_is_named_with_its_line(empty: Shell, source: str, said: str) -> None:
+    empty.write("app.py", source)
+    code, line = empty.refused("tools", "list")
+    assert code == 2
+    assert "The module 'app' cannot be imported." in line
+    assert said in line
+
+
+def test_a_bad_database_url_is_named_by_its_setting(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = "mysql://here"
+    for arguments in (["db", "upgrade"], ["serve"], ["chat", "helper"]):
+        code, line = shell.refused(*arguments)
+        assert code == 2
+        assert (
+            "The setting TOOLWRIGHT_DATABASE_URL is not valid: database_url must begin with sqlite:///"
+            in line
+        )
+
+
+def test_a_database_that_cannot_be_reached_is_one_line(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = "sqlite:///nowhere/x.db"
+    for arguments in (["db", "upgrade"], ["serve", "--port", "0"], ["chat", "helper"]):
+        code, line = shell.refused(*arguments)
+        assert code == 1
+        assert "'nowhere/x.db' cannot be made: its folder is not there" in line
+
+
+def test_a_postgres_that_is_not_there_is_one_line(empty: Shell) -> None:
+    empty.env["TOOLWRIGHT_DATABASE_URL"] = "postgresql://me:hidden@127.0.0.1:1/x"
+    code, line = empty.refused("db", "upgrade")
+    assert code == 1
+    assert "The journal on Postgres cannot be used" in line
+    assert "hidden" not in line
+
+
+def test_a_port_in_use_is_one_line(empty: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, line = empty.refused("serve", "--port", str(port))
+    assert code == 1
+    assert f"cannot listen on '127.0.0.1', port {port}" in line
+
+
+def test_without_keys_a_server_is_not_opened_to_others(empty: Shell) -> None:
+    code, line = empty.refused("serve", "--host", "0.0.0.0", "--port", "0")
+    assert code == 1
+    assert "set TOOLWRIGHT_SECRET_KEYS" in line
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("gpt", "The model 'gpt' needs a provider"),
+        ("scripted:none.yaml", "The script 'none.yaml' cannot be read"),
+    ],
+)
+def test_a_model_that_cannot_be_made_is_said_before_the_first_line(
+    shell: Shell, model: str, said: str
+) -> None:
+    code, line = shell.refused("chat", "helper", "--model", model)
+    assert code == 1
+    assert said in line
+
+
+def test_a_missing_extra_is_named(shell: Shell) -> None:
+    shell.write("pydantic_ai.py", "raise ImportError('not installed')")
+    code, line = shell.refused("chat", "helper", "--model", "openai:gpt-5")
+    assert code == 1
+    assert "install toolwright[openai]" in line
+
+
+def test_an_agent_without_a_model_says_how_to_give_one(shell: Shell) -> None:
+    del shell.env["TOOLWRIGHT_MODEL"]
+    assert shell.refused("chat", "helper") == (
+        1,
+        "toolwright: The agent 'helper' has no model: give --model, or set TOOLWRIGHT_MODEL.",
+    )

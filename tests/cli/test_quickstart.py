@@ -1,0 +1,33 @@
+"""The example that the guides begin with."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+
+
+@pytest.fixture
+def quickstart(tmp_path: Path) -> Shell:
+    here = Shell(tmp_path)
+    here.write("app.py", (QUICKSTART / "app.py").read_text(encoding="utf-8"))
+    return here
+
+
+def test_its_tool_can_be_called(quickstart: Shell) -> None:
+    done = quickstart.run("call", "days_until", '{"day": "2000-01-01"}')
+    assert done.returncode == 0
+    assert int(done.stdout) < 0
+
+
+def test_its_agent_can_be_talked_to(quickstart: Shell) -> None:
+    quickstart.write(
+        "script.yaml",
+        "- calls: [{name: days_until, args: {day: '2000-01-01'}}]\n- text: Long ago.\n",
+    )
+    quickstart.env["TOOLWRIGHT_MODEL"] = "scripted:script.yaml"
+    done = quickstart.run("chat", "assistant", typed="How long until 2000?\n")
+    assert done.returncode == 0
+    assert "assistant  Long ago." in done.stdout

@@ -1,0 +1,47 @@
+"""`toolwright serve`."""
+
+import re
+import signal
+
+import httpx
+
+from tests.cli.shell import Running, Shell
+
+URL = re.compile(r"http://127\.0\.0\.1:\d+")
+
+
+def url_of(server: Running) -> str:
+    found = URL.search(server.until("Ctrl-C stops it."))
+    assert found is not None
+    return found[0]
+
+
+def test_an_app_is_served_until_ctrl_c(shell: Shell) -> None:
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        url = url_of(server)
+        assert httpx.get(f"{url}/health", trust_env=False).json()["status"] == "ok"
+        agents = httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"]
+        assert [agent["name"] for agent in agents] == ["helper"]
+        server.ctrl_c()
+        assert server.end() == 0
+
+
+def test_without_a_target_the_app_is_empty(shell: Shell) -> None:
+    with shell.start("serve", "--port", "0") as server:
+        url = url_of(server)
+        assert httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"] == []
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end() == 0
+
+
+def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> None:
+    with shell.start("serve", "app:app", "--port", "0", "--dev") as server:
+        url_of(server)
+        shell.write("app.py", "import toolwright as tw\n\napp = tw.App(\n")
+        server.until("SyntaxError")
+        server.shown = ""
+        shell.write("app.py", "import toolwright as tw\n\napp = tw.App()\n")
+        url = url_of(server)
+        assert httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"] == []
+        server.ctrl_c()
+        assert server.end() == 0

@@ -1,0 +1,96 @@
+"""The code of README and guides runs, as it stands there."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.models.wire_server import WireCall, WireServer
+
+ROOT = Path(__file__).parents[2]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
+pytestmark = pytest.mark.anyio
+
+
+def blocks(path: Path) -> str:
+    """All Python of a page, as one program."""
+    return "\n".join(match["code"] for match in BLOCK.finditer(path.read_text(encoding="utf-8")))
+
+
+def environment(server: WireServer) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
+    return kept | {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.base_url}/v1"}
+
+
+async def run(*command: str, folder: Path, environ: dict[str, str] | None = None, stdin: str = "") -> str:
+    """What the command printed; it must succeed."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        out, err = await process.communicate(stdin.encode())
+    assert process.returncode == 0, (out + err).decode()
+    return out.decode()
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+async def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(blocks(guide), encoding="utf-8")
+    await run(sys.executable, "-W", "error", "page.py", folder=tmp_path)
+
+
+async def test_the_program_of_the_readme_runs_against_a_model_over_the_wire(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(blocks(ROOT / "README.md"), encoding="utf-8")
+    async with WireServer() as server:
+        server.answer(
+            calls=[
+                WireCall(id="c1", name="word_count", arguments=(json.dumps({"text": "to be or not to be"}),))
+            ]
+        )
+        server.answer(text=["It has six words."])
+        printed = await run(sys.executable, "page.py", folder=tmp_path, environ=environment(server))
+        assert printed == "completed It has six words.\n"
+
+
+async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "guides" / "first-tool.md").read_text(encoding="utf-8")
+    [app] = [match["code"] for match in BLOCK.finditer(guide) if match["title"] == "app.py"]
+    (tmp_path / "app.py").write_text(app, encoding="utf-8")
+    command = (sys.executable, "-m", "toolwright.cli")
+    async with WireServer() as server:
+        environ = environment(server)
+        shown = await run(*command, "tools", "show", "find_shelf", folder=tmp_path, environ=environ)
+        assert "The book's title" in shown
+        called = await run(
+            *command, "call", "find_shelf", '{"title": "Dune"}', folder=tmp_path, environ=environ
+        )
+        assert called.strip() == "shelf B4"
+        server.answer(
+            calls=[WireCall(id="c1", name="find_shelf", arguments=(json.dumps({"title": "Dune"}),))]
+        )
+        server.answer(text=["Dune is on shelf B4."])
+        said = await run(
+            *command, "chat", "librarian", folder=tmp_path, environ=environ, stdin="Where is Dune?\n"
+        )
+        assert "find_shelf" in said
+        assert "Dune is on shelf B4." in said
+        [first, second] = [request.body for request in server.requests]
+        assert first["tools"][0]["name"] == "find_shelf"
+        assert "shelf B4" in json.dumps(second)
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

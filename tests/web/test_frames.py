@@ -1,0 +1,30 @@
+"""A frame is made once."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from toolwright.core.event import Event
+from toolwright.web.frames import KEPT, Frames
+
+event = Event(
+    thread_id="t", run_id=None, agent="a", type="x", payload={}, at=datetime(2026, 1, 1, tzinfo=UTC), n=1
+)
+
+
+def test_a_recorded_event_is_known_by_its_number_and_a_live_one_by_being_the_same() -> None:
+    asked: list[str] = []
+    frames = Frames(lambda agent: asked.append(agent))
+    live = replace(event, n=None)
+    assert frames.of(event) is frames.of(replace(event))
+    assert frames.of(live) is frames.of(live)
+    assert frames.of(live) == frames.of(replace(live))
+    assert len(asked) == 3
+
+
+def test_old_frames_are_forgotten() -> None:
+    frames = Frames(lambda agent: None)
+    first = frames.of(event)
+    for n in range(2, KEPT + 2):
+        frames.of(replace(event, n=n))
+    assert frames.of(event) == first
+    assert frames.of(event) is not first
