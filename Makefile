@@ -23,7 +23,7 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/python -m pytest tests/test_house.py
 
 bench: $(VENV)/.dev  ## what things cost, beside the least they could cost
-	for each in bench/[!_]*.py; do $(BIN)/python "$$each" || exit 1; done
+	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt

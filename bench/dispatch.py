@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from pydantic_core import SchemaValidator, core_schema
 
+from bench.row import Row
 from toolwright.core.tool import tool
 from toolwright.core.toolset import Toolset
 
@@ -60,20 +61,7 @@ async def _measure() -> tuple[float, float]:
     return statistics.median(floors), statistics.median(values)
 
 
-def run() -> list[dict[str, object]]:
-    """One row: the median of a call in µs, its floor (raw pydantic-core and the function) in the same run."""
+def run() -> list[Row]:
+    """The median of a call in µs, its floor (raw pydantic-core and the function) in the same run."""
     floor, value = asyncio.run(_measure())
-    return [
-        {
-            "name": "dispatch of an async tool, JSON text, no timeout (p50)",
-            "value": round(value, 2),
-            "unit": "µs",
-            "floor": round(floor, 2),
-            "ratio": round(value / floor, 2),
-            "target": TARGET,
-        }
-    ]
-
-
-if __name__ == "__main__":
-    print(run())
+    return [Row("dispatch of an async tool, JSON text, no timeout (p50)", value, "µs", floor, TARGET)]

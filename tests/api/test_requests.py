@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.api.rig import read, serving
+from toolwright.core.units import Unit
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +180,18 @@ async def test_unknown_routes_and_methods_are_answered_in_json() -> None:
         response = await api.client.delete("/api/threads")
         assert read(response, 405) == {"error": "Method not allowed"}
         assert "GET" in response.headers["allow"] or "POST" in response.headers["allow"]
+
+
+async def test_what_nobody_foresaw_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(_: int, __: Unit) -> None:
+        raise RuntimeError("a secret detail")
+
+    async with serving() as api:
+        api.rig.store.before = broken
+        shown = await api.post("/api/threads", {"agentId": "tester"}, 500)
+        assert shown == {"error": "Internal server error"}
+    assert "POST /api/threads failed." in caplog.text
+    assert "a secret detail" in caplog.text
 
 
 async def test_a_body_over_the_limit_is_refused_with_and_without_a_length() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import read, serving
+from tests.api.rig import calling, read, serving
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.units import CancelCall, Committed, Expire
 from toolwright.testing import ScriptedModel
@@ -98,6 +98,9 @@ async def test_open_calls_are_listed_with_what_is_asked() -> None:
         assert call["agentEntityId"] == api.rig.rt.agents[0].entity_id
         assert "result" not in call
         assert (await api.get("/api/calls", params={"status": "pending"}))["calls"] == []
+        assert (await api.get("/api/calls?status=pending,waiting"))["calls"] == [call]
+        assert (await api.get("/api/calls?status=pending&status=waiting"))["calls"] == [call]
+        read(await api.client.get("/api/calls?status=pending,open"), 400)
         assert (await api.get("/api/calls", params={"runId": "other"}))["calls"] == []
         assert (await api.get("/api/calls", params={"offset": 1}))["calls"] == []
         await api.post(f"/api/runs/{run_id}/tool-results", {"callId": call_id, "result": [1]})
@@ -165,7 +168,7 @@ async def test_a_call_that_is_not_open_is_no_pending_call() -> None:
     async def hello() -> str:
         return "hello"
 
-    model = ScriptedModel([{"calls": [{"name": "hello", "args": {}}]}, {"text": "Done."}])
+    model = ScriptedModel([calling("hello"), {"text": "Done."}])
     async with serving(model, [hello]) as api:
         _, run_id = await api.finished()
         [call] = (await api.get("/api/calls", params={"status": "done"}))["calls"]

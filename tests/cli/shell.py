@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -83,7 +83,7 @@ class Shell:
         return done.returncode, lines[0]
 
     @contextmanager
-    def start(self, *arguments: str) -> Iterator[Running]:
+    def start(self, *arguments: str) -> Generator[Running]:
         """A command at work, which is killed if it outlives the block."""
         with subprocess.Popen(
             [*COMMAND, *arguments],

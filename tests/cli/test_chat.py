@@ -82,8 +82,7 @@ def test_a_second_ctrl_c_quits_even_while_a_tool_hangs(shell: Shell) -> None:
 
 def test_ctrl_c_while_nothing_runs_quits(shell: Shell) -> None:
     with shell.start("chat", "helper") as chat:
-        chat.say("hello")
-        chat.until("Good day to you.\n")
+        chat.until("helper · scripted:script.yaml · thr_")
         chat.ctrl_c()
         assert chat.end() == 130
 

@@ -64,15 +64,19 @@ def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
     assert "Traceback" not in demo.shown
 
 
+def test_ctrl_c_ends_the_demo_at_once(empty: Shell) -> None:
+    empty.env["TMPDIR"] = str(empty.folder)
+    with empty.start("demo") as demo:
+        demo.until("→ read_csv")
+        demo.ctrl_c()
+        assert demo.end() == 130
+    assert "Traceback" not in demo.shown
+    assert "All of it is kept" not in demo.shown
+
+
 def test_without_pillow_the_demo_says_how_to_get_it(empty: Shell) -> None:
     empty.env["PYTHONPATH"] = str(empty.folder)
-    empty.write(
-        "sitecustomize.py",
-        "import sys\n\n\nclass NoPillow:\n"
-        "    @staticmethod\n    def find_spec(name, path=None, target=None):\n"
-        "        if name == 'PIL':\n            raise ModuleNotFoundError(name)\n\n\n"
-        "sys.meta_path.insert(0, NoPillow)\n",
-    )
+    empty.write("sitecustomize.py", "import sys\n\nsys.modules['PIL'] = None\n")
     code, line = empty.refused("demo")
     assert code == 1
     assert 'pip install "toolwright[demo]"' in line

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import pytest
 
 from tests.cli.shell import Shell
+from tests.postgres_server import fresh_database
 
 
 def free_port() -> str:
@@ -86,6 +87,16 @@ def test_the_database_is_made_once_and_then_is_current(empty: Shell) -> None:
         "sqlite:///here.db went from nothing to the revision 0001.\n",
     )
     assert empty.run("db", "upgrade").stdout == "sqlite:///here.db is at the newest revision, 0001.\n"
+
+
+@pytest.mark.anyio
+async def test_a_postgres_database_is_upgraded_and_checked_alike(empty: Shell) -> None:
+    async with fresh_database(migrated=False) as url:
+        empty.env["TOOLWRIGHT_DATABASE_URL"] = url
+        assert findings(empty)[1]["schema"][0] == "note"
+        assert empty.run("db", "upgrade").stdout.endswith("went from nothing to the revision 0001.\n")
+        code, found = findings(empty)
+        assert (code, found["schema"][0], found["owner"][0]) == (0, "ok", "ok")
 
 
 def test_a_database_of_newer_code_is_refused(empty: Shell) -> None:

@@ -1,11 +1,9 @@
 """One journal under test: in memory, on SQLite, on Postgres."""
 
 import shutil
-import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,21 +24,21 @@ class Journal:
     published: list[Event] = field(default_factory=list[Event])
 
 
-@cache
-def _migrated_file() -> Path:
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty journal, to copy for each test."""
-    path = Path(tempfile.mkdtemp(prefix="toolwright-sqlite-")) / "journal.db"
+    path = tmp_path_factory.mktemp("migrated") / "journal.db"
     upgrade_sqlite(path)
     return path
 
 
 @asynccontextmanager
-async def _opened(kind: str, folder: Path) -> AsyncGenerator[Journal]:
+async def _opened(kind: str, folder: Path, migrated: Path) -> AsyncGenerator[Journal]:
     published: list[Event] = []
     if kind == "memory":
         yield Journal(MemoryStore(published.extend), published)
     elif kind == "sqlite":
-        path = Path(shutil.copy(_migrated_file(), folder / "journal.db"))
+        path = Path(shutil.copy(migrated, folder / "journal.db"))
         yield Journal(await open_sqlite(path, published.extend), published)
     else:
         async with fresh_database() as url:
@@ -50,9 +48,11 @@ async def _opened(kind: str, folder: Path) -> AsyncGenerator[Journal]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Journal]:
+async def journal(
+    request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path
+) -> AsyncGenerator[Journal]:
     """Each test runs on every store."""
-    async with _opened(request.param, tmp_path) as opened:
+    async with _opened(request.param, tmp_path, migrated_file) as opened:
         yield opened
         await opened.store.close()
 

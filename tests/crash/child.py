@@ -23,7 +23,7 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, Unit
+from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import Parts, assemble
@@ -65,6 +65,8 @@ class KillingStore:
         self._count = 0
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
+        if isinstance(unit, Prune):
+            return await self._inner.commit(unit)
         self._count += 1
         if self._kill.get("unit") == self._count and self._kill["when"] == "before":
             die()

@@ -11,7 +11,7 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, Unit
+from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
 from toolwright.wiring.assembly import Parts, assemble
@@ -36,7 +36,7 @@ class Barriers:
     _inside: bool = False
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
-        if self._inside:
+        if self._inside or isinstance(unit, Prune):
             return await self.inner.commit(unit)
         n = len(self.units)
         self.units.append(unit)
@@ -58,7 +58,7 @@ class Barriers:
 
     @property
     def names(self) -> list[str]:
-        """The units committed, by name."""
+        """The units committed, by name, but for housekeeping."""
         return [
             type(unit).__name__
             for unit, answer in zip(self.units, self.answers, strict=True)

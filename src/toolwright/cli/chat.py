@@ -20,6 +20,7 @@ from toolwright.wiring.app import App
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
+ELSEWHERE = "Another process drives this database: it does the work, and text appears when it is whole."
 GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes on at the next start
 
 
@@ -65,16 +66,15 @@ async def _converse(runtime: Runtime, agent_id: str, model: str) -> int:
     console = Console()
     agent = runtime.agent(agent_id)
     thread = await runtime.threads.create(agent_id)
-    where = f"{agent.name} · {model} · {thread.id}" if runtime.driving else f"{agent.name} · {thread.id}"
-    console.print(where, style="dim", markup=False, highlight=False)
-    if not runtime.driving:
-        note = "Another process drives this database: it does the work, and text appears when it is whole."
-        console.print(note, style="dim")
     conversation = Conversation(runtime, thread, View(console, agent.name), console)
-    lines = Lines()
-    loop = asyncio.get_running_loop()
     with suppress(NotImplementedError):  # no signal handlers on this system
-        loop.add_signal_handler(signal.SIGINT, conversation.interrupt)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
+    if runtime.driving:
+        heading = f"{agent.name} · {model} · {thread.id}"
+    else:
+        heading = f"{agent.name} · {thread.id}\n{ELSEWHERE}"
+    console.print(heading, style="dim", markup=False, highlight=False, soft_wrap=True)
+    lines = Lines()
     lines.start()
     try:
         return await conversation.hold(lines)

@@ -64,7 +64,7 @@ def serve(
 
 @cli.command()
 def chat(
-    agent: Annotated[str, typer.Argument(help="An agent of the app, by name or id.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the app, by name or id.")],
     model: Annotated[
         Optional[str],  # noqa: UP045 - typer reads it at run time
         typer.Option(help="The model to use, whatever the agent names."),
@@ -79,7 +79,7 @@ def chat(
 
 @cli.command()
 def call(
-    tool: Annotated[str, typer.Argument(help="The tool's name.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments; - reads stdin.")] = "{}",
     app: AppOption = None,
 ) -> int:
@@ -98,7 +98,9 @@ def list_tools(app: AppOption = None) -> None:
 
 
 @tools.command("show")
-def show_tool(name: Annotated[str, typer.Argument(help="The tool's name.")], app: AppOption = None) -> None:
+def show_tool(
+    name: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")], app: AppOption = None
+) -> None:
     """Show what a model is told of a tool."""
     from toolwright.cli.tools import show_tool as run  # noqa: PLC0415 - loads the app
 

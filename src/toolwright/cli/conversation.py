@@ -23,7 +23,7 @@ _QUIT = ("/quit", "/exit")
 
 
 class Conversation:
-    """One thread at the terminal. `talk` ends with the lines, `interrupt` is what Ctrl-C does."""
+    """One thread at the terminal. `hold` ends with the lines, `interrupt` is what Ctrl-C does."""
 
     def __init__(self, runtime: Runtime, thread: Thread, view: View, console: Console) -> None:
         self._runtime = runtime
@@ -32,23 +32,24 @@ class Conversation:
         self._console = console
         self._over: dict[str, str] = {}
         self._news = asyncio.Event()
-        self._talking: asyncio.Task[int] | None = None
+        self._quit = asyncio.Event()
         self._busy = False
         self._cancelling: asyncio.Task[None] | None = None
 
     async def hold(self, lines: Lines) -> int:
         """Talk until the lines end; the exit code: 1 if the last run failed, 130 if Ctrl-C ended it."""
         watching = asyncio.create_task(self._watch(), name="watch the thread")
-        self._talking = asyncio.create_task(self._talk(lines), name="talk")
+        talking = asyncio.create_task(self._talk(lines), name="talk")
+        quitting = asyncio.create_task(self._quit.wait(), name="wait for Ctrl-C")
+        tasks: list[asyncio.Task[Any]] = [watching, talking, quitting]
         try:
-            await asyncio.wait([watching, self._talking], return_when=asyncio.FIRST_COMPLETED)
-            if watching.done() and not self._talking.done():
-                return await watching  # it raises what went wrong
-            return INTERRUPTED if self._talking.cancelled() else self._talking.result()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if watching in done:
+                return watching.result()  # it raises what went wrong
+            return talking.result() if talking in done else INTERRUPTED
         finally:
-            tasks: list[asyncio.Task[Any]] = [
-                task for task in (watching, self._talking, self._cancelling) if task is not None
-            ]
+            if self._cancelling is not None:
+                tasks.append(self._cancelling)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -58,8 +59,8 @@ class Conversation:
         if self._busy and self._cancelling is None:
             self._console.print("\n · cancelling; Ctrl-C again quits", style="yellow")
             self._cancelling = asyncio.create_task(self._cancel(), name="cancel the run")
-        elif self._talking is not None:
-            self._talking.cancel()
+        else:
+            self._quit.set()
 
     async def _talk(self, lines: Lines) -> int:
         code = 0

@@ -1,6 +1,7 @@
 """The runtime: what an app can do once it runs, by noun."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from toolwright.core.agent import Agent
 from toolwright.core.call import Call
@@ -10,6 +11,7 @@ from toolwright.core.toolset import Toolset
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.follow import Events
 from toolwright.runtime.health import Health
+from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.threads import Threads
@@ -30,6 +32,8 @@ class Runtime:
         calls: PendingCalls,
         events: Events,
         health: Health,
+        housekeeper: Housekeeper,
+        close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._catalog = catalog
         self._store = store
@@ -40,6 +44,9 @@ class Runtime:
         self.calls = calls
         self.events = events
         self.health = health
+        self._housekeeper = housekeeper
+        self._housekeeping: asyncio.Task[None] | None = None
+        self._close = close
 
     @property
     def agents(self) -> Sequence[Agent]:
@@ -76,8 +83,14 @@ class Runtime:
     async def start(self) -> None:
         """Begin to lead runs."""
         await self._motor.start(self._drainer, self._drainer.nudge)
+        self._housekeeping = asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping")
 
     async def stop(self, grace: float = 10.0) -> None:
         """Let what is at work end for `grace` seconds, leave the rest to the next process, close the journal."""
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+            await asyncio.wait([self._housekeeping])
         await self._motor.stop(grace)
+        for close in self._close:
+            await close()
         await self._store.close()

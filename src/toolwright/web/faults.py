@@ -5,6 +5,7 @@ import logging
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core.errors import InvalidRequest, MethodNotAllowed, NotFound, StoreError, ToolwrightError
@@ -84,6 +85,8 @@ class Guard:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            log.debug("%s %s: the caller is gone.", scope["method"], scope["path"])
         except Exception:
             log.exception("%s %s failed.", scope["method"], scope["path"])
             if started:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from toolwright.core.event import Event
 from toolwright.wire.event import event_json, frame
 
-KEPT = 1_024  # frames
+KEPT = 128  # frames: readers of the same events are seldom far apart
 
 
 class Frames:

@@ -1,6 +1,6 @@
 """Puts a runtime together from its parts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -20,6 +20,7 @@ from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.follow import Events
 from toolwright.runtime.health import Health
+from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.loop import INLINE_WAIT, Loop
 from toolwright.runtime.pending import PendingCalls
@@ -41,6 +42,7 @@ class Parts:
     new_id: NewId = new_id
     models: Models = field(default_factory=NamedModels)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
+    close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
 
 
@@ -66,6 +68,8 @@ def assemble(catalog: Catalog, parts: Parts, settings: Settings, inline_wait: fl
         calls=PendingCalls(store, motor, clock, ids),
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
+        housekeeper=Housekeeper(store, motor, clock, ids),
+        close=parts.close,
     )
 
 
@@ -74,7 +78,20 @@ async def open_parts(settings: Settings) -> Parts:
     bus, clock = MemoryBus(), SystemClock()
     store, lock = await _journal(settings, bus.publish)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
-    return Parts(store=store, motor=motor, bus=bus, clock=clock)
+    models, functions = NamedModels(), FunctionExecutor()
+
+    async def end_threads() -> None:
+        functions.close()
+
+    return Parts(
+        store=store,
+        motor=motor,
+        bus=bus,
+        clock=clock,
+        models=models,
+        executors={"function": functions},
+        close=(models.aclose, end_threads),
+    )
 
 
 async def _journal(

@@ -116,7 +116,8 @@ class EmbeddedMotor:
         """Queue what is due; how many seconds until it is time to look again."""
         now = self._clock.now()
         try:
-            due = await self._store.due(now, self._concurrency + len(self._running))
+            held_back = len(self._running) + len(self._not_before) + len(self._solo)
+            due = await self._store.due(now, self._concurrency + held_back)
             coming = await self._store.next_due(now)
         except StoreError as error:
             log.warning("The motor cannot read the journal: %s", error)

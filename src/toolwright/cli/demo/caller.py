@@ -1,7 +1,8 @@
 """The demo as a client of its gateway, over HTTP like any other program."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -41,21 +42,33 @@ class Caller:
 
     async def follow(self, thread_id: str) -> AsyncGenerator[Seen]:
         """The thread's events as they happen; the first, `connected`, says that none will be missed."""
-        async with self._http.stream("GET", f"/api/threads/{thread_id}/stream") as stream:
-            await _check(stream)
-            async for line in stream.aiter_lines():
-                if line.startswith("data:"):
-                    yield _seen(json.loads(line.removeprefix("data:")))
+        with _faults_in_words():
+            async with self._http.stream("GET", f"/api/threads/{thread_id}/stream") as stream:
+                await _check(stream)
+                async for line in stream.aiter_lines():
+                    if line.startswith("data:"):
+                        yield _seen(json.loads(line.removeprefix("data:")))
 
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
     async def _post(self, path: str, body: JSONObject) -> JSONObject:
-        response = await self._http.post(path, json=body)
-        await _check(response)
+        with _faults_in_words():
+            response = await self._http.post(path, json=body)
+            await _check(response)
         answer: JSONObject = response.json()
         return answer
+
+
+@contextmanager
+def _faults_in_words() -> Generator[None]:
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise ToolwrightError(
+            f"The gateway cannot be reached: {str(error) or type(error).__name__}."
+        ) from error
 
 
 async def _check(response: httpx.Response) -> None:

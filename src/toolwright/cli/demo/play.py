@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import signal
+import sys
 import tempfile
 from contextlib import aclosing
 from importlib.util import find_spec
@@ -82,14 +83,16 @@ async def _show(console: Console, folder: Path, url: str, key: str, serving: asy
     finally:
         watching.cancel()
         await caller.close()
+    if ended is None:
+        return INTERRUPTED
     console.print()
     console.print(table_of(view.calls))
     _print_places(console, folder)
     return 0 if ended == "run.completed" else FAILED
 
 
-async def _watch(caller: Caller, view: View, console: Console) -> str:
-    """Ask the question and show its run; the run's last event."""
+async def _watch(caller: Caller, view: View, console: Console) -> str | None:
+    """Ask the question and show its run; the run's last event, None if the server stopped before it."""
     thread_id = await caller.create_thread("analyst")
     run_id: str | None = None
     async with aclosing(caller.follow(thread_id)) as events:
@@ -101,7 +104,7 @@ async def _watch(caller: Caller, view: View, console: Console) -> str:
             view.take(event.type, event.payload, event.at)
             if event.run_id == run_id and event.type.removeprefix("run.") in OVER:
                 return event.type
-    return "run.failed"
+    return None
 
 
 def _print_places(console: Console, folder: Path) -> None:
@@ -112,11 +115,14 @@ def _print_places(console: Console, folder: Path) -> None:
         "report.md": "the report",
     }
     say += [f"  {name:<14} {what}" for name, what in kept.items() if (folder / name).exists()]
+    command, pip = "toolwright", "pip"
+    if shutil.which(command) is None:  # not on the path: the ones beside this Python
+        command, pip = f"{Path(sys.executable).parent / command}", f"{sys.executable} -m pip"
     say += [
         "",
         "The same agent with a real model:",
-        '  pip install "toolwright[openai]" && export OPENAI_API_KEY=…',
-        f"  cd {folder} && toolwright chat analyst --model openai:gpt-5-mini",
+        f'  {pip} install "toolwright[openai]" && export OPENAI_API_KEY=…',
+        f"  cd {folder} && {command} chat analyst --model openai:gpt-5-mini",
     ]
     console.print("\n".join(say), markup=False, highlight=False, soft_wrap=True)
 

@@ -3,23 +3,35 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import JsonValue, model_validator
+from pydantic import BeforeValidator, JsonValue, model_validator
 
-from toolwright.core.call import CallStatus
+from toolwright.core.agent import Agent
+from toolwright.core.call import Call, CallStatus
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.result import ToolResult
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset, Words
-from toolwright.web.serving import AtWork, Here
+from toolwright.web.serving import AtWork, Here, Serving
 from toolwright.web.shapes import CallList, ResultTaken, answers
 from toolwright.wire.call import call_json
 
 router = APIRouter(prefix="/api", tags=["calls"])
 
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
+
+
+def _apart(given: list[str] | None) -> list[str] | None:
+    return None if given is None else [part for each in given for part in each.split(",")]
+
+
+Statuses = Annotated[
+    list[CallStatus] | None,
+    BeforeValidator(_apart),
+    Query(description="One or several, also with commas between; waiting and pending unless given."),
+]
 
 
 class Submission(Form):
@@ -55,7 +67,7 @@ class Submission(Form):
 async def list_calls(
     _: Service,
     here: Here,
-    status: Annotated[list[CallStatus] | None, Query(description="Waiting and pending unless given.")] = None,
+    status: Statuses = None,
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
     limit: Limit = 50,
     offset: Offset = 0,
@@ -63,16 +75,7 @@ async def list_calls(
     """Tool calls, the oldest first; those that are open unless asked otherwise."""
     found = await here.runtime.calls.list(status=status or OPEN, run_id=run_id, limit=limit, offset=offset)
     agents = await here.runtime.agents_of(found)
-    shown = [
-        call_json(
-            call,
-            visible=agent is not None and here.runtime.shows(agent, call.name),
-            agent_entity_id=agent and agent.entity_id,
-        )
-        for call in found
-        for agent in (agents[call.run_id],)
-    ]
-    return listed("calls", shown)
+    return listed("calls", [_shown(here, call, agents[call.run_id]) for call in found])
 
 
 @router.post(
@@ -87,6 +90,13 @@ async def submit_result(
     await runtime.calls.submit(run_id, given.call_id, given.outcome)
     agent = (await runtime.agents_of([await runtime.calls.get(given.call_id)]))[run_id]
     return answer({"success": True, "agentEntityId": agent and agent.entity_id})
+
+
+def _shown(here: Serving, call: Call, agent: Agent | None) -> JSONObject:
+    if agent is None:
+        return call_json(call, visible=False, agent_entity_id=None)
+    visible = here.runtime.shows(agent, call.name)
+    return call_json(call, visible=visible, agent_entity_id=agent.entity_id)
 
 
 def _required(path: str) -> InvalidRequest:

@@ -1,0 +1,53 @@
+"""What is old is deleted, in small batches, by the process that drives the journal."""
+
+import logging
+from datetime import timedelta
+
+from toolwright.core.errors import StoreError
+from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.units import Committed, Prune
+
+log = logging.getLogger("toolwright.runtime")
+
+EVENTS_KEPT = timedelta(days=7)
+INTERVAL = 3600.0  # seconds
+BATCH = 500
+
+
+class Housekeeper:
+    """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`."""
+
+    def __init__(
+        self, store: Store, motor: Motor, clock: Clock, new_id: NewId, kept: timedelta = EVENTS_KEPT
+    ) -> None:
+        self._store = store
+        self._motor = motor
+        self._clock = clock
+        self._new_id = new_id
+        self._kept = kept
+
+    async def run(self) -> None:
+        """Tidy up now and every hour, for ever."""
+        while True:
+            if self._motor.driving:
+                try:
+                    await self.tidy()
+                except StoreError as error:
+                    log.warning("Old events could not be deleted: %s", error)
+            await self._clock.sleep(INTERVAL)
+
+    async def tidy(self) -> int:
+        """Delete what is old; how many rows that were."""
+        total = 0
+        while True:
+            unit = Prune(
+                token=self._new_id("unit"),
+                at=self._clock.now(),
+                before=self._clock.now() - self._kept,
+                limit=BATCH,
+            )
+            answer = await self._store.commit(unit)
+            count = answer.count if isinstance(answer, Committed) else 0
+            total += count
+            if count < BATCH:
+                return total

@@ -1,0 +1,91 @@
+"""The rules of the house that no other tool checks."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import toolwright as tw
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "toolwright").rglob("*.py"))
+WITHOUT_IO = ("sqlalchemy", "fastapi", "uvicorn", "httpx", "typer", "rich", "yaml", "pydantic_ai", "opentelemetry")
+PUBLIC = [
+    "Agent", "App", "Attachment", "AttachmentRef", "ImageContent", "Prompt", "Settings", "Side", "TextContent",
+    "ThreadState", "Tool", "ToolContent", "ToolResult", "Toolset", "ToolwrightError", "tool",
+]  # fmt: skip
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_every_module_says_in_one_sentence_what_it_is_for(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, f"{path} has no docstring"
+    assert len(docstring.split("\n")[0]) <= 120
+
+
+def test_every_module_can_be_imported_first() -> None:
+    """In one process a module each, forked, so that no import leans on another's."""
+    names = [module_name(path) for path in SOURCES if "migrations" not in path.parts and "__main__" not in path.name]
+    script = (
+        "import importlib, os, sys\n"
+        "failed = []\n"
+        "for name in sys.argv[1:]:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        try:\n"
+        "            importlib.import_module(name)\n"
+        "        except BaseException as error:\n"
+        "            print(name, error, file=sys.stderr)\n"
+        "            os._exit(1)\n"
+        "        os._exit(0)\n"
+        "    if os.waitpid(child, 0)[1]:\n"
+        "        failed.append(name)\n"
+        "print(failed)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_importing_the_package_loads_no_library_that_does_io() -> None:
+    script = "import sys, toolwright; print(' '.join(sorted(m for m in sys.modules if '.' not in m)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & set(WITHOUT_IO)
+
+
+def test_the_public_surface_is_as_agreed() -> None:
+    assert tw.__all__ == PUBLIC
+    for name in PUBLIC:
+        assert getattr(tw, name) is not None
+
+
+def test_every_dependency_of_the_package_is_imported_somewhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    modules = {"pyyaml": "yaml", "pydantic-settings": "pydantic_settings", "jsonschema-rs": "jsonschema_rs"}
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    for requirement in project["dependencies"]:
+        name = requirement.split(">=")[0].split("[")[0].strip()
+        module = modules.get(name, name.replace("-", "_"))
+        assert f"import {module}" in text or f"from {module}" in text, f"{name} is not used"
+
+
+def test_the_lock_names_no_registry() -> None:
+    for lock in (ROOT / "requirements").glob("*.txt"):
+        text = lock.read_text(encoding="utf-8")
+        assert "--hash=sha256:" in text
+        assert "index-url" not in text
+        assert "://" not in text.replace("via https://", "")
+
+
+def test_nothing_names_a_path_of_somebodys_machine() -> None:
+    home = os.path.expanduser("~")  # noqa: PTH111 - text to look for, not a path to open
+    for path in [*SOURCES, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        assert f"{home}/" not in path.read_text(encoding="utf-8"), path
