@@ -85,13 +85,12 @@ async def _parallel(runs: int, calls: int) -> float:
 
 async def _measure() -> list[Row]:
     floor = await _floor(2_000)
-    rows = [
+    return [
         Row("in-memory step, 1 call", await _steps(1, 200), "µs", floor, TARGET_STEP),
         Row("in-memory step, 20 calls", await _steps(20, 40), "µs", floor, TARGET_STEP),
         Row("in-memory step, 100 calls", await _steps(100, 10), "µs", floor, TARGET_STEP),
         Row("200 runs × 5 calls of 20 ms", await _parallel(200, 5), "% of ideal", 100.0, 70.0, better="more"),
     ]
-    return rows
 
 
 def run() -> list[Row]:

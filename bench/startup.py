@@ -33,7 +33,9 @@ def _idle_memory(folder: str) -> float:
     """MB of resident memory of `toolwright serve` on SQLite, two seconds after it listens."""
     environ = os.environ | {"TOOLWRIGHT_DATABASE_URL": f"sqlite:///{folder}/t.db"}
     command = [sys.executable, "-m", "toolwright.cli", "serve", "--port", "0"]
-    with subprocess.Popen(command, env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
+    with subprocess.Popen(
+        command, env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as server:
         try:
             assert server.stdout is not None
             for line in server.stdout:
@@ -54,6 +56,13 @@ def run() -> list[Row]:
         floor = _import("asyncio, pydantic, jsonschema_rs; from pydantic import BaseModel", cache)
         ours = _import("toolwright", cache)
         return [
-            Row("import toolwright", ours, "ms", floor, IMPORT_TARGET, note="floor: asyncio, pydantic, jsonschema-rs"),
+            Row(
+                "import toolwright",
+                ours,
+                "ms",
+                floor,
+                IMPORT_TARGET,
+                note="floor: asyncio, pydantic, jsonschema-rs",
+            ),
             Row("memory of an idle gateway", _idle_memory(folder), "MB", None, MEMORY_TARGET),
         ]

@@ -7,6 +7,7 @@ import time
 
 import toolwright as tw
 from bench.row import Row
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelRequest
 
 COUNT = 1_000
@@ -14,7 +15,7 @@ TARGET = 1.0  # ms
 
 
 def _tools() -> tw.Toolset:
-    schema = {
+    schema: JSONObject = {
         "type": "object",
         "properties": {f"field_{n}": {"type": "string", "description": "Some text."} for n in range(6)},
     }
@@ -42,7 +43,16 @@ async def _measure() -> list[Row]:
     json.dumps(tools.definitions("openai"))
     floor = (time.perf_counter() - begin) * 1e3
     note = "floor: writing them as JSON once, which a provider's client does at every request"
-    return [Row("1,000 tools in a request, after the first", statistics.median(taken), "ms", floor, TARGET, note=note)]
+    return [
+        Row(
+            "1,000 tools in a request, after the first",
+            statistics.median(taken),
+            "ms",
+            floor,
+            TARGET,
+            note=note,
+        )
+    ]
 
 
 def run() -> list[Row]:

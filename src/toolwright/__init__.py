@@ -33,7 +33,11 @@ __all__ = [
     "tool",
 ]
 
-_LAZY = {"App": "toolwright.wiring.app", "Settings": "toolwright.wiring.settings", "testing": "toolwright.testing"}
+_LAZY = {
+    "App": "toolwright.wiring.app",
+    "Settings": "toolwright.wiring.settings",
+    "testing": "toolwright.testing",
+}
 
 
 def __getattr__(name: str) -> Any:  # whatever the module has under that name

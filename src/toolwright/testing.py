@@ -1,6 +1,6 @@
 """Public doubles for tests: a runtime in memory, a scripted model, a motor and a clock that you turn yourself."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from toolwright.adapters.bus.memory import MemoryBus
@@ -28,7 +28,7 @@ __all__ = [
 
 
 @asynccontextmanager
-async def runtime(app: App, settings: Settings | None = None) -> AsyncIterator[Runtime]:
+async def runtime(app: App, settings: Settings | None = None) -> AsyncGenerator[Runtime]:
     """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block."""
     chosen = (settings or Settings()).model_copy(update={"database_url": "memory://"})
     async with app.runtime(chosen, grace=1.0) as running:

@@ -86,7 +86,9 @@ class DyingModel:
 
     def __init__(self, witness: Witness, step: int | None) -> None:
         calls = [{"name": "work", "args": {"n": n}} for n in range(1, CALLS + 1)]
-        self._inner = ScriptedModel([{"text": "I shall work.", "calls": calls}, {"text": "All done, at last."}])
+        self._inner = ScriptedModel(
+            [{"text": "I shall work.", "calls": calls}, {"text": "All done, at last."}]
+        )
         self._witness = witness
         self._step = step
 
@@ -103,9 +105,7 @@ class DyingModel:
 def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
     """A tool that notes when it begins and ends."""
 
-    @tw.tool(
-        description="Work.", read_only=flavour == "read_only", idempotent=flavour == "idempotent"
-    )
+    @tw.tool(description="Work.", read_only=flavour == "read_only", idempotent=flavour == "idempotent")
     async def work(state: tw.ThreadState, n: int) -> str:
         again = ["begin", state.call_id] in [line[:2] for line in witness.lines()]
         witness.note("begin", state.call_id)
@@ -121,7 +121,8 @@ def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
 async def run(order: dict[str, Any]) -> None:
     """Carry the order out: `start` a run, or `recover` what an earlier process left."""
     folder = Path(order["folder"])
-    witness, kill = Witness(folder / "witness"), order.get("kill") or {}
+    witness = Witness(folder / "witness")
+    kill: dict[str, Any] = order.get("kill") or {}
     bus, clock = MemoryBus(), SystemClock()
     store = await open_sqlite(folder / "journal.db", bus.publish)
     killing = KillingStore(store, kill)

@@ -1,7 +1,7 @@
 """A motor with a drain that only leaves its thread, and records that it was there."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -45,9 +45,7 @@ class Rig:
         """Wake a thread in the journal, without a nudge: as a process does that dies before it."""
         now = self.clock.now()
         run = Run(id=new_id("run"), thread_id=name, agent="agt_x", created_at=now)
-        event = InboxEvent(
-            thread_id=name, event_id=new_id("msg"), type="message", content={}, created_at=now
-        )
+        event = InboxEvent(thread_id=name, event_id=new_id("msg"), type="message", content={}, created_at=now)
         queued = EventDraft(type="run.queued", payload={})
         answer = await self.store.commit(
             PostMessage(token=new_id("unit"), at=now, event=event, run=run, queued=queued)
@@ -91,19 +89,28 @@ class Rig:
                     await self.changed.wait()
                     self.changed.clear()
 
+    async def until_more_than(self, count: int) -> None:
+        """Let the motor work until there were more drains than that."""
+        await self.until(lambda: len(self.drained) > count)
+
     async def idle(self) -> None:
         """Nothing is due any more."""
         while await self.store.due(self.clock.now() + timedelta(days=1), 1):
-            count = len(self.drained)
-            await self.until(lambda: len(self.drained) > count)
+            await self.until_more_than(len(self.drained))
 
 
 @asynccontextmanager
-async def embedded(store: Store | None = None, **options: int | float) -> AsyncIterator[Rig]:
+async def embedded(
+    store: Store | None = None, *, concurrency: int = 100, sweep: float = 0.02
+) -> AsyncGenerator[Rig]:
     clock = SystemClock()
     store = store or MemoryStore(lambda _: None)
     motor = EmbeddedMotor(
-        store, clock, NoLock(), concurrency=int(options.get("concurrency", 100)), sweep=options.get("sweep", 0.02)
+        store,
+        clock,
+        NoLock(),
+        concurrency=concurrency,
+        sweep=sweep,
     )
     rig = Rig(store, motor, clock)
     await motor.start(rig.drain, rig.nudge)
@@ -114,7 +121,7 @@ async def embedded(store: Store | None = None, **options: int | float) -> AsyncI
 
 
 @asynccontextmanager
-async def manual(store: Store | None = None) -> AsyncIterator[Rig]:
+async def manual(store: Store | None = None) -> AsyncGenerator[Rig]:
     clock = ManualClock()
     store = store or MemoryStore(lambda _: None)
     rig = Rig(store, ManualMotor(store, clock), clock)

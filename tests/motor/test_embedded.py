@@ -66,7 +66,7 @@ async def test_only_so_many_drains_are_at_work_at_once() -> None:
             nonlocal inside, worst
             inside += 1
             worst = max(worst, inside)
-            for _ in range(5):
+            for _turn in range(5):
                 await asyncio.sleep(0)
             inside -= 1
 

@@ -1,6 +1,6 @@
 """A runtime over a store with barriers, and what must be true of every transcript."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,7 +83,7 @@ async def running(
     max_steps: int = 50,
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
     inline_wait: float = 1.0,
-) -> AsyncIterator[Rig]:
+) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work."""
     bus = MemoryBus()
     inner = MemoryStore(bus.publish) if store is None else await store(bus)

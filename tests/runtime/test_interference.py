@@ -21,7 +21,9 @@ async def add(a: int, b: int) -> int:
 
 
 def model() -> Model:
-    return ScriptedModel([calling("add", "add", "add"), {"text": "Done."}, {"text": "More."}, {"text": "Yet."}])
+    return ScriptedModel(
+        [calling("add", "add", "add"), {"text": "Done."}, {"text": "More."}, {"text": "Yet."}]
+    )
 
 
 def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook]:
@@ -141,4 +143,6 @@ async def _nothing_is_left(rig: Rig, thread_id: str) -> None:
     assert_valid(await rig.transcript(thread_id))
     assert await rig.store.unread(thread_id) == []
     assert (await rig.rt.threads.get(thread_id)).run_id is None
-    assert [call for call in await rig.rt.calls.list(status=None) if call.status in ("created", "running")] == []
+    assert [
+        call for call in await rig.rt.calls.list(status=None) if call.status in ("created", "running")
+    ] == []

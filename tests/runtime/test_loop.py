@@ -10,6 +10,7 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.event import Topic
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.run import Run
@@ -25,8 +26,9 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-def calling(*names: str, args: dict[str, object] | None = None) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": {"a": 1, "b": 2} if args is None else args} for name in names]}
+def calling(*names: str, args: JSONObject | None = None) -> JSONObject:
+    given: JSONObject = {"a": 1, "b": 2} if args is None else args
+    return {"calls": [{"name": name, "args": given} for name in names]}
 
 
 outside = tw.Tool(

@@ -1,7 +1,7 @@
 """Who leads a run: two processes on one file, clean stops, runs whose process keeps dying."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +100,9 @@ async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(tmp_p
             assert (done.status, done.lives, work.count) == ("completed", 0, 1)
 
 
-async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts_as_clean(tmp_path: Path) -> None:
+async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts_as_clean(
+    tmp_path: Path,
+) -> None:
     work = Work()
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
     async with asyncio.timeout(30):
@@ -118,7 +120,9 @@ async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts
 
 
 @asynccontextmanager
-async def by_hand(model: ScriptedModel, *tools: tw.Tool) -> AsyncIterator[tuple[Runtime, Barriers, ManualMotor]]:
+async def by_hand(
+    model: ScriptedModel, *tools: tw.Tool
+) -> AsyncGenerator[tuple[Runtime, Barriers, ManualMotor]]:
     """A runtime that moves only when its motor is turned."""
     bus, clock = MemoryBus(), ManualClock()
     store = Barriers(MemoryStore(bus.publish))
@@ -218,7 +222,9 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(tmp_pat
 
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
     old = assemble(
-        catalog, Parts(store=store, motor=EmbeddedMotor(store, clock, NoLock()), bus=bus, clock=clock), Settings()
+        catalog,
+        Parts(store=store, motor=EmbeddedMotor(store, clock, NoLock()), bus=bus, clock=clock),
+        Settings(),
     )
     async with asyncio.timeout(30):
         await old.start()

@@ -69,10 +69,8 @@ async def _converse(runtime: Runtime, agent_id: str, model: str) -> int:
     conversation = Conversation(runtime, thread, View(console, agent.name), console)
     with suppress(NotImplementedError):  # no signal handlers on this system
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
-    if runtime.driving:
-        heading = f"{agent.name} · {model} · {thread.id}"
-    else:
-        heading = f"{agent.name} · {thread.id}\n{ELSEWHERE}"
+    here, elsewhere = f"{agent.name} · {model} · {thread.id}", f"{agent.name} · {thread.id}\n{ELSEWHERE}"
+    heading = here if runtime.driving else elsewhere
     console.print(heading, style="dim", markup=False, highlight=False, soft_wrap=True)
     lines = Lines()
     lines.start()

@@ -46,7 +46,7 @@ class Conversation:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if watching in done:
                 return watching.result()  # it raises what went wrong
-            return talking.result() if talking in done else INTERRUPTED
+            return INTERRUPTED if quitting in done else talking.result()
         finally:
             if self._cancelling is not None:
                 tasks.append(self._cancelling)

@@ -3,7 +3,7 @@
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
 
 
-class Refusal(Exception):  # noqa: N818 - it is shown, not handled
+class Refusal(Exception):
     """A sentence for the user; `code` is the exit code."""
 
     def __init__(self, message: str, code: int = USAGE) -> None:

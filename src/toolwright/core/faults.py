@@ -35,7 +35,7 @@ class Fault:
         return f"{spell(self.path)}: {self.text}" if self.path else self.text
 
 
-class ArgumentFault(Exception):  # noqa: N818 - named as the vocabulary has it
+class ArgumentFault(Exception):
     """Arguments that the tool does not take, with all their faults."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:

@@ -45,7 +45,9 @@ class Ran:
 class Calls:
     """Carries out tool calls: `executors` by kind, and `instants` for kinds that need no outside world."""
 
-    def __init__(self, executors: Mapping[Kind, Executor], instants: Mapping[Kind, Instant], bus: Bus) -> None:
+    def __init__(
+        self, executors: Mapping[Kind, Executor], instants: Mapping[Kind, Instant], bus: Bus
+    ) -> None:
         self._executors = executors
         self._instants = instants
         self._bus = bus

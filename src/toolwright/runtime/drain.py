@@ -116,9 +116,7 @@ class Drainer:
                 await self._loop.fail(hold, f"The process died {lives} times while this run was at work.")
             return
         begun = run.started_at is not None
-        taken = replace(
-            run, status="running", waiting=None, started_at=run.started_at or self._clock.now()
-        )
+        taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
         move = Move(events=[run_event(taken)])
         if not begun:
             for event in view.inbox:

@@ -83,7 +83,7 @@ class Loop:
         except ToolwrightError as error:
             await self._end(hold, Finish, Move(), End("failed", error=error.message))
             return
-        except Exception as error:  # noqa: BLE001 - a broken model adapter must not stop the drain
+        except Exception as error:
             log.exception("The model of the agent %r failed.", agent.agent.name)
             what = f"The model failed: {error or type(error).__name__}"
             await self._end(hold, Finish, Move(), End("failed", error=what))
@@ -272,7 +272,11 @@ class Loop:
         """End the run whatever comes between: unread messages are kept, open calls get an answer."""
         while True:
             whole = replace(
-                move, messages=list(move.messages), changes=list(move.changes), events=list(move.events), read=[]
+                move,
+                messages=list(move.messages),
+                changes=list(move.changes),
+                events=list(move.events),
+                read=[],
             )
             before, waiting = _last_words(end)
             self._calls.give_up(hold, whole, before, waiting)

@@ -81,4 +81,7 @@ def _large(payload: JSONObject) -> bool:
 
 def _short(said: JSONObject) -> bool:
     """Whether it is plainly small: most results are a short text, and need not be written to be measured."""
-    return all([isinstance(value, int | float | None) or (isinstance(value, str) and len(value) < 500) for value in said.values()])
+    return all(
+        isinstance(value, int | float | None) or (isinstance(value, str) and len(value) < 500)
+        for value in said.values()
+    )

@@ -1,6 +1,6 @@
 """An app: what a program declares, and the door to its runtime."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from toolwright.core.agent import Agent, Prompt
@@ -24,7 +24,9 @@ class App:
         self.catalog = Catalog(agents=agents, prompts=prompts, tools=tools)
 
     @asynccontextmanager
-    async def runtime(self, settings: Settings | None = None, *, grace: float = 10.0) -> AsyncIterator[Runtime]:
+    async def runtime(
+        self, settings: Settings | None = None, *, grace: float = 10.0
+    ) -> AsyncGenerator[Runtime]:
         """The app at work: its runs are led in this process until the block ends.
 
         On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start.

@@ -94,9 +94,7 @@ async def open_parts(settings: Settings) -> Parts:
     )
 
 
-async def _journal(
-    settings: Settings, publish: Callable[[Sequence[Event]], None]
-) -> tuple[Store, Lock]:
+async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None]) -> tuple[Store, Lock]:
     path = settings.sqlite_path
     if path is not None:
         return await open_sqlite(path, publish), FileLock(path)

@@ -24,9 +24,9 @@ class Settings(BaseSettings):
     secret_keys: Names = ()
     cors_origins: Names = ()
     model: str | None = None
-    max_steps: int = Field(50, ge=1)
-    max_body: int = Field(10 * 1024 * 1024, ge=1)
-    concurrency: int = Field(1_000, ge=1)
+    max_steps: int = Field(default=50, ge=1)
+    max_body: int = Field(default=10 * 1024 * 1024, ge=1)
+    concurrency: int = Field(default=1_000, ge=1)
 
     @field_validator("secret_keys", "cors_origins", mode="before")
     @classmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -91,7 +91,7 @@ class MemoryBus:
         return ("thread", thread_id) in self._followers or ("run", run_id) in self._followers
 
     @contextmanager
-    def subscribe(self, topic: Topic) -> Iterator[QueueFollower]:
+    def subscribe(self, topic: Topic) -> Generator[QueueFollower]:
         key = (topic.kind, topic.id)
         follower = QueueFollower()
         self._followers.setdefault(key, []).append(follower)

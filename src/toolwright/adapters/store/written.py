@@ -18,7 +18,7 @@ class Written:
     events: tuple[Event, ...] = ()
 
 
-class GuardFailed(Exception):  # noqa: N818 - an outcome, not an error
+class GuardFailed(Exception):
     """A guard does not hold: the unit must leave no trace."""
 
     def __init__(self, guard: Guard) -> None:
