@@ -10,24 +10,24 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from tests.play import Drain, begun, change, committed, draft, said
 from tests.postgres_server import fresh_database
 
+from bench.row import Row
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.store.postgres_connection import connect
 from toolwright.adapters.store.sqlite_file import connect as connect_file
 from toolwright.core.ports import Store
 from toolwright.core.units import Result
+from toolwright.wiring.tuning import settle_memory
 
 ALONE, RUNS, EACH = 300, 50, 40
 
-Row = dict[str, Any]  # {name, value, unit, floor, ratio, target}
-
 
 def run() -> list[Row]:
-    """The rows of this benchmark."""
+    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    settle_memory()
     return asyncio.run(_all())
 
 
@@ -63,21 +63,9 @@ async def _measured(
     single = await _alone(store)
     many = await _together(store)
     return [
-        _row(f"{name}: a commit alone, p50", single, "ms", alone, f"<= {targets[0]}"),
-        _row(f"{name}: commits of 50 runs at once", many, "/s", together, f">= {targets[1]}"),
+        Row(f"{name}: a commit alone, p50", single, "ms", alone, targets[0]),
+        Row(f"{name}: commits of 50 runs at once", many, "/s", together, targets[1], better="more"),
     ]
-
-
-def _row(name: str, value: float, unit: str, floor: float, target: str) -> Row:
-    ratio = value / floor if unit == "ms" else floor / value
-    return {
-        "name": name,
-        "value": round(value, 3),
-        "unit": unit,
-        "floor": round(floor, 3),
-        "ratio": round(ratio, 2),
-        "target": target,
-    }
 
 
 async def _alone(store: Store) -> float:
@@ -161,8 +149,3 @@ async def _postgres_floors(url: str) -> tuple[float, float]:
 
 def _nobody(_: object) -> None:
     """A bus without followers."""
-
-
-if __name__ == "__main__":
-    for row in run():
-        print(row)

@@ -23,7 +23,7 @@ from tests.play import (
     token,
 )
 
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import Topic
 from toolwright.core.ports import Store
 from toolwright.core.thread import Thread
@@ -214,7 +214,7 @@ async def test_a_call_or_step_that_is_there_already_is_an_error_without_a_trace(
     call = drain.call()
     await drain.answer(call)
     before = await dump(store)
-    with pytest.raises(StoreError):
+    with pytest.raises(Unwritable):
         await store.commit(drain.unit(Answer, messages=(said("x"),), calls=(replace(call, name="other"),)))
     assert await dump(store) == before
 

@@ -2,21 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
 
 import pytest
 
 import toolwright as tw
 from tests.runtime.rig import assert_valid, running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
 from toolwright.core.run import Run
 from toolwright.core.units import Unit
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import MemoryBus, ScriptedModel
+from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +28,14 @@ def calling(*names: str, args: JSONObject | None = None) -> JSONObject:
     return {"calls": [{"name": name, "args": given} for name in names]}
 
 
+BAD: JSONObject = {
+    "calls": [
+        {"name": "nothing", "args": {}},
+        {"name": "add", "args": {"a": "x"}},
+        {"name": "add", "args": {"a": 1, "b": 2}},
+        {"name": "add", "args": "{broken"},
+    ]
+}
 outside = tw.Tool(
     name="ask_outside",
     description="Ask somebody outside.",
@@ -40,37 +45,21 @@ outside = tw.Tool(
 )
 
 
-async def test_a_run_of_one_answer_with_three_calls_takes_seven_commits(tmp_path: Path) -> None:
+async def test_a_run_of_one_answer_with_three_calls_takes_seven_commits() -> None:
     model = ScriptedModel([calling("add", "add", "add"), {"text": "Three."}])
-
-    async def sqlite(bus: MemoryBus) -> Store:
-        return await open_sqlite(tmp_path / "t.db", bus.publish)
-
-    async with running(model, [add], store=sqlite) as rig:
+    async with running(model, [add]) as rig:
         thread = await rig.rt.threads.create("tester")
-        rig.store.units.clear()
-        rig.store.answers.clear()
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", "Three.")
-        assert rig.store.names == ["PostMessage", "Claim", "Answer", "Result", "Result", "Result", "Answer"]
+        assert rig.store.names == [
+            "CreateThread", "PostMessage", "Claim", "Answer", "Result", "Result", "Result", "Answer",
+        ]  # fmt: skip
         assert_valid(await rig.transcript(thread.id))
         assert await rig.store.wake(thread.id) is None
 
 
 async def test_a_bad_call_settles_in_the_unit_before_it() -> None:
-    model = ScriptedModel(
-        [
-            {
-                "calls": [
-                    {"name": "nothing", "args": {}},
-                    {"name": "add", "args": {"a": "x"}},
-                    {"name": "add", "args": {"a": 1, "b": 2}},
-                    {"name": "add", "args": "{broken"},
-                ]
-            },
-            {"text": "Done."},
-        ]
-    )
+    model = ScriptedModel([BAD, {"text": "Done."}])
     async with running(model, [add]) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)

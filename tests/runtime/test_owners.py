@@ -16,6 +16,7 @@ from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.catalog import Catalog
 from toolwright.core.errors import StoreError
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.units import Claim, Committed, Result, Takeover, Unit
 from toolwright.runtime.runtime import Runtime
@@ -246,3 +247,22 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(tmp_pat
         assert await new.threads.messages(thread.id) == before
         assert_valid(before)
         await new.stop(5.0)
+
+
+async def test_what_the_journal_cannot_hold_fails_its_run_and_not_the_thread(tmp_path: Path) -> None:
+    class Hostile:
+        name = "hostile"
+
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            odd = len(request.messages) == 1
+            yield ModelResponse(text="fine", native={"n": float("nan")} if odd else None)
+
+    app_ = tw.App(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=Hostile()))])
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    async with asyncio.timeout(30), app_.runtime(settings) as rt:
+        thread = await rt.threads.create("worker")
+        first = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        assert first.status == "failed"
+        assert "The journal cannot hold this" in (first.error or "")
+        second = await rt.runs.wait((await rt.threads.send(thread.id, "Again")).id)
+        assert (second.status, second.output) == ("completed", "fine")

@@ -13,7 +13,7 @@ from toolwright.adapters.store.locks import DrainLock, FileLock, NoLock
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.postgres_lock import PostgresLock
 from toolwright.adapters.store.sqlite import SqliteDriver
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.ports import Lock
 from toolwright.core.units import Committed, Conflict, Result, Submit
 
@@ -65,7 +65,7 @@ async def test_a_unit_that_cannot_be_written_fails_alone(tmp_path: Path):
     units = [drain.unit(Result, events=(draft("message", n=1),)) for drain in drains]
     units[4] = drains[4].unit(Result, events=(draft("message"), draft("message", n=float("nan"))))
     outcomes = await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)
-    assert isinstance(outcomes[4], StoreError)
+    assert isinstance(outcomes[4], Unwritable)
     assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 9
     thread = await store.thread("th_4")
     assert thread is not None

@@ -18,6 +18,7 @@ ToolwrightError
 │   ├── ModelUnavailable     rate limit, overload, network: worth another try
 │   └── ModelRefused         bad key, bad request: trying again does not help
 ├── StoreError           the journal could not be read or written
+├── Unwritable           the journal cannot hold this, now or later
 ├── CannotServe          the server cannot listen where it was told to
 └── MissingExtra         an optional dependency is not installed
 
@@ -155,6 +156,12 @@ class CannotServe(ToolwrightError):
     """The server cannot listen here."""
 
     code = "cannot_serve"
+
+
+class Unwritable(ToolwrightError):
+    """The journal cannot hold this."""
+
+    code = "unwritable"
 
 
 class MissingExtra(ToolwrightError):

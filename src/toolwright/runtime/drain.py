@@ -5,7 +5,7 @@ import logging
 from dataclasses import replace
 
 from toolwright.core.catalog import ActiveAgent, Catalog
-from toolwright.core.errors import NotFound, ToolwrightError
+from toolwright.core.errors import NotFound, StoreError, ToolwrightError
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
 from toolwright.core.run import Run
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Release, Takeover
@@ -92,6 +92,11 @@ class Drainer:
         except asyncio.CancelledError:
             await self._release(hold)
             raise
+        except (ThreadLost, StoreError):
+            raise
+        except Exception as error:
+            log.exception("Run %s cannot go on.", hold.run.id)
+            await self._loop.fail(hold, f"The run cannot go on: {error or type(error).__name__}")
         finally:
             del self._holds[hold.thread.id]
         if not hold.left or hold.leaving().due is not None:

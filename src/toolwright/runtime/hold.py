@@ -114,8 +114,8 @@ class Hold:
     ) -> Literal["done", "call", "unread", "cancel", "inbox"]:
         """Commit `move` and the run's new row as one unit of that kind; else the guard that failed.
 
-        Raises `ThreadLost` if the thread is not ours any more. While the journal cannot be written the same unit
-        is tried again: what it carries is never dropped.
+        Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
+        While the journal cannot be written the same unit is tried again: what it carries is never dropped.
         """
         lives, held = run.lives if kind is Takeover else 0, move.leaving is None
         if (run.lives, run.held) != (lives, held):

@@ -20,6 +20,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.TooLarge: 413,
     errors.CannotServe: INTERNAL,
     errors.MissingExtra: INTERNAL,
+    errors.Unwritable: INTERNAL,
     ForbiddenMove: INTERNAL,
     errors.ModelError: 502,
     errors.ModelUnavailable: 503,

@@ -28,6 +28,11 @@ class Statement:
             params = {**self.constants, **params}
         return tuple([params[name] for name in self.order])
 
+    def for_rows(self, count: int) -> str:
+        """The text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""
+        head, values = self.sql.rsplit(" VALUES ", 1)
+        return f"{head} VALUES {', '.join([values] * count)}"
+
 
 class Compiler:
     """Compiles for one dialect."""

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.written import GuardFailed, Written, numbered
 from toolwright.core.call import OPEN, Call
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import Unwritable
 from toolwright.core.event import Event
 from toolwright.core.run import Run
 from toolwright.core.units import (
@@ -164,11 +164,11 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
 
 def _check_new(unit: Advance, tables: Tables) -> None:
     if any(call.id in tables.calls for call in unit.calls):
-        raise StoreError("The journal cannot be written: a call with this id is there already.")
+        raise Unwritable("The journal cannot hold this: a call with this id is there already.")
     step = unit.step
     steps = tables.steps.get(step.run_id) if step is not None else None
     if step is not None and steps and steps[-1].number >= step.number:
-        raise StoreError("The journal cannot be written: this step is there already.")
+        raise Unwritable("The journal cannot hold this: this step is there already.")
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:

@@ -20,7 +20,7 @@ from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.turns import Turns
 from toolwright.adapters.store.written import GuardFailed, Publish, Written
-from toolwright.core.errors import StoreError, ToolwrightError
+from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, Prune, Unit
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class Attempts:
                     return known
                 raise
             except ToolwrightError as error:
-                raise StoreError(f"The journal cannot be written: {error}") from error
+                raise Unwritable(f"The journal cannot hold this: {error}") from error
             finally:
                 self._doubtful = transaction.written or self._doubtful
 

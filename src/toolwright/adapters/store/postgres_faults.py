@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import StoreError, Unwritable
 
 RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _LOST = (
@@ -21,8 +21,13 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(error, _LOST) and not isinstance(error, ValueError)  # ValueError: unfit parameters
 
 
-def store_error(error: BaseException) -> StoreError:
-    """The error as callers know it."""
+def store_error(error: BaseException) -> StoreError | Unwritable:
+    """The error as callers know it: the database is unavailable, or it cannot hold what it was given."""
+    refusal: StoreError | Unwritable
+    if isinstance(error, asyncpg.IntegrityConstraintViolationError | asyncpg.DataError):
+        refusal = Unwritable(f"The journal cannot hold this: {error}.")
+        refusal.__cause__ = error
+        return refusal
     refusal = StoreError(f"The journal on Postgres cannot be used: {str(error) or type(error).__name__}.")
     refusal.__cause__ = error
     return refusal

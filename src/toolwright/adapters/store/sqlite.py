@@ -17,28 +17,31 @@ from toolwright.adapters.store.sqlite_file import connect
 from toolwright.adapters.store.sqlite_readers import SqliteReaders
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import GuardFailed, Publish, Written
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.units import Committed, Conflict, Unit
 
 T = TypeVar("T")
-Outcome: TypeAlias = Written | Conflict | StoreError
+Outcome: TypeAlias = Written | Conflict | StoreError | Unwritable
 Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
 
 GROUP = 256  # units in one commit at the most
+ROWS = 100  # rows in one INSERT at the most
 
 
 class SqliteDriver:
-    """Runs programs on one SQLite file. Made and used in one event loop."""
+    """Runs programs on one SQLite file, whose writing connection `opened` makes. Made and used in one event loop."""
 
     dialect: DialectName = "sqlite"
 
-    def __init__(self, path: Path, publish: Publish) -> None:
+    def __init__(
+        self, path: Path, publish: Publish, opened: Callable[[Path], sqlite3.Connection] = connect
+    ) -> None:
         self._publish = publish
         self._loop = asyncio.get_running_loop()
         self._sql = Statements("sqlite")
         self._units: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._failed: StoreError | None = None
-        self._connection = connect(path)
+        self._connection = opened(path)
         self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
         self._readers = SqliteReaders(path)
         self._writer = threading.Thread(target=self._write_all, name="toolwright-writer", daemon=True)
@@ -110,6 +113,8 @@ class SqliteDriver:
 
     def _apply_all(self, units: list[Unit]) -> list[Outcome]:
         execute = self._connection.execute
+        if len(units) == 1:
+            return [self._apply_one(units[0])]
         outcomes: list[Outcome] = []
         for unit in units:
             execute("SAVEPOINT unit")
@@ -124,6 +129,17 @@ class SqliteDriver:
         execute("COMMIT")
         return outcomes
 
+    def _apply_one(self, unit: Unit) -> Outcome:
+        try:
+            written = self._apply(unit)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - what is wrong with the unit itself
+            self._connection.execute("ROLLBACK")
+            return _refused(error)
+        self._connection.execute("COMMIT")
+        return written
+
     def _apply(self, unit: Unit) -> Written:
         steps = program(unit, self._sql)
         found: list[Row] | None = None
@@ -137,11 +153,15 @@ class SqliteDriver:
 
     def _run(self, op: Op) -> list[Row]:
         statement = op.statement
+        if op.more:
+            rows = [statement.bind(params) for params in (op.params, *op.more)]
+            for start in range(0, len(rows), ROWS):
+                some = rows[start : start + ROWS]
+                self._connection.execute(statement.for_rows(len(some)), [one for row in some for one in row])
+            return []
         found = self._connection.execute(statement.sql, statement.bind(op.params)).fetchall()
         if op.guard is not None and len(found) != 1:
             raise GuardFailed(op.guard)
-        for params in op.more or ():
-            self._connection.execute(statement.sql, statement.bind(params))
         return found
 
     def _settle(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
@@ -173,13 +193,16 @@ def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> N
             future.set_result(outcome.answer)
         case Conflict():
             future.set_result(outcome)
-        case StoreError():
+        case StoreError() | Unwritable():
             future.set_exception(outcome)
 
 
-def _refused(error: Exception) -> Conflict | StoreError:
+def _refused(error: Exception) -> Conflict | StoreError | Unwritable:
     if isinstance(error, GuardFailed):
         return Conflict(guard=error.guard)
-    refusal = StoreError(f"The journal cannot be written: {error}.")
+    if isinstance(error, sqlite3.OperationalError | sqlite3.InternalError):
+        refusal = StoreError(f"The journal cannot be written: {error}.")
+    else:
+        refusal = Unwritable(f"The journal cannot hold this: {error}.")
     refusal.__cause__ = error
     return refusal

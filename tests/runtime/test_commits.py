@@ -1,0 +1,95 @@
+"""How many commits a run takes, counted on SQLite's driver: what is not a COMMIT there is not one."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.rig import Rig, running
+from tests.runtime.test_loop import BAD, add, calling, outside, parked
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.sql import SqlStore
+from toolwright.adapters.store.sqlite import SqliteDriver
+from toolwright.adapters.store.sqlite_file import connect
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Store
+from toolwright.core.units import Result, Unit
+from toolwright.testing import MemoryBus, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+DONE: JSONObject = {"text": "Done."}
+
+
+class Count:
+    """Commits of the writing connection."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+
+    def open(self, path: Path) -> sqlite3.Connection:
+        connection = connect(path)
+        connection.set_trace_callback(self._seen)
+        return connection
+
+    def _seen(self, statement: str) -> None:
+        self.commits += statement == "COMMIT"
+
+
+def counted(path: Path, count: Count) -> Callable[[MemoryBus], Awaitable[Store]]:
+    async def store(bus: MemoryBus) -> Store:
+        upgrade_sqlite(path)
+        return SqlStore(SqliteDriver(path, bus.publish, count.open))
+
+    return store
+
+
+async def undisturbed(rig: Rig, thread_id: str) -> None:
+    """Send, and wait for the end."""
+    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread_id, "Go")).id, 10)
+    assert run.status == "completed"
+
+
+async def with_a_wait(rig: Rig, thread_id: str) -> None:
+    """The result is submitted once the run is parked."""
+    run = await rig.rt.threads.send(thread_id, "Go")
+    await rig.rt.calls.submit(run.id, await parked(rig.rt, run.id), "here it is")
+    await rig.rt.runs.wait(run.id, 10)
+
+
+async def with_a_joined_message(rig: Rig, thread_id: str) -> None:
+    """A message joins before the call's result is committed."""
+
+    async def join(_: int, unit: Unit) -> None:
+        if isinstance(unit, Result):
+            await rig.rt.threads.send(thread_id, "And this")
+
+    rig.store.before = join
+    await undisturbed(rig, thread_id)
+
+
+@pytest.mark.parametrize(
+    ("turns", "course", "commits"),
+    [
+        pytest.param([calling("add", "add", "add"), DONE], undisturbed, 7, id="one answer with three calls"),
+        pytest.param([DONE], undisturbed, 3, id="an answer without calls"),
+        pytest.param([BAD, DONE], undisturbed, 5, id="three bad calls around a good one"),
+        pytest.param([calling("nothing", "nothing"), DONE], undisturbed, 4, id="bad calls alone"),
+        pytest.param(
+            [calling("ask_outside", args={}), DONE], with_a_wait, 8, id="a wait, parked, submitted, claimed"
+        ),
+        pytest.param([calling("add"), DONE], with_a_joined_message, 6, id="a message that joins"),
+    ],
+)
+async def test_a_run_takes_as_many_commits_as_it_must(
+    tmp_path: Path, turns: list[JSONObject], course: Callable[[Rig, str], Awaitable[None]], commits: int
+) -> None:
+    count = Count()
+    store = counted(tmp_path / "t.db", count)
+    async with running(ScriptedModel(turns), [add, outside], store=store, inline_wait=0.0) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.health.check()  # the start's housekeeping is over, whose commit is none of the run's
+        before = count.commits
+        await course(rig, thread.id)
+        assert count.commits - before == commits
