@@ -17,6 +17,7 @@ from toolwright.web.gateway import create_gateway, open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.app import App
 from toolwright.wiring.settings import Settings
+from toolwright.wiring.tuning import settle_memory
 
 REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
 
@@ -42,13 +43,15 @@ async def serve(
     """Serve the app until SIGINT or SIGTERM, on `listener` or on a socket of `host` and `port` (0: any).
 
     `ready` is called with the server's URL when it listens. In the end streams are closed at once, requests
-    have some seconds, and tool calls `grace` seconds. Raises `CannotServe`, before the journal is opened.
+    have some seconds, and tool calls `grace` seconds. The process is taken to be the server's own: its garbage
+    collector is tuned (see `tuning`). Raises `CannotServe`, before the journal is opened.
     """
     bound = listener or _listen(host, port)
     with bound:
         _check_reach(bound, settings)
         async with app.runtime(settings, grace=grace) as runtime:
             options = _options(settings)
+            settle_memory()
             server = Server(create_gateway(runtime, options), options, bound, ready)
             await server.serve(sockets=[bound])
 
