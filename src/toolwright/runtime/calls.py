@@ -35,6 +35,14 @@ class Instant(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LastWords:
+    """What a call reads when its run ends before it: `what` happened, and the whole text if it was `running`."""
+
+    what: str
+    running: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """What became of a call that was carried out, and the state that it wrote to."""
 
@@ -103,7 +111,7 @@ class Calls:
         began = call.started_at or call.created_at
         self._flip(hold, move, call, timed_out((call.deadline - began).total_seconds()))
 
-    def give_up(self, hold: Hold, move: Move, before: str, waiting: str) -> None:
+    def give_up(self, hold: Hold, move: Move, words: LastWords) -> None:
         """The run ends: every call without an answer gets one, in words that fit how far it came."""
         answered = {message.call_id for message in move.messages}
         for call in hold.unanswered():
@@ -111,11 +119,13 @@ class Calls:
                 continue
             match call.status:
                 case "created":
-                    self.settle(hold, move, call, ToolResult.fail(before, error_code="not_begun"))
+                    error = f"{words.what} before this call began."
+                    self.settle(hold, move, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
-                    self.settle(hold, move, call, ToolResult.fail(CANCELLED, error_code="interrupted"))
+                    self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
                 case "waiting":
-                    self._flip(hold, move, call, ToolResult.fail(waiting, error_code="still_pending"))
+                    error = f"{words.what} while this call was waiting; a late result arrives in the inbox."
+                    self._flip(hold, move, call, ToolResult.fail(error, error_code="still_pending"))
                 case _:
                     self.deliver(hold, move, call)
 

@@ -15,7 +15,7 @@ from toolwright.core.ports import Bus, Models
 from toolwright.core.run import Run, RunStatus, Step, StopReason
 from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Result
 from toolwright.core.value import changed
-from toolwright.runtime.calls import Calls
+from toolwright.runtime.calls import CANCELLED, INTERRUPTED, Calls, LastWords
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.inbox import inbox_message
 from toolwright.runtime.stream import AnswerStream
@@ -278,8 +278,7 @@ class Loop:
                 events=list(move.events),
                 read=[],
             )
-            before, waiting = _last_words(end)
-            self._calls.give_up(hold, whole, before, waiting)
+            self._calls.give_up(hold, whole, _last_words(end))
             for event in hold.joined():
                 whole.read.append(event.event_id)
                 hold.say(whole, inbox_message(event, hold.run, hold.run.step_count, hold.place(whole)))
@@ -308,21 +307,15 @@ def _ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
     return replace(move, events=[*move.events, run_event(over)], leaving=hold.leaving()), over
 
 
-def _last_words(end: End) -> tuple[str, str]:
-    """What calls that did not begin, and calls that wait, read when the run ends so."""
+def _last_words(end: End) -> LastWords:
+    """What the calls that have no answer yet read when the run ends so."""
     match end.status:
         case "cancelled":
-            return "Run cancelled before this call began.", (
-                "Run cancelled while this call was waiting; a late result arrives in the inbox."
-            )
+            return LastWords(what="Run cancelled", running=CANCELLED)
         case "failed":
-            return "The run failed before this call began.", (
-                "The run failed while this call was waiting; a late result arrives in the inbox."
-            )
+            return LastWords(what="The run failed", running=INTERRUPTED)
         case _:
-            return "The session was stopped before this call began.", (
-                "The session was stopped while this call was waiting; a late result arrives in the inbox."
-            )
+            return LastWords(what="The session was stopped", running=INTERRUPTED)
 
 
 def _answered(move: Move) -> set[str]:
