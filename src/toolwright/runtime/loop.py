@@ -4,18 +4,19 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
 from toolwright.core.errors import ModelError, ModelRefused, ToolwrightError
-from toolwright.core.message import Message, MessageCall
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
-from toolwright.core.run import Run, RunStatus, Step, StopReason
+from toolwright.core.run import Run
 from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Result
 from toolwright.core.value import changed
-from toolwright.runtime.calls import CANCELLED, INTERRUPTED, Calls, LastWords
+from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
+from toolwright.runtime.calls import Calls
+from toolwright.runtime.ending import End, ended, last_words
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.inbox import inbox_message
 from toolwright.runtime.stream import AnswerStream
@@ -24,15 +25,6 @@ from toolwright.wire.event import run_event, step_event
 log = logging.getLogger("toolwright.runtime")
 
 INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a run is to end."""
-
-    status: RunStatus
-    stop_reason: StopReason | None = None
-    error: str | None = None
 
 
 class Loop:
@@ -135,14 +127,14 @@ class Loop:
 
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
         number = hold.run.step_count + 1
-        calls = _calls_of(hold, response, number, agent)
-        hold.say(move, _assistant_message(hold, response, calls, number, hold.place(move)))
-        move.step = _step_row(hold, response, number)
+        calls = calls_of(hold, response, number, agent)
+        hold.say(move, assistant_message(hold, response, calls, number, hold.place(move)))
+        move.step = step_row(hold, response, number)
         run = changed(
             hold.run,
             step_count=number,
             usage=hold.run.usage + response.usage,
-            cost=_total(hold.run.cost, response.cost),
+            cost=total_cost(hold.run.cost, response.cost),
             output=response.text or hold.run.output,
         )
         done = step_event("step.done", number, response.usage)
@@ -261,7 +253,7 @@ class Loop:
     ) -> None:
         """Commit the end of a step: the run's end too, unless a message or a cancel has come between."""
         if end is not None:
-            outcome = await hold.commit(kind, *_ended(hold, move, run, end))
+            outcome = await hold.commit(kind, *ended(hold, move, run, end))
             if outcome not in ("unread", "cancel"):
                 return
         if not hold.abort.aborted:
@@ -278,11 +270,11 @@ class Loop:
                 events=list(move.events),
                 read=[],
             )
-            self._calls.give_up(hold, whole, _last_words(end))
+            self._calls.give_up(hold, whole, last_words(end))
             for event in hold.joined():
                 whole.read.append(event.event_id)
                 hold.say(whole, inbox_message(event, hold.run, hold.run.step_count, hold.place(whole)))
-            outcome = await hold.commit(kind, *_ended(hold, whole, hold.run, end))
+            outcome = await hold.commit(kind, *ended(hold, whole, hold.run, end))
             if outcome == "done":
                 return
             if outcome == "cancel":
@@ -295,91 +287,5 @@ class Loop:
         return End("completed", "max_steps") if run.step_count >= self._limit(agent) else None
 
 
-def _ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
-    over = replace(
-        run,
-        status=end.status,
-        stop_reason=end.stop_reason,
-        error=end.error,
-        waiting=None,
-        completed_at=hold.clock.now(),
-    )
-    return replace(move, events=[*move.events, run_event(over)], leaving=hold.leaving()), over
-
-
-def _last_words(end: End) -> LastWords:
-    """What the calls that have no answer yet read when the run ends so."""
-    match end.status:
-        case "cancelled":
-            return LastWords(what="Run cancelled", running=CANCELLED)
-        case "failed":
-            return LastWords(what="The run failed", running=INTERRUPTED)
-        case _:
-            return LastWords(what="The session was stopped", running=INTERRUPTED)
-
-
 def _answered(move: Move) -> set[str]:
     return {message.call_id for message in move.messages if message.call_id is not None}
-
-
-def _calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent) -> list[Call]:
-    calls: list[Call] = []
-    seen: set[str] = set()
-    for position, asked in enumerate(response.calls):
-        model_call_id = asked.id
-        if not model_call_id or model_call_id in seen:
-            model_call_id = hold.new_id("again")
-        seen.add(model_call_id)
-        calls.append(
-            Call(
-                id=hold.new_id("call"),
-                thread_id=hold.thread.id,
-                run_id=hold.run.id,
-                step=step,
-                position=position,
-                name=asked.name,
-                kind=agent.by_name[asked.name].kind if asked.name in agent.by_name else "function",
-                arguments=asked.arguments,
-                model_call_id=model_call_id,
-                status="created",
-                created_at=hold.clock.now(),
-            )
-        )
-    return calls
-
-
-def _assistant_message(
-    hold: Hold, response: ModelResponse, calls: list[Call], step: int, seq: int
-) -> Message:
-    return Message(
-        id=hold.new_id("msg"),
-        role="assistant",
-        content=response.text,
-        seq=seq,
-        run_id=hold.run.id,
-        step=step,
-        calls=tuple(
-            [
-                MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
-                for c in calls
-            ]
-        ),
-        native=response.native,
-        created_at=hold.clock.now(),
-    )
-
-
-def _step_row(hold: Hold, response: ModelResponse, number: int) -> Step:
-    return Step(
-        run_id=hold.run.id,
-        number=number,
-        model=response.model,
-        usage=response.usage,
-        cost=response.cost,
-        finish_reason=response.finish_reason,
-        created_at=hold.clock.now(),
-    )
-
-
-def _total(before: float | None, cost: float | None) -> float | None:
-    return before if cost is None else (before or 0.0) + cost

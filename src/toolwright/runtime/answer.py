@@ -1,0 +1,73 @@
+"""What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
+
+from toolwright.core.call import Call
+from toolwright.core.catalog import ActiveAgent
+from toolwright.core.message import Message, MessageCall
+from toolwright.core.model import ModelResponse
+from toolwright.core.run import Step
+from toolwright.runtime.hold import Hold
+
+
+def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent) -> list[Call]:
+    """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
+    calls: list[Call] = []
+    seen: set[str] = set()
+    for position, asked in enumerate(response.calls):
+        model_call_id = asked.id
+        if not model_call_id or model_call_id in seen:
+            model_call_id = hold.new_id("again")
+        seen.add(model_call_id)
+        calls.append(
+            Call(
+                id=hold.new_id("call"),
+                thread_id=hold.thread.id,
+                run_id=hold.run.id,
+                step=step,
+                position=position,
+                name=asked.name,
+                kind=agent.by_name[asked.name].kind if asked.name in agent.by_name else "function",
+                arguments=asked.arguments,
+                model_call_id=model_call_id,
+                status="created",
+                created_at=hold.clock.now(),
+            )
+        )
+    return calls
+
+
+def assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], step: int, seq: int) -> Message:
+    """The answer as a message at the place `seq`."""
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content=response.text,
+        seq=seq,
+        run_id=hold.run.id,
+        step=step,
+        calls=tuple(
+            [
+                MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
+                for c in calls
+            ]
+        ),
+        native=response.native,
+        created_at=hold.clock.now(),
+    )
+
+
+def step_row(hold: Hold, response: ModelResponse, number: int) -> Step:
+    """The step's row."""
+    return Step(
+        run_id=hold.run.id,
+        number=number,
+        model=response.model,
+        usage=response.usage,
+        cost=response.cost,
+        finish_reason=response.finish_reason,
+        created_at=hold.clock.now(),
+    )
+
+
+def total_cost(before: float | None, cost: float | None) -> float | None:
+    """The sum, None while no price is known."""
+    return before if cost is None else (before or 0.0) + cost
