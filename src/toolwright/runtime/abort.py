@@ -33,5 +33,5 @@ class Abort:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        if self._scope is not None:
+        if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time() + self._grace)

@@ -14,7 +14,7 @@ from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
-from toolwright.core.ports import Bus
+from toolwright.core.ports import Bus, Clock
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.tool import Kind, Tool
@@ -59,6 +59,7 @@ class Calls:
         self._executors = executors
         self._instants = instants
         self._bus = bus
+        self._armed: dict[str, float] = {}
 
     def begin(self, hold: Hold, tools: Mapping[str, Tool], calls: Iterable[Call], move: Move) -> None:
         """Calls in order: those that need no outside world are settled, the first other one is started."""
@@ -70,7 +71,7 @@ class Calls:
             instant = self._instants.get(prepared.tool.kind)
             if instant is None:
                 hold.prepared[call.id] = prepared
-                self._move(hold, move, call, "running")
+                self._move(move, call, "running", hold.clock.now())
                 move.events.append(tool_event("tool.started", call.id, call.name))
                 return
             move.events.append(tool_event("tool.started", call.id, call.name))
@@ -85,22 +86,40 @@ class Calls:
         now = hold.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
         if outcome.wait is None:
-            self._move(hold, move, call, "pending", expires_at=expires_at)
+            self._move(move, call, "pending", now, expires_at=expires_at)
             self._say(hold, move, call, dumps(s3_pending(call.id)), "success", None)
             return True
         deadline = now + timedelta(seconds=outcome.wait)
-        self._move(hold, move, call, "waiting", deadline=deadline, expires_at=expires_at)
+        self._move(move, call, "waiting", now, deadline=deadline, expires_at=expires_at)
+        self._armed[call.id] = hold.clock.monotonic() + outcome.wait
         return False
+
+    def left(self, call: Call, clock: Clock) -> float:
+        """How many seconds the call may still wait.
+
+        In the process that began the wait this is measured by a clock that nobody sets; after a restart by the
+        stored deadline.
+        """
+        armed = self._armed.get(call.id)
+        if armed is not None:
+            return armed - clock.monotonic()
+        return (call.deadline - clock.now()).total_seconds() if call.deadline is not None else 0.0
+
+    def begin_again(self, hold: Hold, move: Move, call: Call) -> None:
+        """A call that a dead process had begun, and that may run once more."""
+        self._move(move, call, "running", hold.clock.now())
+        move.events.append(tool_event("tool.started", call.id, call.name))
 
     def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         """A call has its result: the call's row, its message, its event."""
         status: CallStatus = "done" if result.status == "success" else "error"
-        self._move(hold, move, call, status, result=result_to_json(result))
+        self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
         move.events.append(_outcome_event(call, result))
         self._say(hold, move, call, model_text(result), result.status, result.stack)
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
+        self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
         result = result_from_json(call.result)
         self._say(hold, move, call, model_text(result), result.status, result.stack)
@@ -154,16 +173,17 @@ class Calls:
         return ToolResult.fail(INTERRUPTED, error_code="interrupted")
 
     def _flip(self, hold: Hold, move: Move, call: Call, error: ToolResult) -> None:
-        self._move(hold, move, call, "pending")
+        self._armed.pop(call.id, None)
+        self._move(move, call, "pending", hold.clock.now())
         move.events.append(_outcome_event(call, error))
         self._say(hold, move, call, model_text(error), "error", None)
 
     def _move(
         self,
-        hold: Hold,
         move: Move,
         call: Call,
         now: CallStatus,
+        at: datetime,
         *,
         result: JSONObject | None = None,
         deadline: datetime | None = None,
@@ -174,7 +194,7 @@ class Calls:
                 id=call.id,
                 was=call.status,
                 now=now,
-                at=hold.clock.now(),
+                at=at,
                 result=result,
                 deadline=deadline,
                 expires_at=expires_at,

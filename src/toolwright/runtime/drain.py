@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from dataclasses import replace
+from datetime import timedelta
 
 from toolwright.core.catalog import ActiveAgent, Catalog
 from toolwright.core.errors import NotFound, StoreError, ToolwrightError
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
 from toolwright.core.run import Run
-from toolwright.core.units import Claim, Committed, Leave, Leaving, Release, Takeover
+from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.runtime.calls import Calls
 from toolwright.runtime.hold import Hold, Move, ThreadLost
 from toolwright.runtime.inbox import inbox_message
 from toolwright.runtime.loop import Loop
@@ -17,20 +19,26 @@ from toolwright.wire.event import run_event, step_event
 log = logging.getLogger("toolwright.runtime")
 
 LONELY_LIVES, LAST_LIVES = 3, 10
+LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
+LAST_WORD = 5.0  # seconds to give a run back
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
 
 
 class Drainer:
     """Drains threads. What it knows of those in its hands it forgets when it leaves them."""
 
-    def __init__(self, store: Store, loop: Loop, catalog: Catalog, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self, store: Store, loop: Loop, calls: Calls, catalog: Catalog, clock: Clock, new_id: NewId
+    ) -> None:
         self._store = store
         self._loop = loop
+        self._calls = calls
         self._catalog = catalog
         self._clock = clock
         self._new_id = new_id
         self._holds: dict[str, Hold] = {}
         self._checks: set[asyncio.Task[None]] = set()
+        self._stopping = False
 
     async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
         """Serve one run of the thread, then leave it."""
@@ -45,8 +53,15 @@ class Drainer:
         try:
             return await self._serve(view, run or self._new_run(view))
         except ThreadLost as lost:
-            log.warning("%s", lost)
+            log.info("%s", lost)
+            await self._clock.sleep(LOST_PAUSE)  # whoever has it now shall not be fought over it
             return "again"
+
+    def stop(self) -> None:
+        """The process is to stop: runs in hand are given back after the call or answer that is at work."""
+        self._stopping = True
+        for hold in self._holds.values():
+            hold.stopping = True
 
     def nudge(self, thread_id: str) -> None:
         """The thread was woken while it is being drained: perhaps a result came, or a cancel."""
@@ -69,9 +84,10 @@ class Drainer:
         assert view.wake is not None, "checked by the caller"
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if run.status == "waiting" and open_calls and run.cancel_requested_at is None:
-            deadline = open_calls[0].deadline
-            if deadline is not None and deadline > self._clock.now():
-                return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=deadline))
+            left = self._calls.left(open_calls[0], self._clock)
+            if left > 0:
+                due = self._clock.now() + timedelta(seconds=left)
+                return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
         if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
             return Alone(min(FIRST_BACKOFF * 2 ** (run.lives + 1 - LONELY_LIVES), LONGEST_BACKOFF))
         return None
@@ -83,25 +99,30 @@ class Drainer:
 
     async def _serve(self, view: ThreadView, run: Run) -> Verdict:
         hold = Hold(view, run, self._store, self._clock, self._new_id)
+        hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
+        try:
+            await self._lead(hold, view)
+        finally:
+            del self._holds[hold.thread.id]
+        return "again" if not hold.left or hold.leaving().due is not None else "done"
+
+    async def _lead(self, hold: Hold, view: ThreadView) -> None:
         try:
             await self._take(hold, view)
             agent = None if hold.run.over else await self._agent(hold)
             if agent is not None:
                 await self._loop.go(hold, agent)
-        except asyncio.CancelledError:
-            await self._release(hold)
-            raise
         except (ThreadLost, StoreError):
+            raise
+        except asyncio.CancelledError:
+            await self._give_back(hold)
             raise
         except Exception as error:
             log.exception("Run %s cannot go on.", hold.run.id)
             await self._loop.fail(hold, f"The run cannot go on: {error or type(error).__name__}")
-        finally:
-            del self._holds[hold.thread.id]
-        if not hold.left or hold.leaving().due is not None:
-            return "again"
-        return "done"
+        if not hold.left:
+            await self._give_back(hold)
 
     async def _agent(self, hold: Hold) -> ActiveAgent | None:
         try:
@@ -138,15 +159,17 @@ class Drainer:
             created_at=self._clock.now(),
         )
 
-    async def _release(self, hold: Hold) -> None:
-        """The process stops: say so in the journal, so that the run's next owner does not take it for dead."""
-        if hold.run.over or hold.run.status == "waiting":
+    async def _give_back(self, hold: Hold) -> None:
+        """The process stops: write what is in hand, and say so, so that the next owner does not take us for dead."""
+        if hold.run.status not in ("queued", "running"):
             return
-        move = Move(leaving=Leaving(gen=hold.gen, due=self._clock.now()))
         try:
-            await hold.commit(Release, move, hold.run)
-        except (ThreadLost, ToolwrightError) as error:
-            log.warning("Run %s could not be released: %s", hold.run.id, error)
+            async with asyncio.timeout(LAST_WORD):
+                await hold.give_back()
+        except (ThreadLost, ToolwrightError, TimeoutError) as error:
+            log.warning(
+                "Run %s could not be given back: %s", hold.run.id, error or "the journal does not answer"
+            )
 
 
 def _opening_claim(**fields: object) -> Claim:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from toolwright.core.call import Call, CallChange
 from toolwright.core.errors import StoreError
@@ -15,12 +15,13 @@ from toolwright.core.pipeline import PreparedCall
 from toolwright.core.ports import Clock, NewId, Store, ThreadView
 from toolwright.core.run import Run, Step
 from toolwright.core.thread import Thread
-from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Takeover
+from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.value import changed
 from toolwright.runtime.abort import Abort
 from toolwright.wire.event import message_event
 
 log = logging.getLogger("toolwright.runtime")
+T = TypeVar("T")
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
 
@@ -59,6 +60,7 @@ class Hold:
         self.messages: list[Message] = list(view.messages)
         self.calls: dict[str, Call] = {call.id: call for call in view.calls}
         self.prepared: dict[str, PreparedCall] = {}
+        self.waits: dict[str, float] = {}
         self.answered: set[str] = {m.call_id for m in view.messages if m.call_id is not None}
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
         self.posted = view.thread.posted
@@ -67,6 +69,8 @@ class Hold:
         self.abort = Abort()
         self.nudged = asyncio.Event()
         self.left = False
+        self.stopping = False
+        self._unwritten: Advance | None = None
         if run.cancel_requested_at is not None:
             self.abort.set()
 
@@ -94,11 +98,12 @@ class Hold:
 
     async def look(self) -> None:
         """Read the inbox anew."""
-        self.inbox = {event.event_id: event for event in await self._store.unread(self.thread.id)}
+        unread = await self._whatever(lambda: self._store.unread(self.thread.id))
+        self.inbox = {event.event_id: event for event in unread}
 
     async def reload_call(self, call_id: str) -> Call:
         """Read a call anew: somebody else may have settled it."""
-        call = await self._store.call(call_id)
+        call = await self._whatever(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
         self.calls[call_id] = call
         return call
@@ -117,10 +122,23 @@ class Hold:
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
         While the journal cannot be written the same unit is tried again: what it carries is never dropped.
         """
+        unit = self._unit(kind, move, run)
+        self._unwritten = unit
+        answer = await self._whatever(lambda: self._store.commit(unit))
+        self._unwritten = None
+        if isinstance(answer, Conflict):
+            return await self._refused(answer)
+        self._absorb(unit, answer)
+        if answer.posted != self.posted:
+            self.posted = answer.posted
+            await self.look()
+        return "done"
+
+    def _unit(self, kind: Callable[..., Advance], move: Move, run: Run) -> Advance:
         lives, held = run.lives if kind is Takeover else 0, move.leaving is None
         if (run.lives, run.held) != (lives, held):
             run = changed(run, lives=lives, held=held)
-        unit = kind(
+        return kind(
             token=self._token(),
             at=self.clock.now(),
             thread_id=self.thread.id,
@@ -135,25 +153,36 @@ class Hold:
             events=tuple(move.events),
             leaving=move.leaving,
         )
-        answer = await self._commit_whatever(unit)
+
+    async def give_back(self) -> None:
+        """Leave the run to the next process: what could not be written yet, then word that nobody has it.
+
+        Each is tried once; raises `StoreError` or `ThreadLost`.
+        """
+        unit, self._unwritten = self._unwritten, None
+        if unit is not None:
+            await self._once(unit)
+        if self.run.status == "running":
+            leaving = Leaving(gen=self.gen, due=self.clock.now())
+            await self._once(self._unit(Release, Move(leaving=leaving), self.run))
+
+    async def _once(self, unit: Advance) -> None:
+        answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):
-            return await self._refused(answer)
+            raise ThreadLost(f"The last word on the thread {self.thread.id} was refused ({answer.guard}).")
         self._absorb(unit, answer)
-        if answer.posted != self.posted:
-            self.posted = answer.posted
-            await self.look()
-        return "done"
 
     def _token(self) -> str:
         """A name for the next commit, cheaper than a new id and as unique."""
         self._commits += 1
         return f"{self._nonce}.{self._commits}"
 
-    async def _commit_whatever(self, unit: Advance) -> Committed | Conflict:
+    async def _whatever(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, again and again while the journal is unavailable: a drain never drops what it has in hand."""
         delay = FIRST_BACKOFF
         while True:
             try:
-                return await self._store.commit(unit)
+                return await work()
             except StoreError as error:
                 log.warning("Thread %s waits for the journal: %s", self.thread.id, error)
                 await self.clock.sleep(delay)

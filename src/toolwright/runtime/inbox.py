@@ -1,10 +1,11 @@
 """What waits in a thread's inbox, as the model reads it."""
 
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.json_value import JSON, dumps
 from toolwright.core.message import Message
 from toolwright.core.run import Run
-from toolwright.wire.clean import clean_text
+from toolwright.wire.clean import readable
+
+OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
 
 
 def inbox_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
@@ -16,13 +17,13 @@ def inbox_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
     if event.type == "message":
         message_id, text = str(content["messageId"]), str(content["content"])
     elif event.type == "tool_result":
-        message_id = f"msg_{event.event_id.removeprefix('tr:')}"
+        message_id = f"evt_{event.event_id.removeprefix('tr:')}"
         text = (
             f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "
-            f"{clean_text(dumps(content['result']))}"
+            f"{readable(content['result'])}"
         )
     else:
-        message_id, text = f"msg_{event.event_id}", f"[{event.type}] {clean_text(_text(content))}"
+        message_id, text = f"evt_{event.event_id}", f"[{event.type}] {readable(content)}"
     return Message(
         id=message_id,
         role="user",
@@ -33,6 +34,3 @@ def inbox_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
         created_at=event.created_at,
     )
 
-
-def _text(content: JSON) -> str:
-    return content if isinstance(content, str) else dumps(content)

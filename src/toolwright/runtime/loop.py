@@ -5,20 +5,22 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import timedelta
 
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
-from toolwright.core.errors import ModelError, ModelRefused, ToolwrightError
+from toolwright.core.errors import ModelError, ModelRefused, ToolwrightError, Unwritable
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
+from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.run import Run
-from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Result
+from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Release, Result
 from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
-from toolwright.runtime.calls import Calls
+from toolwright.runtime.calls import Calls, Ran
 from toolwright.runtime.ending import End, ended, last_words
-from toolwright.runtime.hold import Hold, Move
-from toolwright.runtime.inbox import inbox_message
+from toolwright.runtime.hold import FIRST_BACKOFF, LONGEST_BACKOFF, Hold, Move
+from toolwright.runtime.inbox import OWN, inbox_message
 from toolwright.runtime.stream import AnswerStream
 from toolwright.wire.event import run_event, step_event
 
@@ -46,10 +48,11 @@ class Loop:
         self._default_model = default_model
         self._max_steps = max_steps
         self._inline_wait = inline_wait
+        self._delays: dict[str, float] = {}
 
     async def go(self, hold: Hold, agent: ActiveAgent) -> None:
-        """Lead the run until it is over or parked; either way the thread is left."""
-        while not hold.run.over and hold.run.status != "waiting":
+        """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
+        while hold.run.status == "running" and not _stopping(hold):
             if hold.abort.aborted:
                 await self._end(hold, Finish, Move(), End("cancelled"))
             elif waiting := hold.unanswered():
@@ -73,15 +76,25 @@ class Loop:
         try:
             response = await self._ask(hold, agent, move)
         except ToolwrightError as error:
-            await self._end(hold, Finish, Move(), End("failed", error=error.message))
+            await self._model_failed(hold, error.message)
             return
         except Exception as error:
             log.exception("The model of the agent %r failed.", agent.agent.name)
-            what = f"The model failed: {error or type(error).__name__}"
-            await self._end(hold, Finish, Move(), End("failed", error=what))
+            await self._model_failed(hold, f"The model failed: {error or type(error).__name__}")
             return
         if response is not None:
             await self._take_answer(hold, agent, move, response)
+
+    async def _model_failed(self, hold: Hold, error: str) -> None:
+        """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
+        if _has_own_message(hold):
+            await self._end(hold, Finish, Move(), End("failed", error=error))
+            return
+        delay = min(self._delays.get(hold.thread.id, FIRST_BACKOFF / 2) * 2, LONGEST_BACKOFF)
+        self._delays[hold.thread.id] = delay
+        run = replace(hold.run, status="queued", error=error)
+        leaving = Leaving(gen=hold.gen, due=hold.clock.now() + timedelta(seconds=delay))
+        await hold.commit(Release, Move(events=[run_event(run)], leaving=leaving), run)
 
     async def _ask(self, hold: Hold, agent: ActiveAgent, move: Move) -> ModelResponse | None:
         """The model's answer; None if the run was cancelled meanwhile."""
@@ -129,6 +142,7 @@ class Loop:
         number = hold.run.step_count + 1
         calls = calls_of(hold, response, number, agent)
         hold.say(move, assistant_message(hold, response, calls, number, hold.place(move)))
+        self._delays.pop(hold.thread.id, None)
         move.step = step_row(hold, response, number)
         run = changed(
             hold.run,
@@ -136,6 +150,7 @@ class Loop:
             usage=hold.run.usage + response.usage,
             cost=total_cost(hold.run.cost, response.cost),
             output=response.text or hold.run.output,
+            error=None,
         )
         done = step_event("step.done", number, response.usage)
         if not calls:
@@ -176,9 +191,18 @@ class Loop:
         if ran.outcome is None:
             await self._end(hold, Finish, Move(), End("cancelled"))
             return
-        move = Move()
-        waits = not self._calls.take(hold, move, call, ran.outcome)
-        move.events.extend(ran.state.emitted)
+        try:
+            await self._take_outcome(hold, agent, call, ran, ran.outcome)
+        except Unwritable as error:
+            move = Move()
+            self._calls.settle(hold, move, call, ToolResult.fail(error.message, error_code=error.code))
+            await self._go_on(hold, agent, move)
+
+    async def _take_outcome(
+        self, hold: Hold, agent: ActiveAgent, call: Call, ran: Ran, outcome: Outcome
+    ) -> None:
+        move = Move(events=list(ran.state.emitted))
+        waits = not self._calls.take(hold, move, call, outcome)
         if waits:
             await hold.commit(Result, move, hold.run)
         elif ran.state.execution.stopped:
@@ -188,44 +212,49 @@ class Loop:
 
     async def _recover(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
         """A process died while it ran this call."""
+        move = Move()
         result = self._calls.interrupted(hold, agent.by_name, call)
         if result is None:
+            self._calls.begin_again(hold, move, call)
+            await hold.commit(Result, move, hold.run)
             return
-        move = Move()
         self._calls.settle(hold, move, call, result)
         await self._go_on(hold, agent, move)
 
     async def _wait(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
         """Wait a moment in memory, else park; the call's end comes from elsewhere, or with its deadline."""
-        assert call.deadline is not None, "a waiting call has a deadline"
         hold.nudged.clear()
         call = await hold.reload_call(call.id)
-        left = (call.deadline - hold.clock.now()).total_seconds() if call.deadline else 0.0
         if call.status != "waiting":
             return
+        left = self._calls.left(call, hold.clock)
+        began = hold.waits.setdefault(call.id, hold.clock.monotonic())
+        in_memory = self._inline_wait - (hold.clock.monotonic() - began)
         if left <= 0:
             move = Move()
             self._calls.time_out(hold, move, call)
             await self._go_on(hold, agent, move)
-        elif not await self._nudged(hold, min(left, self._inline_wait)) and left > self._inline_wait:
-            await self._park(hold, call)
+        elif in_memory <= 0:
+            await self._park(hold, call, left)
+        else:
+            await self._nudged(hold, min(left, in_memory))
 
-    async def _nudged(self, hold: Hold, seconds: float) -> bool:
+    async def _nudged(self, hold: Hold, seconds: float) -> None:
+        """Return when the thread is woken, its run is cancelled, or the time is over."""
         scope = asyncio.timeout(seconds)
         try:
             async with scope:
                 hold.abort.within(scope)
                 await hold.nudged.wait()
-                return True
         except TimeoutError:
-            return hold.abort.aborted
+            return
         finally:
             hold.abort.within(None)
 
-    async def _park(self, hold: Hold, call: Call) -> None:
+    async def _park(self, hold: Hold, call: Call, left: float) -> None:
         run = replace(hold.run, status="waiting", waiting={"reason": "calls", "callIds": [call.id]})
-        move = Move(leaving=Leaving(gen=hold.gen, due=call.deadline))
-        move.events.append(run_event(run))
+        due = hold.clock.now() + timedelta(seconds=left)
+        move = Move(events=[run_event(run)], leaving=Leaving(gen=hold.gen, due=due))
         await hold.commit(Park, move, run)
 
     async def _go_on(self, hold: Hold, agent: ActiveAgent, move: Move) -> None:
@@ -289,3 +318,15 @@ class Loop:
 
 def _answered(move: Move) -> set[str]:
     return {message.call_id for message in move.messages if message.call_id is not None}
+
+
+def _stopping(hold: Hold) -> bool:
+    """Whether the process is to stop: also if a handler has swallowed the cancellation that said so."""
+    task = asyncio.current_task()
+    return hold.stopping or (task is not None and task.cancelling() > 0)
+
+
+def _has_own_message(hold: Hold) -> bool:
+    """Whether the run reads a message of the thread's own, and not only what came by way of the inbox."""
+    read = [message for message in hold.messages if message.run_id == hold.run.id and message.role == "user"]
+    return any(message.id.startswith(OWN) for message in read) or bool(hold.joined())

@@ -90,6 +90,7 @@ class Runtime:
         if self._housekeeping is not None:
             self._housekeeping.cancel()
             await asyncio.wait([self._housekeeping])
+        self._drainer.stop()
         await self._motor.stop(grace)
         for close in self._close:
             await close()

@@ -35,8 +35,8 @@ class App:
 
         chosen = settings or Settings()
         runtime = assemble(self.catalog, await open_parts(chosen), chosen)
-        await runtime.start()
         try:
+            await runtime.start()
             yield runtime
         finally:
             await runtime.stop(grace)

@@ -49,8 +49,9 @@ class Parts:
 def assemble(catalog: Catalog, parts: Parts, settings: Settings, inline_wait: float = INLINE_WAIT) -> Runtime:
     """The runtime of these parts, not yet started."""
     store, motor, bus, clock, ids = parts.store, parts.motor, parts.bus, parts.clock, parts.new_id
+    calls = Calls(parts.executors, parts.instants, bus)
     loop = Loop(
-        Calls(parts.executors, parts.instants, bus),
+        calls,
         parts.models,
         bus,
         default_model=settings.model,
@@ -62,7 +63,7 @@ def assemble(catalog: Catalog, parts: Parts, settings: Settings, inline_wait: fl
         catalog=catalog,
         store=store,
         motor=motor,
-        drainer=Drainer(store, loop, catalog, clock, ids),
+        drainer=Drainer(store, loop, calls, catalog, clock, ids),
         threads=Threads(store, motor, catalog, runs, clock, ids),
         runs=runs,
         calls=PendingCalls(store, motor, clock, ids),

@@ -1,0 +1,312 @@
+"""The journal, the model, the clock or a handler misbehaves: nothing in hand is dropped, nothing hangs."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import Rig, assert_valid, running
+from tests.runtime.test_loop import calling, outside, parked, until_runs
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.system import SystemClock
+from toolwright.core.catalog import Catalog
+from toolwright.core.errors import StoreError
+from toolwright.core.event import Topic
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.ports import Store
+from toolwright.core.units import Committed, Conflict, Release, Result, Unit
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+class Failing:
+    """A store whose writes or reads of the inbox fail while it is told to."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.failing_reads = 0
+        self.failing: type[Unit] | None = None
+        self.refused = asyncio.Event()
+        self.units: list[Unit] = []
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if self.failing is not None and isinstance(unit, self.failing):
+            self.refused.set()
+            raise StoreError("The disk is full.")
+        self.units.append(unit)
+        return await self._inner.commit(unit)
+
+    async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
+        if self.failing_reads:
+            self.failing_reads -= 1
+            raise StoreError("The disk is slow.")
+        return await self._inner.unread(thread_id)
+
+    def __getattr__(self, name: str) -> object:  # the port's other reads, as they are
+        return getattr(self._inner, name)
+
+
+class FastClock(SystemClock):
+    """The machine's clock, set forward by `jump`, on which a sleep is over at once."""
+
+    jump = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.jump
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0.001 if seconds < 600 else 600)
+
+
+async def at_work(
+    store: Store | None,
+    model: Model,
+    *tools: tw.Tool,
+    inline_wait: float = 1.0,
+    clock: FastClock | None = None,
+) -> Runtime:
+    clock, bus = clock or FastClock(), MemoryBus()
+    store = store or MemoryStore(bus.publish)
+    prompt = tw.Prompt("w", "Work.", model=model, tools=tools)
+    catalog = Catalog(agents=[tw.Agent("worker", prompt)])
+    motor = EmbeddedMotor(store, clock, NoLock(), sweep=0.02)
+    rt = assemble(catalog, Parts(store=store, motor=motor, bus=bus, clock=clock), Settings(), inline_wait)
+    await rt.start()
+    return rt
+
+
+async def test_a_failed_read_after_a_commit_drops_nothing() -> None:
+    store = Failing(MemoryStore(lambda _: None))
+    ran: list[str] = []
+
+    @tw.tool(description="Work.")
+    async def work(state: tw.ThreadState) -> str:
+        ran.append(state.call_id)
+        store.failing_reads = 2
+        await rt.threads.send(state.thread_id, "And this")  # so that the inbox is read after the result
+        return "receipt"
+
+    model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
+    rt = await at_work(store, model, work)  # type: ignore[arg-type]  # reads go through
+    thread = await rt.threads.create("worker")
+    run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+    assert (run.status, len(ran), store.failing_reads) == ("completed", 1, 0)
+    messages = await rt.threads.messages(thread.id)
+    assert messages[2].content == "receipt"
+    assert_valid(messages)
+    await rt.stop(1.0)
+
+
+async def test_a_stop_while_the_journal_cannot_be_written_ends_all_the_same() -> None:
+    store = Failing(MemoryStore(lambda _: None))
+    store.failing = (Result, Release)  # type: ignore[assignment]  # isinstance takes both
+
+    @tw.tool(description="Work.")
+    async def work() -> str:
+        return "worked"
+
+    model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
+    rt = await at_work(store, model, work)  # type: ignore[arg-type]  # reads go through
+    thread = await rt.threads.create("worker")
+    async with asyncio.timeout(20):
+        await rt.threads.send(thread.id, "Go")
+        await store.refused.wait()
+        await rt.stop(0.0)
+
+
+async def test_a_stop_during_an_outage_writes_the_result_in_hand_once_more() -> None:
+    store = Failing(MemoryStore(lambda _: None))
+    store.failing = Result
+
+    @tw.tool(description="Work.")
+    async def work() -> str:
+        store.refused.clear()
+        return "receipt"
+
+    model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
+    clock = ManualishClock()
+    rt = await at_work(store, model, work, clock=clock)  # type: ignore[arg-type]  # reads go through
+    thread = await rt.threads.create("worker")
+    async with asyncio.timeout(20):
+        await rt.threads.send(thread.id, "Go")
+        await clock.sleeping.wait()
+        store.failing = None  # the outage ends while the drain sleeps, and then the stop comes
+        await rt.stop(0.0)
+    assert [type(unit).__name__ for unit in store.units[-2:]] == ["Result", "Release"]
+    assert (await store._inner.messages(thread.id))[2].content == "receipt"  # pyright: ignore[reportPrivateUsage]
+
+
+class ManualishClock(FastClock):
+    """A clock on which a sleep lasts until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.sleeping = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < 600:
+            self.sleeping.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_handler_that_swallows_its_cancellation_is_the_last_one_to_begin() -> None:
+    began: list[int] = []
+    at = asyncio.Event()
+
+    @tw.tool(description="Will not stop.")
+    async def stubborn() -> str:
+        began.append(1)
+        at.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "I go on."
+        return "never"
+
+    model = ScriptedModel([calling("stubborn", "stubborn", args={}), {"text": "Done."}])
+    store = MemoryStore(lambda _: None)
+    rt = await at_work(store, model, stubborn)
+    thread = await rt.threads.create("worker")
+    async with asyncio.timeout(20):
+        run = await rt.threads.send(thread.id, "Go")
+        await at.wait()
+        await rt.stop(0.0)
+    assert began == [1]
+    left = await store.run(run.id)
+    assert left is not None
+    assert (left.status, left.held, left.lives) == ("running", False, 0)
+
+
+async def test_a_run_goes_no_further_once_the_process_stops(tmp_path: Path) -> None:
+    began: list[int] = []
+    at, go_on = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Work.")
+    async def work(n: int) -> str:
+        began.append(n)
+        at.set()
+        await go_on.wait()
+        return f"worked {n}"
+
+    turns = [{"calls": [{"name": "work", "args": {"n": n}} for n in (1, 2)]}, {"text": "Done."}]
+    store = await open_sqlite(tmp_path / "t.db", lambda _: None)
+    rt = await at_work(store, ScriptedModel(turns), work)
+    thread = await rt.threads.create("worker")
+    async with asyncio.timeout(20):
+        run = await rt.threads.send(thread.id, "Go")
+        await at.wait()
+        asyncio.get_running_loop().call_later(0.01, go_on.set)
+        await rt.stop(10.0)
+        assert began == [1]
+        again = await open_sqlite(tmp_path / "t.db", lambda _: None)
+        rt = await at_work(again, ScriptedModel(turns), work)
+        done = await rt.runs.wait(run.id)
+        await rt.stop(1.0)
+    assert (done.status, done.lives) == ("completed", 0)
+
+
+async def test_a_wait_does_not_end_because_somebody_sets_the_clock() -> None:
+    clock = FastClock()
+    model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
+    rt = await at_work(None, model, outside, inline_wait=0.0, clock=clock)
+    thread = await rt.threads.create("worker")
+    run = await rt.threads.send(thread.id, "Go")
+    call_id = await parked(rt, run.id)
+    clock.jump = timedelta(hours=1)
+    await rt.threads.send(thread.id, "Still there?")  # wakes the thread
+    assert (await rt.calls.get(call_id)).status == "waiting"
+    assert await rt.calls.submit(run.id, call_id, "yes") == "inline"
+    assert (await rt.runs.wait(run.id, 10)).status == "completed"
+    await rt.stop(1.0)
+
+
+async def test_a_thread_that_is_nudged_all_the_time_is_parked_after_its_moment() -> None:
+    model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
+    async with running(model, [outside], inline_wait=0.05) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        chatter = asyncio.create_task(_chatter(rig, thread.id))
+        await parked(rig.rt, run.id)
+        chatter.cancel()
+
+
+async def _chatter(rig: Rig, thread_id: str) -> None:
+    while True:
+        await rig.rt.threads.send(thread_id, "Hello?")
+        await asyncio.sleep(0.005)
+
+
+async def test_a_call_that_runs_again_after_a_crash_counts_its_attempts() -> None:
+    began: list[str] = []
+    first = asyncio.Event()
+
+    @tw.tool(description="Work.", idempotent=True)
+    async def work(state: tw.ThreadState) -> str:
+        began.append(state.call_id)
+        if len(began) == 1:
+            first.set()
+            await asyncio.Event().wait()
+        return "worked"
+
+    store = MemoryStore(lambda _: None)
+    model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
+    rt = await at_work(store, model, work)
+    thread = await rt.threads.create("worker")
+    async with asyncio.timeout(20):
+        run = await rt.threads.send(thread.id, "Go")
+        await first.wait()
+        other = await at_work(store, model, work)  # believes the first one dead
+        done = await other.runs.wait(run.id)
+    assert done.status == "completed"
+    [call] = await other.calls.list(status=None)
+    assert (call.attempts, began) == (2, [call.id, call.id])
+
+
+async def test_a_late_result_waits_for_a_model_that_is_unavailable() -> None:
+    answers = 0
+
+    class Moody:
+        name = "moody"
+
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            nonlocal answers
+            answers += 1
+            inner = ScriptedModel([calling("ask_outside", args={})])
+            if answers == 1:
+                async for event in inner.respond(request):
+                    yield event
+            elif answers == 3:
+                raise StoreError("not a model error, but as good as one")
+            else:
+                yield ModelResponse(text=f"answer {answers}")
+
+    quick = tw.Tool(
+        name="ask_outside",
+        description="Ask.",
+        kind="external",
+        timeout=0.02,
+        parameters={"type": "object", "properties": {}},
+    )
+    clock = FastClock()
+    rt = await at_work(None, Moody(), quick, inline_wait=0.0, clock=clock)
+    thread = await rt.threads.create("worker")
+    run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+    [call] = await rt.calls.list()
+    await rt.calls.submit(run.id, call.id, "late")
+    async with asyncio.timeout(20):
+        [later, _] = await until_runs(rt, thread.id, 2)
+        waiting = rt.events.follow(Topic(kind="run", id=later.id), after=0)
+        event = await anext(event async for event in waiting if event.payload.get("error"))
+        clock.jump = timedelta(hours=1)  # its time has come at once
+        done = await rt.runs.wait(later.id)
+    assert event.type == "run.queued"
+    assert (done.status, done.error) == ("completed", None)
+    await rt.stop(1.0)
