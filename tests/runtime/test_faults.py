@@ -17,7 +17,7 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.event import Topic
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.units import Committed, Conflict, Release, Result, Unit
 from toolwright.runtime.runtime import Runtime
