@@ -12,6 +12,7 @@ from toolwright.adapters.store.memory import MemoryStore
 from toolwright.core.memory_state import MemoryState
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
+from toolwright.wiring.assembly import Parts, assemble
 from toolwright.wiring.settings import Settings
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MemoryStore",
     "NoLock",
     "ScriptedModel",
+    "by_hand",
     "runtime",
 ]
 
@@ -33,3 +35,22 @@ async def runtime(app: App, settings: Settings | None = None) -> AsyncGenerator[
     chosen = (settings or Settings()).model_copy(update={"database_url": "memory://"})
     async with app.runtime(chosen, grace=1.0) as running:
         yield running
+
+
+@asynccontextmanager
+async def by_hand(app: App, settings: Settings | None = None) -> AsyncGenerator[tuple[Runtime, ManualMotor]]:
+    """A runtime in memory that moves only when its motor is turned, on a clock that stands until then.
+
+    `await motor.run_until_idle()` does what is due, `await motor.run_timers()` moves the clock to the next wait
+    that ends and does that. A run that waits is parked at once.
+    """
+    bus, clock = MemoryBus(), ManualClock()
+    store = MemoryStore(bus.publish)
+    motor = ManualMotor(store, clock)
+    parts = Parts(store=store, motor=motor, bus=bus, clock=clock)
+    running = assemble(app.catalog, parts, settings or Settings(), inline_wait=0.0)
+    await running.start()
+    try:
+        yield running, motor
+    finally:
+        await running.stop(0.0)

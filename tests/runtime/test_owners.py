@@ -11,6 +11,7 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import Barriers, assert_valid
 from tests.runtime.test_loop import calling
+from toolwright import testing
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
@@ -266,3 +267,23 @@ async def test_what_the_journal_cannot_hold_fails_its_run_and_not_the_thread(tmp
         assert "The journal cannot hold this" in (first.error or "")
         second = await rt.runs.wait((await rt.threads.send(thread.id, "Again")).id)
         assert (second.status, second.output) == ("completed", "fine")
+
+
+async def test_a_runtime_that_is_turned_by_hand_stands_still_by_itself() -> None:
+    @tw.tool(description="Work.")
+    async def work() -> str:
+        await asyncio.sleep(0)  # others have their turn meanwhile
+        return "worked"
+
+    prompt = tw.Prompt("w", "Work.", model=script(), tools=[work])
+    async with (
+        asyncio.timeout(10),
+        testing.by_hand(tw.App(agents=[tw.Agent("worker", prompt)])) as (rt, motor),
+    ):
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        assert (await rt.runs.get(run.id)).status == "queued"
+        await motor.run_until_idle()
+        done = await rt.runs.get(run.id)
+        assert done.status == "completed"
+        assert done.completed_at == done.created_at
