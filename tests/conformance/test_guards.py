@@ -32,6 +32,7 @@ from toolwright.core.units import (
     Answer,
     CancelCall,
     Claim,
+    Committed,
     Conflict,
     CreateThread,
     Expire,
@@ -39,6 +40,7 @@ from toolwright.core.units import (
     Guard,
     Leaving,
     Park,
+    Probe,
     Prune,
     Release,
     Result,
@@ -369,6 +371,15 @@ async def test_old_events_are_pruned_a_few_at_a_time(store: Store):
     assert await store.bounds(topic) == (4, 4)
     assert await store.bounds(Topic(kind="run", id=drain.run.id)) == (4, 4)
     assert await store.bounds(Topic(kind="run", id=new_id("run"))) == (0, 0)
+
+
+async def test_a_probe_changes_nothing_and_may_be_made_again(store: Store, journal: Journal):
+    await begun(store)
+    before, published = await dump(store), list(journal.published)
+    for second in (1, 2):
+        assert await store.commit(Probe(token=token(), at=later(second))) == Committed()
+    assert await dump(store) == before
+    assert journal.published == published
 
 
 async def test_a_closed_store_refuses_units(store: Store):

@@ -1,4 +1,4 @@
-"""A unix socket between client and Postgres that can lose an answer, or hold a statement back."""
+"""A unix socket between client and Postgres that can lose an answer, fall silent, or be down."""
 
 import asyncio
 import tempfile
@@ -14,7 +14,7 @@ SOCKET = ".s.PGSQL.5432"
 class Proxy:
     """Forwards bytes. `lose_answer_to` cuts the connection when the server has answered that statement, once.
 
-    `before_cut` runs between the server's answer and the cut.
+    With `then_down` the database cannot be reached from then on, until `up`. After `freeze` no byte passes.
     """
 
     def __init__(self, url: str) -> None:
@@ -23,8 +23,11 @@ class Proxy:
         self._folder = tempfile.TemporaryDirectory(prefix="toolwright-proxy-")
         self.url = urlunsplit(parts._replace(query=f"host={self._folder.name}"))
         self.lose_answer_to: bytes | None = None
+        self.then_down = False
         self.lost = 0
-        self._open: set[asyncio.StreamWriter] = set()
+        self._down = False
+        self._flows = asyncio.Event()
+        self._flows.set()
         self._links: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Proxy":
@@ -36,20 +39,40 @@ class Proxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
+        await self._cut_all()
+        self._folder.cleanup()
+
+    async def down(self) -> None:
+        """The database goes away: every connection is cut, and no new one is to be had."""
+        self._down = True
+        await self._cut_all()
+
+    def up(self) -> None:
+        """It is back."""
+        self._down = False
+
+    def freeze(self) -> None:
+        """Connections stay, but nothing comes through."""
+        self._flows.clear()
+
+    async def _cut_all(self) -> None:
         for link in list(self._links):
             link.cancel()
         if self._links:
             await asyncio.wait(self._links)
-        self._folder.cleanup()
 
     async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if self._down:
+            writer.close()
+            return
         self._links.add(task)
         upstream_reader, upstream = await asyncio.open_unix_connection(str(self._upstream))
         marked = asyncio.Event()
 
         async def watch(chunk: bytes) -> bool:
+            await self._flows.wait()
             if self.lose_answer_to is not None and self.lose_answer_to in chunk:
                 self.lose_answer_to = None
                 marked.set()
@@ -58,6 +81,7 @@ class Proxy:
         async def pass_answer(_: bytes) -> bool:
             if marked.is_set():
                 self.lost += 1
+                self._down = self._down or self.then_down
             return not marked.is_set()
 
         ways = [
@@ -65,7 +89,8 @@ class Proxy:
             asyncio.create_task(_pump(upstream_reader, writer, pass_answer)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(asyncio.CancelledError):  # it is cut; a cancelled link would be logged as an error
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for way in ways:
                 way.cancel()

@@ -11,9 +11,11 @@ from tests.store.pg_proxy import Proxy
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres_connection import Connection, connect
 from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import StoreError
 from toolwright.core.event import Event, Topic
-from toolwright.core.units import Answer, Finish, Result, Submit
+from toolwright.core.units import Answer, Conflict, Finish, Result, Submit
+from toolwright.runtime.health import Health
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +31,14 @@ async def blocked_backend(watcher: Connection) -> int:
         while True:
             if found := await watcher.fetch(BLOCKED):
                 return found[0][0]
+
+
+async def until_lost(lock: PostgresLock) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if not lock.held:
+                return
+            await asyncio.sleep(0.01)
 
 
 async def test_a_backend_killed_before_commit_loses_and_doubles_nothing():
@@ -69,7 +79,7 @@ async def test_a_commit_whose_answer_is_lost_is_there_once():
             replace(drain.unit(Finish, {"status": "cancelled"}, read=("msg_b",)), seq=drain.seq + 1),
         )
         for number, unit in enumerate(units, 1):
-            proxy.lose_answer_to = b"COMMIT"
+            proxy.lose_answer_to = b"COMMIT\x00"
             await committed(store, unit)
             assert proxy.lost == number
         assert [event.event_id for event in await store.unread("th_1")] == [f"tr:{call.id}"]
@@ -80,15 +90,15 @@ async def test_a_commit_whose_answer_is_lost_is_there_once():
         await store.close()
 
 
-async def test_a_commit_whose_last_statement_is_lost_is_made_anew():
+async def test_a_unit_is_there_once_whichever_statement_is_lost():
     async with fresh_database() as url, Proxy(url) as proxy:
         store = await open_postgres(proxy.url, lambda _: None)
         await create_thread(store)
-        for number, statement in enumerate((b"BEGIN", b"BEGIN ISOLATION LEVEL READ COMMITTED", b"COMMIT"), 1):
+        for number, statement in enumerate((b"BEGIN ISOLATION LEVEL READ COMMITTED\x00", b"COMMIT\x00"), 1):
             proxy.lose_answer_to = statement
             await committed(store, post("th_1"))
             assert proxy.lost == number
-        assert [event.n for event in await store.inbox("th_1")] == [1, 2, 3]
+        assert [event.n for event in await store.inbox("th_1")] == [1, 2]
         proxy.lose_answer_to = b"BEGIN"
         assert await store.view("th_1") is not None
         await store.close()
@@ -106,6 +116,46 @@ async def test_a_unit_with_a_known_token_is_answered_as_the_first_time():
         await store.close()
 
 
+async def test_a_unit_tried_again_after_an_outage_longer_than_the_drivers_patience_is_there_once():
+    published: list[Event] = []
+    async with fresh_database() as url, Proxy(url) as proxy:
+        store = await open_postgres(proxy.url, published.extend)
+        drain = await begun(store)
+        unit = drain.unit(Result, messages=(said("once"),), events=(draft("message"), draft("x")))
+        proxy.lose_answer_to, proxy.then_down = b"COMMIT\x00", True
+        with pytest.raises(StoreError):
+            await store.commit(unit)
+        assert proxy.lost == 1
+        proxy.up()
+        answer = await committed(store, unit)
+        assert (answer.run_id, answer.posted) == (drain.run.id, 1)
+        assert [message.content for message in await store.messages("th_1")] == ["once"]
+        assert list(await store.events(Topic(kind="thread", id="th_1"))) == published
+        assert [event.n for event in published] == [1, 2, 3]
+        assert await store.commit(replace(unit, token="another")) == Conflict(guard="fence")
+        await store.close()
+
+
+async def test_health_is_well_again_as_soon_as_the_database_is():
+    async with fresh_database() as url, Proxy(url) as proxy:
+        store = await open_postgres(proxy.url, lambda _: None)
+        health = Health(store, SystemClock(), new_id)
+        await health.check()
+        await proxy.down()
+        with pytest.raises(StoreError):
+            await health.check()
+        assert store.healthy
+        with pytest.raises(StoreError):
+            await store.thread("th_1")
+        proxy.up()
+        async with asyncio.timeout(10):
+            await health.check()
+        await store.close()
+        assert not store.healthy
+        with pytest.raises(StoreError):
+            await health.check()
+
+
 async def test_a_database_that_cannot_be_reached_is_a_store_error():
     with pytest.raises(StoreError):
         await open_postgres("postgresql://nobody@/none?host=/nowhere", lambda _: None)
@@ -120,14 +170,32 @@ async def test_the_drain_lock_is_held_by_one_and_lost_with_its_connection():
         assert (first.held, second.held) == (True, False)
         admin = await connect(server_url())
         await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
-        async with asyncio.timeout(10):
-            await first.lost.wait()
-        assert not first.held
+        await until_lost(first)
         assert await second.acquire()
         await second.release()
         assert not second.held
-        assert not second.lost.is_set()
         assert await first.acquire()
-        assert not first.lost.is_set()
         await first.release()
         await admin.close()
+
+
+async def test_the_drain_lock_is_lost_when_its_connection_falls_silent():
+    async with fresh_database() as url, Proxy(url) as proxy:
+        lock = PostgresLock(proxy.url, beat=0.01, patience=0.2)
+        assert await lock.acquire()
+        await asyncio.sleep(0.1)  # several beats
+        assert lock.held
+        proxy.freeze()
+        await until_lost(lock)
+        await lock.release()
+
+
+async def test_the_drain_lock_is_released_though_nobody_answers():
+    async with fresh_database() as url, Proxy(url) as proxy:
+        lock = PostgresLock(proxy.url, beat=0.01, patience=0.2)
+        assert await lock.acquire()
+        proxy.freeze()
+        await asyncio.sleep(0.05)  # in the middle of a beat
+        async with asyncio.timeout(5):
+            await lock.release()
+        assert not lock.held

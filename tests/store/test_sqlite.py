@@ -1,6 +1,10 @@
 """The journal in an SQLite file: its writer, its file, its lock."""
 
 import asyncio
+import errno
+import os
+import resource
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,13 +13,16 @@ from typing import Literal
 import pytest
 from tests.play import begun, committed, create_thread, draft, dump, post, settle
 
-from toolwright.adapters.store.locks import DrainLock, FileLock, NoLock
+from toolwright.adapters.store.locks import FileLock, NoLock
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite import SqliteDriver
+from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.ports import Lock
 from toolwright.core.units import Committed, Conflict, Result, Submit
+from toolwright.runtime.health import Health
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +33,10 @@ class Deadly(Submit):
     @property
     def outcome(self) -> Literal["resolved"]:
         raise SystemExit("the writer dies")
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 async def test_when_the_writer_dies_all_who_wait_and_come_later_are_told(tmp_path: Path):
@@ -104,9 +115,68 @@ async def test_the_file_lock_is_held_by_one(tmp_path: Path):
     await second.release()
 
 
+async def test_the_file_lock_is_one_for_all_links_to_a_database(tmp_path: Path):
+    upgrade_sqlite(tmp_path / "real.db")
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(tmp_path / "real.db")
+    first, second = FileLock(tmp_path / "real.db"), FileLock(link)
+    assert await first.acquire()
+    assert not await second.acquire()
+    await first.release()
+
+
+async def test_migrating_waits_for_who_migrates_by_another_name(tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(tmp_path / "real.db")
+    upgrade_sqlite(link)
+    assert (tmp_path / "real.db.migrate.lock").exists()
+    assert [path.name for path in link.parent.iterdir()] == ["link.db"]
+
+
+async def test_a_lock_file_that_cannot_be_opened_is_named(tmp_path: Path):
+    (tmp_path / "journal.db.lock").mkdir()
+    with pytest.raises(StoreError, match=r"journal\.db\.lock' cannot be used: Is a directory"):
+        await FileLock(tmp_path / "journal.db").acquire()
+
+
+async def test_a_lock_that_the_system_refuses_leaves_no_descriptor_behind(tmp_path: Path):
+    # flock has no other failure that a file can be made to have here: so the call itself is replaced.
+    def refuse(_: int, __: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    before = open_descriptors()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fcntl.flock", refuse)
+        with pytest.raises(StoreError, match="No locks available"):
+            await FileLock(tmp_path / "journal.db").acquire()
+    assert open_descriptors() == before
+
+
+async def test_health_sees_a_full_disk(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    health = Health(store, SystemClock(), new_id)
+    await health.check()
+    full = (tmp_path / "journal.db-wal").stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
+    try:
+        with pytest.raises(StoreError):
+            await health.check()
+        assert store.healthy
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    await health.check()
+    await store.close()
+    with pytest.raises(StoreError):
+        await health.check()
+
+
 async def test_a_journal_in_memory_needs_no_lock():
-    locks: list[DrainLock] = [NoLock(), FileLock(Path("x")), PostgresLock("x")]
-    ports: list[Lock] = [*locks]
+    ports: list[Lock] = [NoLock(), FileLock(Path("x")), PostgresLock("x")]
     assert await ports[0].acquire()
     assert ports[0].held
     await ports[0].release()

@@ -212,6 +212,11 @@ class Prune(Unit):
 
 
 @value
+class Probe(Unit):
+    """Nothing happens, but a row is written: the journal shows that it can be."""
+
+
+@value
 class Committed:
     """The unit is in the journal.
 

@@ -4,14 +4,13 @@ import asyncio
 
 from toolwright.core.errors import StoreError
 from toolwright.core.ports import Clock, NewId, Store
-from toolwright.core.units import Committed, Conflict, Leave, Leaving
+from toolwright.core.units import Committed, Conflict, Probe
 
 PATIENCE = 3.0  # seconds
-NOBODY = "health"  # no thread has this id
 
 
 class Health:
-    """Asks the journal to commit a unit that changes nothing, one at a time."""
+    """Asks the journal to commit a row that means nothing, one at a time."""
 
     def __init__(self, store: Store, clock: Clock, new_id: NewId) -> None:
         self._store = store
@@ -21,16 +20,19 @@ class Health:
 
     async def check(self) -> None:
         """Raises `StoreError` if the journal cannot be written, or does not answer in time."""
-        if not self._store.healthy:
-            raise StoreError
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._commit(), name="health")
+            self._probe.add_done_callback(_seen)
         done, _ = await asyncio.wait([self._probe], timeout=PATIENCE)
         if not done:
             raise StoreError(f"The journal has not answered for {PATIENCE:.0f} s.")
         await self._probe
 
     async def _commit(self) -> Committed | Conflict:
-        nothing = Leaving(gen=-1)
-        unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=NOBODY, leaving=nothing)
-        return await self._store.commit(unit)
+        return await self._store.commit(Probe(token=self._new_id("unit"), at=self._clock.now()))
+
+
+def _seen(probe: "asyncio.Task[Committed | Conflict]") -> None:
+    """Its fault is known, though whoever asked may have lost patience."""
+    if not probe.cancelled():
+        probe.exception()

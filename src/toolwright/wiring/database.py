@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from toolwright.adapters.store.locks import FileLock
+from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.schema import HEAD, READ_REVISION, is_current, upgrade_sqlite
 from toolwright.core.errors import MissingExtra, StoreError
 from toolwright.wiring.settings import Settings
@@ -43,7 +43,7 @@ async def upgrade(settings: Settings) -> str:
 async def owner(settings: Settings) -> str | None:
     """Who drives the journal at this moment, in words; None if nobody does."""
     path = settings.sqlite_path
-    if _in_memory(settings) or (path is not None and not path.with_name(f"{path.name}.lock").exists()):
+    if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None
     lock = FileLock(path) if path is not None else _postgres("lock").PostgresLock(settings.database_url)
     if await lock.acquire():
@@ -82,7 +82,7 @@ def _sqlite_revision(path: Path) -> str | None:
 
 def _holder(path: Path) -> str:
     """The process that holds the file's lock, by its id where the system tells it."""
-    inode = path.with_name(f"{path.name}.lock").stat().st_ino
+    inode = beside(path, "lock").stat().st_ino
     try:
         held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:

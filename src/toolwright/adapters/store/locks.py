@@ -1,32 +1,16 @@
 """Who drains a journal: one process at a time, by a lock beside the database."""
 
-import asyncio
 import fcntl
 import os
 from pathlib import Path
-from typing import Protocol
 
-
-class DrainLock(Protocol):
-    """A lock that one process holds; `lost` is set when it is gone although nobody released it."""
-
-    lost: asyncio.Event
-
-    @property
-    def held(self) -> bool: ...
-
-    async def acquire(self) -> bool:
-        """Try once, without waiting."""
-        ...
-
-    async def release(self) -> None: ...
+from toolwright.core.errors import StoreError
 
 
 class NoLock:
     """For a journal that only one process can see: always to be had."""
 
     def __init__(self) -> None:
-        self.lost = asyncio.Event()
         self.held = False
 
     async def acquire(self) -> bool:
@@ -41,15 +25,15 @@ class FileLock:
     """An OS lock on `<database>.lock`, which ends with the process. It cannot be lost."""
 
     def __init__(self, database: Path) -> None:
-        self._path = database.with_name(f"{database.name}.lock")
+        self._path = beside(database, "lock")
         self._file: int | None = None
-        self.lost = asyncio.Event()
 
     @property
     def held(self) -> bool:
         return self._file is not None
 
     async def acquire(self) -> bool:
+        """Try once. Raises `StoreError` when the lock cannot be tried at all."""
         if self._file is None:
             self._file = _lock(self._path)
         return self._file is not None
@@ -60,11 +44,27 @@ class FileLock:
             self._file = None
 
 
+def beside(database: Path, ending: str) -> Path:
+    """The file `<database>.<ending>` next to the database itself: all links to one database share it."""
+    real = database.resolve()
+    return real.with_name(f"{real.name}.{ending}")
+
+
 def _lock(path: Path) -> int | None:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unusable(path, error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(file)
         return None
+    except OSError as error:
+        os.close(file)
+        raise _unusable(path, error) from error
     return file
+
+
+def _unusable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"The lock file {str(path)!r} cannot be used: {error.strerror}.")

@@ -16,6 +16,7 @@ from toolwright.core.units import (
     CreateThread,
     Leave,
     PostMessage,
+    Probe,
     Prune,
     RequestCancel,
     Settle,
@@ -44,6 +45,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
         case Prune():
             return _prune(unit, tables)
+        case Probe():
+            return Written(Committed())
         case _:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 

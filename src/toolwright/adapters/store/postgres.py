@@ -13,18 +13,17 @@ import asyncpg
 
 from toolwright.adapters.store.compiled import DialectName
 from toolwright.adapters.store.postgres_connection import Connection, Pool
-from toolwright.adapters.store.postgres_faults import RETRIED, is_lost, store_error
-from toolwright.adapters.store.postgres_unit import Transaction, answer_of
+from toolwright.adapters.store.postgres_faults import FAULTS, RETRIED, is_lost, store_error
+from toolwright.adapters.store.postgres_unit import Transaction, written_before
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.turns import Turns
 from toolwright.adapters.store.written import GuardFailed, Publish, Written
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
-from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, Prune, Unit
+from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, Probe, Prune, Unit
 
 T = TypeVar("T")
-FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
 
@@ -41,12 +40,11 @@ class PostgresDriver:
         self._turns = Turns()
         self._commits: set[asyncio.Task[Committed | Conflict]] = set()
         self._closed = False
-        self._reachable = True
 
     @property
     def healthy(self) -> bool:
-        """Whether the database was reached the last time."""
-        return self._reachable and not self._closed
+        """Whether the journal is open: a database that cannot be reached may come back."""
+        return not self._closed
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
         task = asyncio.create_task(self._in_turn(unit))
@@ -84,20 +82,11 @@ class PostgresDriver:
         for pause in PAUSES:
             await asyncio.sleep(pause)
             try:
-                found = await work()
-            except (
-                asyncpg.PostgresError,
-                asyncpg.InterfaceError,
-                asyncpg.InternalClientError,
-                OSError,
-            ) as error:
+                return await work()
+            except FAULTS as error:
                 if not isinstance(error, RETRIED) and not is_lost(error):
                     raise store_error(error) from error
-                self._reachable = not is_lost(error)
                 fault = error
-            else:
-                self._reachable = True
-                return found
         assert fault is not None
         raise store_error(fault) from fault
 
@@ -114,26 +103,29 @@ class PostgresDriver:
 
 
 class Attempts:
-    """A unit's attempts to be committed. After a lost one the token tells whether it was."""
+    """A unit's attempts to be committed. The token tells whether one of them was, even one of long ago.
+
+    What an earlier attempt committed makes this one fail: at a guard, or else at the token. So only a failure
+    costs a look at the token. It is then answered as it was, and its events go to the bus, perhaps again:
+    followers drop doubles.
+    """
 
     def __init__(self, pool: Pool, unit: Unit, sql: Statements) -> None:
         self._pool = pool
         self._unit = unit
         self._sql = sql
-        self._doubtful: Written | None = None
+        self._doubtful = False  # whether the outcome of the last attempt is not known
 
     async def settle(self) -> Written | Conflict:
         """One attempt. What failed before COMMIT was sent has left no trace, and may be tried again."""
         async with self._pool.acquire() as connection:
-            if self._doubtful is not None and (known := await self._known(connection)):
+            if self._doubtful and (known := await self._known(connection)):
                 return known
             transaction = Transaction(connection, self._unit, self._sql)
             try:
                 return await transaction.run()
             except GuardFailed as failed:
-                # The backend of a lost attempt may have committed meanwhile, and so failed our guard.
-                known = None if self._doubtful is None else await self._known(connection)
-                return known or Conflict(guard=failed.guard)
+                return await self._known(connection) or Conflict(guard=failed.guard)
             except asyncpg.UniqueViolationError:
                 if known := await self._known(connection):
                     return known
@@ -141,13 +133,10 @@ class Attempts:
             except ToolwrightError as error:
                 raise Unwritable(f"The journal cannot hold this: {error}") from error
             finally:
-                self._doubtful = transaction.written or self._doubtful
+                self._doubtful = self._doubtful or transaction.sent
 
     async def _known(self, connection: Connection) -> Written | None:
-        answer = await answer_of(connection, self._unit.token, self._sql)
-        if answer is None:
-            return None
-        return self._doubtful or Written(answer)
+        return await written_before(connection, self._unit.token, self._sql)
 
 
 async def _drive(connection: Connection, steps: Reading[T]) -> T:
@@ -167,7 +156,7 @@ def _thread_of(unit: Unit) -> str:
             return unit.event.thread_id
         case CreateThread():
             return unit.thread.id
-        case Prune():
-            return ""
+        case Prune() | Probe():
+            return type(unit).__name__
         case _:
             return getattr(unit, "thread_id", "")

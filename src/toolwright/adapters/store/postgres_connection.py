@@ -3,7 +3,6 @@
 Needs the extra `postgres`.
 """
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -21,6 +20,10 @@ _SESSION = {
     "synchronous_commit": "on",
     "idle_in_transaction_session_timeout": "30s",
     "jit": "off",
+    # The server ends a session, with its locks, whose client has been silent for 10 + 3 * 5 seconds.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
     # Every statement goes by keys: planning it anew gains nothing, and a plan that was made while a table
     # was small must not scan it when it has grown.
     "plan_cache_mode": "force_generic_plan",
@@ -43,11 +46,7 @@ class Connection(Protocol):
 
     def terminate(self) -> None: ...
 
-    async def close(self) -> None: ...
-
-    def add_termination_listener(self, callback: Callable[[object], None]) -> None: ...
-
-    def remove_termination_listener(self, callback: Callable[[object], None]) -> None: ...
+    async def close(self, *, timeout: float | None = None) -> None: ...
 
 
 class Pool(Protocol):

@@ -4,6 +4,7 @@ import asyncpg
 
 from toolwright.core.errors import StoreError, Unwritable
 
+FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 _LOST = (
     asyncpg.PostgresConnectionError,

@@ -7,12 +7,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from toolwright.adapters.store.migrate import migrate
 from toolwright.adapters.store.postgres import PostgresDriver
 from toolwright.adapters.store.postgres_connection import Connection, connect, connect_pool
-from toolwright.adapters.store.postgres_faults import store_error
+from toolwright.adapters.store.postgres_faults import FAULTS, store_error
 from toolwright.adapters.store.schema import READ_REVISION, is_current
 from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.written import Publish
 
-_FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
@@ -21,7 +20,7 @@ async def open_postgres(url: str, publish: Publish) -> SqlStore:
     await upgrade_postgres(url)
     try:
         pool = await connect_pool(url)
-    except _FAULTS as error:
+    except FAULTS as error:
         raise store_error(error) from error
     return SqlStore(PostgresDriver(pool, publish))
 
@@ -36,7 +35,7 @@ async def postgres_revision(url: str) -> str | None:
             return None
         finally:
             await connection.close()
-    except _FAULTS as error:
+    except FAULTS as error:
         raise store_error(error) from error
 
 
@@ -45,7 +44,7 @@ async def upgrade_postgres(url: str) -> None:
     if not is_current(await postgres_revision(url)):
         try:
             await _migrate_alone(url)
-        except _FAULTS as error:
+        except FAULTS as error:
             raise store_error(error) from error
 
 

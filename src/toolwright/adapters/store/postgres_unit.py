@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 
+from toolwright.adapters.store import rows
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.postgres_connection import Connection
@@ -20,14 +21,14 @@ MERGED = 24  # statements in one at the most
 
 
 class Transaction:
-    """Runs one unit. `written` is set when nothing but COMMIT is left to do."""
+    """Runs one unit. `sent` is set when COMMIT goes out."""
 
     def __init__(self, connection: Connection, unit: Unit, sql: Statements) -> None:
         self._connection = connection
         self._unit = unit
         self._sql = sql
         self._later: list[tuple[Statement, Row]] = []
-        self.written: Written | None = None
+        self.sent = False
 
     async def run(self) -> Written:
         """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
@@ -38,7 +39,7 @@ class Transaction:
             if not self._connection.is_closed():
                 await self._connection.execute("ROLLBACK")
             raise
-        self.written = written
+        self.sent = True
         try:
             await self._connection.execute("COMMIT")
         except BaseException:
@@ -54,7 +55,7 @@ class Transaction:
                 op = next(steps) if found is None else steps.send(found)
             except StopIteration as stop:
                 written: Written = stop.value
-                await self._write_later(written.answer)
+                await self._write_later(written)
                 return written
             found = await self._run(op)
 
@@ -75,10 +76,10 @@ class Transaction:
         sql, values = guarded(ops)
         return rows_of(ops, [(row[0], row[1]) for row in await self._connection.fetch(sql, *values)])
 
-    async def _write_later(self, answer: Committed) -> None:
+    async def _write_later(self, written: Written) -> None:
         """What returns nothing, and last of all the token with the answer."""
         unit = self._unit
-        params: Params = {"token": unit.token, "answer": dumps(_fields(answer)), "at": micros(unit.at)}
+        params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
         token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
         while len(self._later) > MERGED:
             *chunk, last = self._later[:MERGED]
@@ -89,11 +90,21 @@ class Transaction:
         await self._connection.execute(sql, *values)
 
 
-def _fields(answer: Committed) -> JSONObject:
-    return {name: getattr(answer, name) for name in _ANSWER}
+def _recorded(written: Written) -> JSONObject:
+    """The answer, and which events the unit made."""
+    recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
+    if written.events:
+        first, last = written.events[0], written.events[-1]
+        recorded["events"] = [first.thread_id, first.n, last.n]
+    return recorded
 
 
-async def answer_of(connection: Connection, token: str, sql: Statements) -> Committed | None:
-    """What the unit with this token was answered, if it is in the journal."""
+async def written_before(connection: Connection, token: str, sql: Statements) -> Written | None:
+    """What the unit with this token did, if it is in the journal."""
     found = await connection.fetchval(sql.commit_answer.sql, token)
-    return None if found is None else Committed(**json.loads(found))
+    if found is None:
+        return None
+    recorded = json.loads(found)
+    span = recorded.pop("events", None)
+    events = await connection.fetch(sql.events_between.sql, *span) if span is not None else ()
+    return Written(Committed(**recorded), tuple([rows.event(row) for row in events]))

@@ -30,6 +30,7 @@ from toolwright.core.units import (
     Leave,
     Leaving,
     PostMessage,
+    Probe,
     Prune,
     RequestCancel,
     Settle,
@@ -37,6 +38,8 @@ from toolwright.core.units import (
     Takeover,
     Unit,
 )
+
+PROBE = "probe"  # the token of the row that probes write
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _leave(unit, sql)
         case Prune():
             return _prune(unit, sql)
+        case Probe():
+            return _probe(unit, sql)
         case _:
             raise TypeError(f"No store knows the unit {type(unit).__name__}.")
 
@@ -178,6 +183,11 @@ def _prune(unit: Prune, sql: Statements) -> Program:
     left = unit.limit - len(events)
     commits = yield Op(sql.prune_commits, {"before": before, "limit": left})
     return Written(Committed(count=len(events) + len(commits)))
+
+
+def _probe(unit: Probe, sql: Statements) -> Program:
+    yield Op(sql.probe, {"token": PROBE, "answer": "{}", "at": micros(unit.at)})
+    return Written(Committed())
 
 
 def _leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:

@@ -7,6 +7,7 @@ from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
+from toolwright.adapters.store.locks import beside
 from toolwright.core.errors import StoreError
 
 REVISIONS = ("0001",)  # oldest first; a test compares them with the files in migrations/versions
@@ -35,7 +36,7 @@ def upgrade_sqlite(path: Path) -> None:
 
 
 def _migrate_alone(path: Path) -> None:
-    with path.with_name(f"{path.name}.migrate.lock").open("w") as lock:
+    with beside(path, "migrate.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_current(_sqlite_revision(path)):
             # Loaded by name: alembic takes longer to load than everything else a start needs.

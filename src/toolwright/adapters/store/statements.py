@@ -80,6 +80,17 @@ class Statements:
         self.insert_inbox = insert_once(inbox, "n")
         self.insert_commit = compiled(_insert_all(commits))
         self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == _text("token")))
+        self.events_between = compiled(
+            select(events)
+            .where(events.c.thread_id == _text("thread_id"), events.c.n.between(_big("first"), _big("last")))
+            .order_by(events.c.n)
+        )
+        probe = dialect_insert(commits).values(
+            {c.name: bindparam(c.name, type_=c.type) for c in commits.columns}
+        )
+        self.probe = compiled(
+            probe.on_conflict_do_update(index_elements=[commits.c.token], set_={"at": probe.excluded.at})
+        )
         self.insert_message = compiled(_insert_all(messages))
         self.insert_call = compiled(_insert_all(calls))
         self.insert_step = compiled(_insert_all(steps))
