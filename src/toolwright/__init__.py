@@ -36,6 +36,7 @@ __all__ = [
 _LAZY = {
     "App": "toolwright.wiring.app",
     "Settings": "toolwright.wiring.settings",
+    "errors": "toolwright.core.errors",
     "testing": "toolwright.testing",
 }
 
@@ -47,4 +48,4 @@ def __getattr__(name: str) -> Any:  # whatever the module has under that name
     from importlib import import_module  # noqa: PLC0415 - only on this rare way
 
     module = import_module(_LAZY[name])
-    return module if name == "testing" else getattr(module, name)
+    return module if name in ("errors", "testing") else getattr(module, name)

@@ -79,4 +79,4 @@ def test_without_pillow_the_demo_says_how_to_get_it(empty: Shell) -> None:
     empty.write("sitecustomize.py", "import sys\n\nsys.modules['PIL'] = None\n")
     code, line = empty.refused("demo")
     assert code == 1
-    assert 'pip install "toolwright[demo]"' in line
+    assert "pip install pillow" in line

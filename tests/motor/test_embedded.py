@@ -1,6 +1,8 @@
 """What only the embedded motor has: tasks, sweeps, a lock, faults, a clean stop."""
 
 import asyncio
+import contextlib
+from datetime import datetime
 
 import pytest
 
@@ -204,3 +206,128 @@ class _Always:
 
 async def _nothing(_: str) -> None:
     """No work."""
+
+
+class _Jumping(SystemClock):
+    """A clock that a test puts forward."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+async def test_the_motor_goes_on_after_a_fault_of_its_journal(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(MemoryStore):
+        faults = 1
+
+        async def next_due(self, after: datetime) -> datetime | None:
+            if self.faults:
+                self.faults -= 1
+                raise RuntimeError("a bug of the store")
+            return await super().next_due(after)
+
+    async with embedded(Faulty(lambda _: None)) as rig:
+        await rig.thread("a")
+        await rig.post("a")  # without a nudge: only the main task finds it
+        await rig.until(lambda: rig.drained == ["a"])
+    assert "a bug of the store" in caplog.text
+
+
+async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with embedded() as rig:
+        swallowed = {"polite": 0, "deaf": 0}
+        release = asyncio.Event()
+
+        async def swallow(thread_id: str) -> None:
+            while not release.is_set() and (thread_id == "deaf" or swallowed[thread_id] < 2):
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    swallowed[thread_id] += 1
+            if not release.is_set():
+                await asyncio.Event().wait()
+
+        rig.during = swallow
+        for name in swallowed:
+            await rig.thread(name)
+            await rig.send(name)
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(8):
+            await rig.motor.stop(0.0)
+        assert swallowed == {"polite": 2, "deaf": 5}
+        assert "'drain deaf' does not end" in caplog.text
+        assert "'drain polite'" not in caplog.text
+        release.set()
+        await rig.until(lambda: rig.drained == ["deaf"])
+
+
+async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
+    board: dict[str, SharedLock] = {}
+    store, clock = MemoryStore(lambda _: None), SystemClock()
+    motor = EmbeddedMotor(store, clock, SharedLock(board), sweep=0.01)
+    rig = Rig(store, motor, clock)
+    began, release = asyncio.Event(), asyncio.Event()
+
+    async def deaf(thread_id: str) -> None:
+        began.set()
+        while thread_id == "deaf" and not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    rig.during = deaf
+    await motor.start(rig.drain, rig.nudge)
+    await rig.thread("deaf")
+    await rig.thread("other")
+    await rig.send("deaf")
+    async with asyncio.timeout(15):
+        await began.wait()
+        board.clear()
+        await rig.post("other")
+        await rig.until(lambda: "other" in rig.drained)
+    release.set()
+    await motor.stop(1.0)
+
+
+async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None:
+    clock, store = _Jumping(), MemoryStore(lambda _: None)
+    motor = EmbeddedMotor(store, clock, _Always(), sweep=0.01)
+    rig = Rig(store, motor, clock)
+    release = {"long": asyncio.Event(), "poison": asyncio.Event()}
+    asked, by_itself = asyncio.Event(), asyncio.Event()
+
+    async def drain(thread_id: str, *, alone: bool = False) -> Verdict:
+        if thread_id == "poison" and not alone:
+            asked.set()
+            return Alone(0.0)
+        if thread_id == "poison":
+            by_itself.set()
+        if thread_id in release:
+            await release[thread_id].wait()
+        return await rig.drain(thread_id, alone=alone)
+
+    await motor.start(drain, rig.nudge)
+    for name in ("long", "poison", "first", "second"):
+        await rig.thread(name)
+    async with asyncio.timeout(20):
+        await rig.send("long")
+        await rig.send("poison")
+        await asked.wait()
+        await rig.send("first")
+        await asyncio.sleep(0.1)
+        assert rig.drained == []  # held off: the poisonous run waits for the long one
+        clock.ahead += 11.0
+        await rig.until(lambda: rig.drained == ["first"])
+        release["long"].set()
+        clock.ahead += 2.0
+        await by_itself.wait()
+        await rig.send("second")
+        await asyncio.sleep(0.1)
+        assert "second" not in rig.drained  # it runs by itself
+        clock.ahead += 11.0
+        await rig.until(lambda: "second" in rig.drained)
+        release["poison"].set()
+        await rig.until(lambda: "poison" in rig.drained)
+    await motor.stop(1.0)

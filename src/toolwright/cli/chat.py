@@ -52,7 +52,11 @@ async def _chat(app: App, agent_id: str, settings: Settings) -> int:
     if isinstance(model, str):
         await _check(model)
     async with app.runtime(settings, grace=GRACE) as runtime:
-        return await _converse(runtime, agent_id, model if isinstance(model, str) else model.name)
+        return await _converse(runtime, agent_id, _called(model))
+
+
+def _called(model: object) -> str:
+    return model if isinstance(model, str) else str(getattr(model, "name", type(model).__name__))
 
 
 async def _check(model: str) -> None:

@@ -37,7 +37,7 @@ def check_installation() -> Iterator[Finding]:
     yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version('toolwright')}")
     there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
     missing = [extra for extra in EXTRAS if extra not in there]
-    more = f'; for more: pip install "toolwright[{",".join(missing)}]"' if missing else ""
+    more = f"; not installed: {', '.join(missing)}" if missing else ""
     yield Finding("extras", "ok" if there else "note", f"{', '.join(there) or 'none'}{more}")
 
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.model import Model, ToolChoice
@@ -14,19 +14,30 @@ from toolwright.core.tool import Tool
 class Prompt:
     """System text, a model and the tools it may call.
 
-    `model` is a name such as `openai:gpt-5`, a model object, or None for the one in the settings. `tools` are
-    tools, or names of the app's tools.
+    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the one in the
+    settings. `tools` are tools, or names of the app's tools.
     """
 
     name: str
     prompt: str = ""
-    model: str | Model | None = None
+    model: str | Model | object | None = None
     tools: Sequence[Tool | str] = ()
     tool_choice: ToolChoice = "auto"
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise DefinitionError("A prompt needs a name.")
+        if not _is_model(self.model):
+            raise DefinitionError(
+                f"Prompt {self.name!r}: model must be a name such as 'openai:gpt-5' or a model object, "
+                f"not {self.model!r}."
+            )
+        if not isinstance(self.prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(f"Prompt {self.name!r}: prompt must be text, not {self.prompt!r}.")
+        if self.tool_choice not in get_args(ToolChoice):
+            raise DefinitionError(f"Prompt {self.name!r}: tool_choice must be one of {get_args(ToolChoice)}.")
+        if isinstance(self.tools, str | Tool):
+            raise DefinitionError(f"Prompt {self.name!r}: tools must be a list.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,13 @@ class Agent:
     def side(self) -> Side:
         """`side_a`, always as a side."""
         return self.side_a if isinstance(self.side_a, Side) else Side(self.side_a)
+
+
+def _is_model(model: object) -> bool:
+    if model is None or isinstance(model, str):
+        return True
+    speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's
+    return speaks and not isinstance(model, type)
 
 
 def _digest(name: str) -> str:

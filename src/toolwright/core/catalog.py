@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from toolwright.core.agent import Agent, Prompt
 from toolwright.core.errors import DefinitionError, NotFound
-from toolwright.core.model import Model, ToolChoice
+from toolwright.core.model import ToolChoice
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
 
@@ -21,7 +21,7 @@ class ActiveAgent:
 
     agent: Agent
     system: str
-    model: str | Model | None
+    model: object
     tools: Toolset
     by_name: Mapping[str, Tool]
     tool_choice: ToolChoice

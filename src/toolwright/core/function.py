@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as Pool
-from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import cast
 
@@ -12,6 +11,7 @@ from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.returned import as_failure, as_result
 from toolwright.core.state import ThreadState
+from toolwright.core.threads import DaemonThreads
 
 THREADS = 256
 
@@ -20,12 +20,13 @@ class FunctionExecutor:
     """Calls handlers. Everything that they raise becomes an error result (D3).
 
     Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it makes one of 256 threads when the
-    first plain function is called, and `close` ends that one.
+    first plain function is called, and `close` ends that one. A function that is stuck in a thread of its own
+    does not keep the process alive.
     """
 
     def __init__(self, pool: Pool | None = None) -> None:
         self._pool = pool
-        self._own: ThreadPoolExecutor | None = None
+        self._own: DaemonThreads | None = None
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
         """Run the call's handler to its end."""
@@ -74,7 +75,7 @@ class FunctionExecutor:
         if self._pool is not None:
             return self._pool
         if self._own is None:
-            self._own = ThreadPoolExecutor(THREADS, thread_name_prefix="toolwright-tool")
+            self._own = DaemonThreads(THREADS, "toolwright-tool")
         return self._own
 
     def close(self) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from toolwright.core.event import EventDraft
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
+from toolwright.core.plain import emitted
 from toolwright.core.run import Side
 
 
@@ -115,8 +116,8 @@ class MemoryState:
         return self.messages[offset : offset + limit]
 
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Keep an event; raises `InvalidJSON` for what JSON cannot carry."""
-        dumps(data)
+        """Keep an event; raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry."""
+        event_type, data = emitted(event_type, data)
         self.events.append(EventDraft(type=event_type, payload={"data": data}))
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:

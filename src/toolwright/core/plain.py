@@ -1,6 +1,8 @@
 """Any Python value as plain JSON, or the words for why it is none (D2)."""
 
+import json
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -8,16 +10,39 @@ from typing import cast
 
 from pydantic import BaseModel
 
-from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
 
 Path = tuple[str | int, ...]
+MAX_EVENT_TYPE = 200  # characters
+_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def spell(path: Path) -> str:
     """A path as people write it: `filter.tags.1`."""
     return ".".join(map(str, path))
+
+
+def unwritable(text: str) -> bool:
+    """Whether the text holds what the journal cannot keep: NUL, or half a character (a lone surrogate)."""
+    if text.isascii():
+        return "\x00" in text
+    return _UNWRITABLE.search(text) is not None
+
+
+def emitted(event_type: object, content: JSON) -> tuple[str, JSON]:
+    """What a handler emits: its type, checked, and a copy of its content, which the handler may change later.
+
+    Raises `InvalidRequest` for the type, `InvalidJSON` for what JSON cannot carry.
+    """
+    if not isinstance(event_type, str) or not event_type.strip() or unwritable(event_type):
+        raise InvalidRequest(
+            f"The type of an event is text, not empty and without NUL or lone surrogates, not {event_type!r}."
+        )
+    if len(event_type) > MAX_EVENT_TYPE:
+        raise InvalidRequest(f"The type of an event has at most {MAX_EVENT_TYPE} characters.")
+    return str.__str__(event_type), json.loads(dumps(content))
 
 
 def plain(value: object) -> JSON:

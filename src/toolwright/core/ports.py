@@ -215,6 +215,9 @@ class Bus(Protocol):
 
 
 class Models(Protocol):
-    """Finds a model by its name; raises `DefinitionError`, `MissingExtra` or `ModelRefused`."""
+    """Finds a model by its name, or makes one of a library's own model object.
 
-    async def __call__(self, name: str) -> Model: ...
+    Raises `DefinitionError`, `MissingExtra` or `ModelRefused`.
+    """
+
+    async def __call__(self, model: object) -> Model: ...

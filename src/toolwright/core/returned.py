@@ -1,11 +1,13 @@
 """What a handler returned or raised, as a `ToolResult` (D2)."""
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import TypeGuard, cast
 
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.errors import InvalidJSON
+from toolwright.core.handed_over import Faulty, check_parts
 from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
 
@@ -22,12 +24,14 @@ def as_result(value: object) -> ToolResult:
         return ToolResult(status="success", result=value)
     if isinstance(value, ToolResult):
         return _checked(value)
-    if isinstance(value, TextContent | ImageContent):
-        return _of_content([value])
-    if _is_content(value):
-        return _of_content(value)
     try:
+        if isinstance(value, TextContent | ImageContent):
+            return _of_content([value])
+        if _is_content(value):
+            return _of_content(value)
         return ToolResult(status="success", result=plain(value))
+    except Faulty as fault:
+        return ToolResult.fail(f"The tool returned faulty content. {fault}")
     except InvalidJSON as error:
         return ToolResult.fail(f"The tool returned what is not JSON: {error.message}")
 
@@ -41,28 +45,50 @@ def as_failure(error: BaseException) -> ToolResult:
 
 def _checked(result: ToolResult) -> ToolResult:
     """A handler's own result, once its parts are what they should be."""
-    attachments = tuple(result.attachments)
     if result.status not in ("success", "error"):
         return ToolResult.fail(f"The tool returned a result with the status {result.status!r}.")
-    if not all(isinstance(each, Attachment | AttachmentRef) for each in attachments):  # type: ignore[redundant-expr]  # user input
-        return ToolResult.fail(
-            "The tool returned an attachment that is neither an Attachment nor an AttachmentRef."
-        )
     try:
+        attachments = _attachments(result.attachments)
         value = result.result if type(result.result) is str else plain(result.result)
         more = plain(result.error_data)
+    except Faulty as fault:
+        return ToolResult.fail(f"The tool returned a faulty result. {fault}")
     except InvalidJSON as error:
         return ToolResult.fail(f"The tool returned a result that is not JSON: {error.message}")
     failed = result.status == "error"
     return ToolResult(
         status=result.status,
         result=value,
-        error=str(result.error or "The tool failed.") if failed else None,
-        stack=result.stack,
+        error=(_text(result.error) or "The tool failed.") if failed else None,
+        stack=_text(result.stack),
         attachments=attachments,
-        error_code=result.error_code,
+        error_code=_text(result.error_code),
         error_data=more if isinstance(more, dict) else None,
     )
+
+
+def _attachments(given: object) -> tuple[Attachment | AttachmentRef, ...]:
+    if not isinstance(given, Iterable):
+        raise Faulty("attachments must be a list.")
+    attachments = tuple(cast("Iterable[object]", given))  # isinstance does not know what it holds
+    for each in attachments:
+        if not isinstance(each, Attachment | AttachmentRef):
+            raise Faulty(f"An attachment is an Attachment or an AttachmentRef, not a {type(each).__name__}.")
+    kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
+    check_parts(kept, "Attachment")
+    return kept
+
+
+def _text(value: object) -> str | None:
+    """What should be text: an enum's value, and the words of anything else."""
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or type(value) is str:
+        return value
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a user's value may not even have a text
+        return type(value).__name__
 
 
 def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
@@ -74,6 +100,7 @@ def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
 
 def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
     """Texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
+    check_parts(parts, "Content")
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     images = [part for part in parts if isinstance(part, ImageContent)]
     attachments = tuple(

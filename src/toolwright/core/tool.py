@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,6 +21,15 @@ Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
 ]
 FUNCTION_TIMEOUT = 300.0
+OUTSIDE_TIMEOUT = 30.0
+_TIMEOUTS: Mapping[Kind, float] = {
+    "function": FUNCTION_TIMEOUT,
+    **dict.fromkeys(("gateway", "external", "space", "mcp"), OUTSIDE_TIMEOUT),
+}
+"""Seconds, where none are given (D8). Kinds that are not here have children or nobody to wait for."""
+_WAITING: frozenset[Kind] = frozenset({"external", "space"})
+_LONGEST = 1e9  # seconds, some thirty years: a deadline that a date can still hold
+_BY_KIND = float("nan")  # known by its identity: any other NaN is refused
 _CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -33,10 +41,12 @@ class ToolNameWarning(UserWarning):
 class Tool:
     """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
 
-    `parameters` is the JSON Schema of its arguments. `timeout` is in seconds, None for no limit. `read_only`,
-    `idempotent` and `destructive` tell what a call does to the world; a call that was interrupted runs again
-    only if one of the first two is set (D14). `signature` is known for handlers made by `tool`; any other
-    handler is called as `handler(state, arguments)`.
+    `parameters` is the JSON Schema of its arguments. `timeout` is in seconds, None for no limit; when it
+    is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
+    `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
+    `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
+    interrupted runs again only if one of the first two is set (D14). `signature` is known for handlers made
+    by `tool`; any other handler is called as `handler(state, arguments)`.
     """
 
     name: str
@@ -44,7 +54,7 @@ class Tool:
     kind: Kind = "function"
     parameters: JSONObject = field(default_factory=lambda: {"type": "object", "properties": {}})
     handler: Handler | None = None
-    timeout: float | None = FUNCTION_TIMEOUT
+    timeout: float | None = _BY_KIND
     visible: bool = False
     read_only: bool = False
     idempotent: bool = False
@@ -53,6 +63,8 @@ class Tool:
     judge: Judge | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.timeout is _BY_KIND:
+            object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
         _check(self)
         if self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
@@ -152,7 +164,12 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
-            f"Tool {tool.name!r}: timeout is a positive number of seconds or None, not {tool.timeout!r}."
+            f"Tool {tool.name!r}: timeout is a positive number of seconds, at most 10**9, or None, "
+            f"not {tool.timeout!r}."
+        )
+    if tool.timeout is None and tool.kind in _WAITING:
+        raise DefinitionError(
+            f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout: an agent never waits for ever."
         )
     if tool.read_only and tool.destructive:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
@@ -163,12 +180,7 @@ def _check(tool: Tool) -> None:
 
 
 def _is_duration(timeout: object) -> bool:
-    return (
-        isinstance(timeout, int | float)
-        and not isinstance(timeout, bool)
-        and math.isfinite(timeout)
-        and timeout > 0
-    )
+    return isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= _LONGEST
 
 
 @functools.cache

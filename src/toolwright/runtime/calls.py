@@ -115,14 +115,14 @@ class Calls:
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
         move.events.append(_outcome_event(call, result))
-        self._say(hold, move, call, model_text(result), result.status, result.stack)
+        self._say(hold, move, call, _read_by_model(result), result.status, result.stack)
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
         result = result_from_json(call.result)
-        self._say(hold, move, call, model_text(result), result.status, result.stack)
+        self._say(hold, move, call, _read_by_model(result), result.status, result.stack)
 
     def time_out(self, hold: Hold, move: Move, call: Call) -> None:
         """A call's wait is over: the model reads an error, a late result goes to the inbox."""
@@ -227,6 +227,14 @@ class Calls:
                 created_at=hold.clock.now(),
             ),
         )
+
+
+def _read_by_model(result: ToolResult) -> str:
+    """The result's text; files are named, since models are not shown them yet."""
+    if not result.attachments:
+        return model_text(result)
+    names = ", ".join(attachment.name for attachment in result.attachments)
+    return f"{model_text(result)}\n[Files kept with this call's record, not shown here: {names}]"
 
 
 def _outcome_event(call: Call, result: ToolResult) -> EventDraft:

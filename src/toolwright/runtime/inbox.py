@@ -33,4 +33,3 @@ def inbox_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
         step=step,
         created_at=event.created_at,
     )
-

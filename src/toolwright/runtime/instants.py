@@ -7,12 +7,10 @@ from toolwright.core.result import Outcome, Pending
 from toolwright.core.tool import Kind
 from toolwright.runtime.calls import Instant
 
-DEFAULT_WAIT = 30.0
-
 
 def wait_outside(prepared: PreparedCall) -> Outcome:
     """Someone outside carries the call out and submits its result (S3 `external`)."""
-    return Pending(wait=prepared.tool.timeout or DEFAULT_WAIT)
+    return Pending(wait=prepared.tool.timeout)  # never None: such a tool is refused
 
 
 INSTANTS: Mapping[Kind, Instant] = {"external": wait_outside}

@@ -136,7 +136,7 @@ class Loop:
             raise ModelRefused(
                 f"The agent {agent.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             )
-        return await self._models(model) if isinstance(model, str) else model
+        return await self._models(model)
 
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
         number = hold.run.step_count + 1

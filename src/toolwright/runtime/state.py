@@ -8,10 +8,12 @@ from toolwright.core.call import Call
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
+from toolwright.core.plain import emitted
 from toolwright.core.ports import Bus
 from toolwright.core.run import Side
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.hold import Hold
+from toolwright.wire.event import bounded
 
 
 @dataclass(slots=True)
@@ -71,10 +73,13 @@ class RunState:
         return tuple(self._hold.messages[offset : offset + limit])
 
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Record an event with the call's result; raises `InvalidJSON` for what JSON cannot carry."""
-        dumps(data)
+        """Record an event with the call's result; one of more than 8 KiB without its data.
+
+        Raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry.
+        """
+        event_type, data = emitted(event_type, data)
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
-        self.emitted.append(EventDraft(type=event_type, payload=payload))
+        self.emitted.append(bounded(EventDraft(type=event_type, payload=payload)))
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Tell live followers how far the call is; nothing is recorded."""

@@ -12,6 +12,8 @@ from toolwright.runtime.hold import Hold
 
 INTERVAL = 0.05  # seconds between two deltas of one stream
 
+_TEXT = -1  # the place of the text among the parts of an answer; calls have theirs
+
 
 class AnswerStream:
     """Shows an answer while it is being generated, to whoever follows its thread or run."""
@@ -25,23 +27,20 @@ class AnswerStream:
         self._attempt = ""
 
     def take(self, event: ModelEvent) -> None:
-        """Show one event of the model; cheap when nobody follows."""
-        if not self._bus.wanted(self._hold.thread.id, self._hold.run.id):
-            return
-        if not self._attempt:
-            self._attempt = self._hold.new_id("stream")
+        """Show one event of the model. All of it is kept, since a follower may come in the middle."""
         match event:
             case TextDelta():
-                self._grow(-1, "", event.text)
+                self._grow(_TEXT, "", event.text)
             case CallDelta():
                 self._grow(event.index, event.name, event.arguments)
             case AttemptStarted():
                 self.close()
                 self._parts.clear()
-                self._attempt = self._hold.new_id("stream")
+                self._attempt = ""
+                return
             case _:
                 return
-        if self._timer is None:
+        if self._timer is None and self._bus.wanted(self._hold.thread.id, self._hold.run.id):
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
 
     def close(self) -> None:
@@ -53,13 +52,19 @@ class AnswerStream:
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
         if part is None:
-            part = self._parts[index] = _Part(f"{self._attempt}.{index + 1}", name)
+            part = self._parts[index] = _Part(name)
         part.fresh.append(text)
 
     def _flush(self) -> None:
         self._timer = None
         run = self._hold.run
-        shown = [part.show(self._step) for part in self._parts.values() if part.fresh]
+        if not self._attempt:
+            self._attempt = self._hold.new_id("stream")
+        shown = [
+            part.show(f"{self._attempt}.{index + 1}", self._step)
+            for index, part in self._parts.items()
+            if part.fresh
+        ]
         self._bus.publish(
             [
                 Event(
@@ -78,20 +83,19 @@ class AnswerStream:
 class _Part:
     """One stream of an answer: its text, or the arguments of one of its calls."""
 
-    __slots__ = ("fresh", "name", "stream_id", "text")
+    __slots__ = ("fresh", "name", "text")
 
-    def __init__(self, stream_id: str, name: str) -> None:
-        self.stream_id = stream_id
+    def __init__(self, name: str) -> None:
         self.name = name
         self.text = ""
         self.fresh: list[str] = []
 
-    def show(self, step: int) -> tuple[str, JSONObject]:
+    def show(self, stream_id: str, step: int) -> tuple[str, JSONObject]:
         delta = "".join(self.fresh)
         self.fresh.clear()
         self.text += delta
         payload: JSONObject = {
-            "streamId": self.stream_id,
+            "streamId": stream_id,
             "stepNumber": step,
             "delta": delta,
             "text": self.text,

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from toolwright.core.event import Event, EventDraft
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.run import Run, Usage
 from toolwright.wire.message import message_json
@@ -11,17 +11,28 @@ from toolwright.wire.run import usage_json
 
 MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say where the whole is
 
-SURELY_SMALL = 1_000  # characters of text that stay below it however they are escaped
+_KEPT = frozenset(
+    {"id", "seq", "role", "runId", "status", "stopReason", "stepNumber", "streamId", "toolCallId", "toolName"}
+)
+_LONGEST_KEPT = 50  # characters: however they are escaped, all that is kept together stays below the limit
+_FEW = 50  # items: counting more of them one by one takes longer than writing them
+
+
+def bounded(draft: EventDraft) -> EventDraft:
+    """The draft; of one whose payload is too large only the ids, and `truncated: true`."""
+    payload = draft.payload
+    if _most(payload) <= MAX_PAYLOAD or len(dumps(payload)) <= MAX_PAYLOAD:
+        return draft
+    ids = _ids(payload)
+    message = payload.get("message")
+    if draft.type == "message" and isinstance(message, dict):
+        ids["message"] = _ids(message)
+    return EventDraft(type=draft.type, payload=ids | {"truncated": True})
 
 
 def message_event(message: Message) -> EventDraft:
     """`message {message}`; of a large one only its id, role and place."""
-    shown = message_json(message)
-    text = len(message.content) + sum([len(call.name) + len(call.arguments) for call in message.calls])
-    if (text > SURELY_SMALL or message.attachments or message.stack) and _large(shown):
-        ids: JSONObject = {name: shown[name] for name in ("id", "seq", "role", "toolCallId") if name in shown}
-        return EventDraft(type="message", payload={"message": ids, "truncated": True})
-    return EventDraft(type="message", payload={"message": shown})
+    return bounded(EventDraft(type="message", payload={"message": message_json(message)}))
 
 
 def run_event(run: Run) -> EventDraft:
@@ -30,7 +41,7 @@ def run_event(run: Run) -> EventDraft:
     payload: JSONObject = {"runId": run.id, "status": run.status}
     optional: JSONObject = {"stopReason": run.stop_reason, "error": run.error, "waiting": run.waiting}
     payload.update({name: value for name, value in optional.items() if value is not None})
-    return EventDraft(type=f"run.{status}", payload=payload)
+    return bounded(EventDraft(type=f"run.{status}", payload=payload))
 
 
 def step_event(type_: str, number: int, usage: Usage | None = None) -> EventDraft:
@@ -38,16 +49,13 @@ def step_event(type_: str, number: int, usage: Usage | None = None) -> EventDraf
     payload: JSONObject = {"stepNumber": number}
     if usage is not None:
         payload["usage"] = usage_json(usage)
-    return EventDraft(type=type_, payload=payload)
+    return bounded(EventDraft(type=type_, payload=payload))
 
 
 def tool_event(type_: str, call_id: str, name: str, said: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
-    payload = ids | (said or {})
-    if said is not None and not _short(said) and _large(payload):
-        return EventDraft(type=type_, payload=ids | {"truncated": True})
-    return EventDraft(type=type_, payload=payload)
+    return bounded(EventDraft(type=type_, payload=ids if said is None else {**ids, **said, **ids}))
 
 
 def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
@@ -75,13 +83,34 @@ def frame(shown: JSONObject) -> bytes:
     return f"{identity}data: {dumps(shown)}\n\n".encode("ascii")
 
 
-def _large(payload: JSONObject) -> bool:
-    return len(dumps(payload)) > MAX_PAYLOAD
+def _ids(payload: JSONObject) -> JSONObject:
+    return {
+        name: value[:_LONGEST_KEPT] if isinstance(value, str) else value
+        for name, value in payload.items()
+        if name in _KEPT and (isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53))
+    }
 
 
-def _short(said: JSONObject) -> bool:
-    """Whether it is plainly small: most results are a short text, and need not be written to be measured."""
-    return all(
-        isinstance(value, int | float | None) or (isinstance(value, str) and len(value) < 500)
-        for value in said.values()
-    )
+def _most(value: JSON) -> int:
+    """At least as many bytes as the value takes, without writing it: most payloads are plainly small.
+
+    An ASCII character is escaped to at most 6 bytes, any other to at most 12 (a pair of surrogates).
+    """
+    if isinstance(value, str):
+        return len(value) * (6 if value.isascii() else 12) + 2
+    if isinstance(value, dict):
+        if len(value) > _FEW:
+            return MAX_PAYLOAD + 1
+        most = 2
+        for name, item in value.items():
+            most += len(name) * 12 + 4
+            if type(item) is str:  # the common case, without a call
+                most += len(item) * (6 if item.isascii() else 12) + 2
+            else:
+                most += _most(item)
+        return most
+    if isinstance(value, list):
+        return MAX_PAYLOAD + 1 if len(value) > _FEW else sum([_most(item) + 1 for item in value], 2)
+    if isinstance(value, int):
+        return value.bit_length() // 3 + 5
+    return 25  # a float, or null

@@ -66,6 +66,11 @@ def _broken(name: str, error: BaseException) -> DefinitionError:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith(("<", _OURS))
     ]
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f"{Path(error.filename).name}, line {error.lineno}: "
+        return DefinitionError(
+            f"The module {name!r} cannot be imported. {where}{type(error).__name__}: {error.msg}"
+        )
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return DefinitionError(
         f"The module {name!r} cannot be imported. {where}{type(error).__name__}: {str(error) or 'no message'}"

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -18,7 +17,7 @@ class Settings(BaseSettings):
     this machine has all rights, and the server listens on no other.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TOOLWRIGHT_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="TOOLWRIGHT_", extra="forbid")
 
     database_url: str = "sqlite:///toolwright.db"
     secret_keys: Names = ()
@@ -38,10 +37,11 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _known(cls, value: str) -> str:
-        scheme = urlsplit(value).scheme
-        if scheme not in {"sqlite", "postgresql", "postgres", "memory"}:
+        if ":memory:" in value:
+            raise ValueError("a journal in memory is memory://")
+        if not value.startswith(("sqlite:///", "postgresql://", "postgres://", MEMORY)):
             raise ValueError(
-                f"database_url must begin with sqlite:///, postgresql:// or memory://, not {value!r}"
+                f"database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, not {value!r}"
             )
         return value
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from toolwright.core.errors import StoreError
 from toolwright.core.ports import Alone, Clock, Drain, Lock, Store
@@ -12,6 +12,8 @@ from toolwright.core.units import Wake
 log = logging.getLogger("toolwright.motor")
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
+PATIENCE = 5  # seconds that a cancelled drain has to end; it is cancelled again in each
+SOLITUDE = 10.0  # seconds that a run may hold the others off, to wait for its turn or to run by itself
 
 
 class EmbeddedMotor:
@@ -38,6 +40,9 @@ class EmbeddedMotor:
         self._not_before: dict[str, float] = {}
         self._solo: dict[str, float] = {}
         self._by_itself: str | None = None
+        self._holding_off: float | None = None
+        self._put_off: dict[str, float] = {}
+        self._stubborn: set[asyncio.Task[None]] = set()
         self._stirred = asyncio.Event()
         self._main: asyncio.Task[None] | None = None
         self._drain: Drain | None = None
@@ -65,26 +70,29 @@ class EmbeddedMotor:
     async def stop(self, grace: float) -> None:
         self._stopping = True
         if self._main is not None:
-            self._main.cancel()
-            await asyncio.wait([self._main])
+            await self._end([self._main])
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=grace)
-        for task in self._running.values():
-            task.cancel()
-        if self._running:
-            await asyncio.wait(list(self._running.values()))
+        await self._end(self._running.values())
         await self._lock.release()
 
     async def _run(self) -> None:
         while True:
-            if not self._lock.held:
-                await self._yield_drains()
-                await self._try_lock()
-            pause = self._sweep
-            if self._lock.held:
-                pause = await self._take_due()
-                self._start_drains()
-            await self._pause(pause)
+            try:
+                await self._turn()
+            except Exception:  # the entry point of the motor: nobody else would see it stop
+                log.exception("The motor goes on in %.0f s after a fault.", FIRST_BACKOFF)
+                await asyncio.sleep(FIRST_BACKOFF)
+
+    async def _turn(self) -> None:
+        if not self._lock.held:
+            await self._yield_drains()
+            await self._try_lock()
+        pause = self._sweep
+        if self._lock.held:
+            pause = await self._take_due()
+            self._start_drains()
+        await self._pause(pause)
 
     async def _try_lock(self) -> None:
         try:
@@ -105,12 +113,22 @@ class EmbeddedMotor:
 
     async def _yield_drains(self) -> None:
         """The lock is lost: whoever has it now takes the runs over, so the drains here stop."""
-        for task in list(self._running.values()):
-            task.cancel()
-        if self._running:
-            await asyncio.wait(list(self._running.values()))
+        await self._end(task for task in self._running.values() if task not in self._stubborn)
         self._ready.clear()
         self._queued.clear()
+
+    async def _end(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """Cancel tasks, again in each second those that swallow it, and give up after `PATIENCE`."""
+        left = set(tasks)
+        for _ in range(PATIENCE):
+            for task in left:
+                task.cancel()
+            if left:
+                _, left = await asyncio.wait(left, timeout=1.0)
+        for task in left:
+            log.error("The task %r does not end when it is cancelled; it is left behind.", task.get_name())
+            self._stubborn.add(task)
+            task.add_done_callback(self._stubborn.discard)
 
     async def _take_due(self) -> float:
         """Queue what is due; how many seconds until it is time to look again."""
@@ -147,13 +165,19 @@ class EmbeddedMotor:
         self._stirred.set()
 
     def _start_drains(self) -> None:
-        if self._by_itself is not None or self._start_solo():
+        if self._is_solitary() or self._start_solo():
             return
         while self._ready and len(self._running) < self._concurrency:
             thread_id = self._ready.popleft()
             self._queued.discard(thread_id)
             if thread_id not in self._running:
                 self._start(thread_id, alone=False)
+
+    def _is_solitary(self) -> bool:
+        """Whether a run is by itself: others may join it once it has lived for a while."""
+        if self._by_itself is not None and self._held_off_long():
+            self._by_itself, self._holding_off = None, None
+        return self._by_itself is not None
 
     def _start_solo(self) -> bool:
         """A run that kept killing its process runs by itself. True if it starts, or waits for the others."""
@@ -163,9 +187,20 @@ class EmbeddedMotor:
             return False
         if not self._running:
             del self._solo[ripe]
-            self._by_itself = ripe
+            self._put_off.pop(ripe, None)
+            self._by_itself, self._holding_off = ripe, now
             self._start(ripe, alone=True)
+        elif self._holding_off is None:
+            self._holding_off = now
+        elif self._held_off_long():
+            delay = min(self._put_off.get(ripe, FIRST_BACKOFF / 2) * 2, LONGEST_BACKOFF)
+            self._put_off[ripe] = delay
+            self._solo[ripe], self._holding_off = now + delay, None
+            return False
         return True
+
+    def _held_off_long(self) -> bool:
+        return self._holding_off is not None and self._clock.monotonic() - self._holding_off >= SOLITUDE
 
     def _start(self, thread_id: str, *, alone: bool) -> None:
         task = asyncio.create_task(self._drain_one(thread_id, alone), name=f"drain {thread_id}")
@@ -186,7 +221,7 @@ class EmbeddedMotor:
         finally:
             del self._running[thread_id]
             if self._by_itself == thread_id:
-                self._by_itself = None
+                self._by_itself, self._holding_off = None, None
             self._seen.pop(thread_id, None)
             if (again or thread_id in self._again) and not self._stopping:
                 self._enqueue(thread_id)

@@ -42,6 +42,7 @@ class SqliteDriver:
         self._units: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._failed: StoreError | None = None
         self._connection = opened(path)
+        self._path, self._inode = path, path.stat().st_ino
         self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
         self._readers = SqliteReaders(path)
         self._writer = threading.Thread(target=self._write_all, name="toolwright-writer", daemon=True)
@@ -99,8 +100,9 @@ class SqliteDriver:
     def _commit(self, units: list[Unit]) -> list[Outcome]:
         """One synced commit for all; when an error has ended the transaction, each unit on its own."""
         try:
+            self._check_file()
             self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             return [_refused(error)] * len(units)
         try:
             return self._apply_all(units)
@@ -110,6 +112,11 @@ class SqliteDriver:
             if len(units) == 1:
                 return [_refused(error)]
         return [self._commit([unit])[0] for unit in units]
+
+    def _check_file(self) -> None:
+        """A file that was deleted or replaced takes commits that nobody will ever read."""
+        if self._path.stat().st_ino != self._inode:
+            raise sqlite3.OperationalError("the database file was replaced under this process")
 
     def _apply_all(self, units: list[Unit]) -> list[Outcome]:
         execute = self._connection.execute
@@ -200,7 +207,7 @@ def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> N
 def _refused(error: Exception) -> Conflict | StoreError | Unwritable:
     if isinstance(error, GuardFailed):
         return Conflict(guard=error.guard)
-    if isinstance(error, sqlite3.OperationalError | sqlite3.InternalError):
+    if isinstance(error, sqlite3.OperationalError | sqlite3.InternalError | OSError):
         refusal = StoreError(f"The journal cannot be written: {error}.")
     else:
         refusal = Unwritable(f"The journal cannot hold this: {error}.")

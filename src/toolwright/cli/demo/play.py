@@ -33,7 +33,7 @@ def play(*, keep: bool) -> int:
     """Play the demo; the exit code."""
     log_briefly()
     if find_spec("PIL") is None:
-        raise MissingExtra('The demo draws with Pillow: pip install "toolwright[demo]".')
+        raise MissingExtra("The demo draws with Pillow: pip install pillow (the extra toolwright[demo]).")
     folder = Path(tempfile.mkdtemp(prefix="toolwright-demo-"))
     for name in ("medals.csv", "app.py"):
         shutil.copy(HERE / name, folder / name)
@@ -121,7 +121,7 @@ def _print_places(console: Console, folder: Path) -> None:
     say += [
         "",
         "The same agent with a real model:",
-        f'  {pip} install "toolwright[openai]" && export OPENAI_API_KEY=…',
+        f'  {pip} install "pydantic-ai-slim[openai]" && export OPENAI_API_KEY=…',
         f"  cd {folder} && {command} chat analyst --model openai:gpt-5-mini",
     ]
     console.print("\n".join(say), markup=False, highlight=False, soft_wrap=True)

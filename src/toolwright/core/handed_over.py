@@ -1,0 +1,62 @@
+"""Text, images and files as a handler hands them over, checked field by field (S2 §5 and §6)."""
+
+import binascii
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TypeAlias
+
+from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.plain import unwritable
+
+Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
+
+_SIZES = frozenset({"width", "height", "size"})
+_OPTIONAL = frozenset({"width", "height", "description"})
+_PROSE = frozenset({"text", "description"})  # any text will do, also none
+_LARGEST = 2**53  # a number that every reader of JSON takes as it is
+
+
+class Faulty(Exception):
+    """A field is not what it must be; the message says which."""
+
+
+def check_parts(parts: Sequence[Part], what: str) -> None:
+    """Raise `Faulty` for the first field that is not what it must be."""
+    for number, part in enumerate(parts, 1):
+        for field in fields(part):
+            why = _fault(field.name, getattr(part, field.name))
+            if why is not None:
+                raise Faulty(f"{what} {number}: {field.name} must be {why}")
+
+
+def _fault(name: str, value: object) -> str | None:
+    """What the field must be, and is not."""
+    if value is None and name in _OPTIONAL:
+        return None
+    if name in _SIZES:
+        whole = type(value) is int and 0 <= value < _LARGEST
+        return None if whole else f"a whole number, not {_shown(value)}."
+    if name == "data":
+        return None if _is_base64(value) else f"base64 text, not {_shown(value)}."
+    if not isinstance(value, str):
+        return f"text, not {_shown(value)}."
+    if name in _PROSE or (value and not unwritable(value)):
+        return None
+    return f"text that is not empty and holds neither NUL nor a lone surrogate, not {_shown(value)}."
+
+
+def _is_base64(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        binascii.a2b_base64(value, strict_mode=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    """The value itself where it is short, else its type."""
+    if isinstance(value, str | int | float | None) and len(shown := repr(value)) <= 40:
+        return shown
+    return f"a value of the type {type(value).__name__}"

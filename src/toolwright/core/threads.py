@@ -1,0 +1,92 @@
+"""Threads for plain functions: daemons, so that one that never ends does not keep the process alive."""
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from queue import Empty, SimpleQueue
+from typing import ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Work: TypeAlias = tuple["Future[object]", Callable[[], object]]
+
+
+class DaemonThreads(Executor):
+    """At most `most` threads, made as they are needed. `ThreadPoolExecutor` would wait for each at exit.
+
+    The threads end with `shutdown`, or when nobody has the pool any more.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[_Work | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+        self._end = weakref.finalize(self, _dismiss, self._queue, self._threads)
+        self._end.atexit = False
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call `fn` in a thread, at once or when one is free; not at all if the future is cancelled before."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("These threads are shut down.")
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+                self._start()
+            self._queue.put((future, lambda: fn(*args, **kwargs)))  # type: ignore[arg-type]  # a T is an object
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work; the threads end when they have done what they have."""
+        with self._lock:
+            self._closed = True
+            if cancel_futures:
+                _cancel(self._queue)
+            self._end()
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _start(self) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=_serve, args=(self._queue, self._idle), name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+
+def _serve(queue: "SimpleQueue[_Work | None]", idle: threading.Semaphore) -> None:
+    """A thread's life. It knows the queue only, so that a forgotten pool can be collected."""
+    while (work := queue.get()) is not None:
+        _carry_out(*work)
+        del work
+        idle.release()
+
+
+def _carry_out(future: "Future[object]", call: Callable[[], object]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        value = call()
+    except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+def _cancel(queue: "SimpleQueue[_Work | None]") -> None:
+    with contextlib.suppress(Empty):
+        while True:
+            work = queue.get_nowait()
+            if work is not None:
+                work[0].cancel()
+                work[0].set_running_or_notify_cancel()
+
+
+def _dismiss(queue: "SimpleQueue[_Work | None]", threads: list[threading.Thread]) -> None:
+    for _ in threads:
+        queue.put(None)

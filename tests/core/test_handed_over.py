@@ -1,0 +1,104 @@
+"""What handlers hand over is checked field by field, and what they emit is too."""
+
+import enum
+from typing import Any
+
+import pytest
+
+from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.memory_state import MemoryState
+from toolwright.core.result import ToolResult
+from toolwright.core.returned import as_result
+
+WRONG: Any = b"raw"  # what a user may pass all the same
+
+
+class Code(enum.Enum):
+    MISSING = "missing"
+
+
+class Loud(enum.StrEnum):
+    MISSING = "missing"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Attachment(name="a", mime_type="image/png", data=WRONG), "data must be base64 text"),
+        (Attachment(name="a", mime_type="image/png", data="not base64!"), "data must be base64 text"),
+        (Attachment(name="a", mime_type="image/png", data="QUJ"), "data must be base64 text"),
+        (Attachment(name=WRONG, mime_type="image/png", data="AA=="), "name must be text"),
+        (Attachment(name="", mime_type="image/png", data="AA=="), "name must be text"),
+        (Attachment(name="a\x00", mime_type="image/png", data="AA=="), "name must be text"),
+        (Attachment(name="a", mime_type=WRONG, data="AA=="), "mime_type must be text"),
+        (Attachment(name="a", mime_type="x/y", data="AA==", width=-1), "width must be a whole number"),
+        (Attachment(name="a", mime_type="x/y", data="AA==", height=WRONG), "height must be a whole number"),
+        (AttachmentRef(id="f", path=WRONG, name="a", mime_type="x/y", size=1), "path must be text"),
+        (AttachmentRef(id="f", path="/a", name="a", mime_type="x/y", size=WRONG), "size must be a whole"),
+        (
+            AttachmentRef(id="f", path="/a", name="a", mime_type="x/y", size=1, description=WRONG),
+            "description must be text",
+        ),
+    ],
+)
+def test_a_faulty_field_of_a_file_is_named(given: Attachment | AttachmentRef, words: str) -> None:
+    good = Attachment(name="a", mime_type="image/png", data="AA==")
+    result = as_result(ToolResult.ok("x", (good, given)))
+    assert result.status == "error"
+    assert f"Attachment 2: {words}" in (result.error or "")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (ImageContent(data=WRONG, mime_type="image/png"), "data must be base64 text"),
+        (ImageContent(data="AA==", mime_type=WRONG), "mime_type must be text"),
+        (TextContent(text=WRONG), "text must be text"),
+    ],
+)
+def test_a_faulty_field_of_content_is_named(given: ImageContent | TextContent, words: str) -> None:
+    for value in (given, [given]):
+        result = as_result(value)
+        assert result.status == "error"
+        assert f"Content 1: {words}" in (result.error or "")
+
+
+def test_attachments_that_are_no_list_are_an_error_result() -> None:
+    assert "attachments must be a list" in (as_result(ToolResult.ok("x", WRONG.__len__)).error or "")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"), [(Code.MISSING, "missing"), (Loud.MISSING, "missing"), (404, "404"), (None, None)]
+)
+def test_the_words_of_an_error_become_text(given: Any, text: str | None) -> None:
+    result = as_result(ToolResult.fail("no", error_code=given, stack=given))
+    assert (result.error, result.error_code, result.stack) == ("no", text, text)
+    assert type(result.error_code) in (str, type(None))
+    assert as_result(ToolResult.fail(given)).error == (text or "The tool failed.")
+
+
+def test_an_error_that_has_no_text_is_named_by_its_type() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    odd: Any = Odd()
+    assert as_result(ToolResult.fail("no", stack=odd)).stack == "Odd"
+
+
+@pytest.mark.parametrize("event_type", [None, "", "  ", "a\x00", "bad\ud800", 3, "x" * 300])
+def test_an_event_needs_a_type_that_the_journal_can_keep(event_type: Any) -> None:
+    state = MemoryState()
+    with pytest.raises(InvalidRequest, match="type of an event"):
+        state.emit(event_type, 1)
+    assert state.events == []
+
+
+def test_what_is_emitted_cannot_be_changed_afterwards() -> None:
+    state, said = MemoryState(), {"a": [1]}
+    state.emit("mine", said)  # type: ignore[arg-type]  # a dict of lists is JSON
+    said["a"].append(2)
+    assert state.events[0].payload == {"data": {"a": [1]}}
+    with pytest.raises(InvalidJSON):
+        state.emit("mine", float("nan"))

@@ -1,0 +1,88 @@
+"""The live text of an answer is whole, whenever a follower comes."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.runtime.rig import running
+from toolwright.core.event import Event, Topic
+from toolwright.core.model import (
+    AttemptStarted,
+    CallDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    TextDelta,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Paced:
+    """A model that says each part when the test lets it."""
+
+    name = "paced"
+
+    def __init__(self, *parts: ModelEvent) -> None:
+        self._parts = parts
+        self.steps = asyncio.Semaphore(0)
+        self.said = asyncio.Semaphore(0)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        for part in self._parts:
+            await self.steps.acquire()
+            yield part
+            self.said.release()
+        await self.steps.acquire()
+        yield ModelResponse(text="done", model="paced")
+
+    async def say(self, count: int) -> None:
+        for _ in range(count):
+            self.steps.release()
+            await self.said.acquire()
+
+
+async def told(parts: list[ModelEvent], alone: int) -> list[Event]:
+    """The live events of a follower that comes after the first `alone` parts."""
+    model = Paced(*parts)
+    async with asyncio.timeout(20), running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        topic = Topic(kind="thread", id=thread.id)
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await model.say(alone)
+        live: list[Event] = []
+        async with rig.rt.events.following(topic) as events:
+            await model.say(len(parts) - alone)
+            model.steps.release()
+            async for event in events:
+                if event.n is None:
+                    live.append(event)
+                if event.type == "run.completed":
+                    break
+        await rig.rt.runs.wait(run.id, 10)
+        return live
+
+
+def words(*texts: str) -> list[ModelEvent]:
+    return [TextDelta(text=text) for text in texts]
+
+
+async def test_a_follower_that_comes_in_the_middle_reads_the_whole_text() -> None:
+    live = await told(words("one ", "two ", "three"), 2)
+    assert live[-1].payload["text"] == "one two three"
+
+
+async def test_a_follower_of_the_second_attempt_reads_only_that() -> None:
+    live = await told([*words("one "), AttemptStarted(number=2), *words("ONE ", "TWO")], 3)
+    assert live[-1].payload["text"] == "ONE TWO"
+
+
+async def test_the_arguments_of_a_call_are_whole_for_a_late_follower() -> None:
+    parts: list[ModelEvent] = [
+        CallDelta(index=0, name="add", arguments=""),
+        CallDelta(index=0, name="add", arguments='{"a": 1'),
+        CallDelta(index=0, name="add", arguments=', "b": 2}'),
+    ]
+    live = await told(parts, 2)
+    assert live[-1].payload["partialArgs"] == {"a": 1, "b": 2}
