@@ -58,30 +58,39 @@ async def check_database(settings: Settings) -> list[Finding]:
     return [Finding("database", "ok", place), schema, Finding("owner", "ok", drives)]
 
 
-async def check_model(settings: Settings) -> Finding:
-    """Whether the model of the settings can be made; it is not asked anything."""
-    if settings.model is None:
-        return Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")
+async def check_models(settings: Settings, named: list[str]) -> list[Finding]:
+    """Whether the settings' model and those of the app's agents can be made; none is asked anything."""
+    names: dict[str, None] = dict.fromkeys([*([settings.model] if settings.model else []), *named])
+    if not names:
+        return [Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")]
     models = NamedModels()
     try:
-        await models(settings.model)
-    except ToolwrightError as error:
-        return Finding("model", "broken", error.message)
+        return [await _check_model(models, name) for name in names]
     finally:
         await models.aclose()
-    return Finding("model", "ok", settings.model)
 
 
-def check_app(target: str | None) -> Finding:
-    """Whether the app can be loaded."""
+async def _check_model(models: NamedModels, name: str) -> Finding:
+    try:
+        await models(name)
+    except ToolwrightError as error:
+        return Finding("model", "broken", error.message)
+    return Finding("model", "ok", name)
+
+
+def check_app(target: str | None) -> tuple[Finding, list[str]]:
+    """Whether the app can be loaded, and the names of its agents' models."""
     if not target and not DEFAULT_FILE.is_file():
-        return Finding("app", "note", "none here: name one with --app MODULE:APP or TOOLWRIGHT_APP")
+        return Finding("app", "note", "none here: name one with --app MODULE:APP or TOOLWRIGHT_APP"), []
     try:
         app = the_app(target)
     except Refusal as refusal:
-        return Finding("app", "broken", str(refusal))
-    names = ", ".join(agent.name for agent in app.catalog.agents)
-    return Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
+        return Finding("app", "broken", str(refusal)), []
+    agents = app.catalog.agents
+    models = [app.catalog.active(agent.id).model for agent in agents]
+    names = ", ".join(agent.name for agent in agents)
+    found = Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
+    return found, [model for model in models if isinstance(model, str)]
 
 
 def check_keys(settings: Settings) -> Finding:

@@ -26,9 +26,9 @@ def doctor(target: str | None, host: str, port: int) -> int:
     except Refusal as refusal:
         findings.append(Finding("settings", "broken", str(refusal)))
     else:
-        findings += asyncio.run(_outside(settings))
+        found, named = checks.check_app(target)
+        findings += [*asyncio.run(_outside(settings, named)), found]
         findings += [
-            checks.check_app(target),
             checks.check_keys(settings),
             checks.check_address(settings, host, port),
         ]
@@ -36,8 +36,8 @@ def doctor(target: str | None, host: str, port: int) -> int:
     return FAILED if any(finding.verdict == "broken" for finding in findings) else 0
 
 
-async def _outside(settings: Settings) -> list[Finding]:
-    return [*await checks.check_database(settings), await checks.check_model(settings)]
+async def _outside(settings: Settings, named: list[str]) -> list[Finding]:
+    return [*await checks.check_database(settings), *await checks.check_models(settings, named)]
 
 
 def _print(findings: list[Finding]) -> None:

@@ -1,0 +1,135 @@
+"""Threads as users meet them: what is taken, what is refused, and what a message after a cancel does."""
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pydantic_ai.models.test import TestModel
+
+import toolwright as tw
+from tests.runtime.rig import assert_valid, running
+from tests.runtime.test_loop import calling
+from toolwright import testing
+from toolwright.core.errors import DefinitionError, InvalidRequest, StoreError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.model import ToolChoice
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_message_after_a_cancel_is_answered_by_a_run_of_its_own() -> None:
+    began = asyncio.Event()
+
+    @tw.tool(description="Work.")
+    async def work(state: tw.ThreadState) -> str:
+        began.set()
+        await state.execution.abort_signal.wait()
+        return "stopped early"
+
+    model = ScriptedModel({"tester": [calling("work", args={}), {"text": "Never."}]})
+    async with asyncio.timeout(20), running(model, [work]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        first = await rig.rt.threads.send(thread.id, "Go")
+        await began.wait()
+        await rig.rt.runs.cancel(first.id)
+        second = await rig.rt.threads.send(thread.id, "No, do this instead")
+        assert second.id != first.id
+        assert (await rig.rt.runs.get(first.id)).status == "cancelled"
+        await rig.rt.runs.cancel(second.id)
+        await rig.rt.runs.wait(second.id)
+        assert_valid(await rig.transcript(thread.id))
+
+
+async def test_a_model_object_of_pydantic_ai_is_a_model() -> None:
+    prompt = tw.Prompt("p", "Talk.", model=TestModel(custom_output_text="Hello there."))
+    async with testing.runtime(tw.App(agents=[tw.Agent("talker", prompt)])) as rt:
+        thread = await rt.threads.create("talker")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 20)
+        assert (run.status, run.output) == ("completed", "Hello there.")
+
+
+@pytest.mark.parametrize("model", [5, TestModel, object(), ["openai:gpt-5"]])
+def test_what_is_no_model_is_refused_where_it_is_named(model: object) -> None:
+    with pytest.raises(DefinitionError, match="Prompt 'p': model must be"):
+        tw.Prompt("p", model=model)
+
+
+def test_a_prompt_says_what_is_wrong_with_it() -> None:
+    with pytest.raises(DefinitionError, match="tool_choice"):
+        tw.Prompt("p", tool_choice=cast("ToolChoice", "nope"))
+    with pytest.raises(DefinitionError, match="tools must be a list"):
+        tw.Prompt("p", tools="search")
+    with pytest.raises(DefinitionError, match="prompt must be text"):
+        tw.Prompt("p", prompt=cast("str", None))
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"content": 5}, "content"),
+        ({"content": "  "}, "content"),
+        ({"content": "a\0b"}, "content"),
+        ({"content": "\ud800"}, "content"),
+    ],
+)
+async def test_a_message_that_is_no_text_is_refused(given: JSONObject, path: str) -> None:
+    async with running(ScriptedModel([{"text": "Hi."}])) as rig:
+        thread = await rig.rt.threads.create("tester")
+        with pytest.raises(InvalidRequest) as caught:
+            await rig.rt.threads.send(thread.id, cast("str", given["content"]))
+        assert caught.value.details[0]["path"] == path
+
+
+async def test_a_thread_with_what_json_cannot_carry_is_refused_by_every_store() -> None:
+    async with running(ScriptedModel([{"text": "Hi."}])) as rig:
+        for arguments in ({"x": object()}, {"x": float("nan")}):
+            with pytest.raises(InvalidRequest):
+                await rig.rt.threads.create("tester", arguments=cast("JSONObject", arguments))
+        with pytest.raises(InvalidRequest):
+            await rig.rt.threads.create("tester", tags="abc")
+        with pytest.raises(InvalidRequest):
+            await rig.rt.threads.create("tester", user_id="\ud800")
+
+
+async def test_files_of_a_result_are_named_to_the_model_and_kept_with_the_call() -> None:
+    @tw.tool(description="Draw.")
+    async def draw() -> tw.ToolResult:
+        return tw.ToolResult.ok("Drawn.", (tw.Attachment(name="a.txt", mime_type="text/plain", data="aGk="),))
+
+    model = ScriptedModel([calling("draw", args={}), {"text": "Done."}])
+    async with running(model, [draw]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        shown = (await rig.transcript(thread.id))[2].content
+        assert shown == "Drawn.\n[Files kept with this call's record, not shown here: a.txt]"
+        [call] = await rig.rt.calls.list(status=None)
+        assert call.result is not None
+        assert call.result["attachments"] == [{"name": "a.txt", "mimeType": "text/plain", "data": "aGk="}]
+
+
+def delete_database(folder: Path) -> None:
+    for file in folder.glob("t.db*"):
+        if not file.name.endswith(".lock"):
+            file.unlink()
+
+
+async def test_a_database_that_is_deleted_under_a_process_takes_no_more_commits(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    app = tw.App(agents=[tw.Agent("a", tw.Prompt("p", model=ScriptedModel([{"text": "Hi."}])))])
+    async with app.runtime(settings, grace=0.0) as rt:
+        await rt.threads.create("a")
+        delete_database(tmp_path)
+        with pytest.raises(StoreError):
+            await rt.threads.create("a")
+        with pytest.raises(StoreError):
+            await rt.health.check()
+
+
+def test_settings_refuse_names_and_databases_that_do_not_exist() -> None:
+    with pytest.raises(ValueError, match="databas_url"):
+        tw.Settings(databas_url="sqlite:///x.db")  # type: ignore[call-arg]
+    for url in ("sqlite:x.db", "sqlite://x.db", "sqlite:///:memory:", "mysql://x"):
+        with pytest.raises(ValueError, match=r"memory|sqlite:///"):
+            tw.Settings(database_url=url)
