@@ -14,6 +14,9 @@ MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say w
 _KEPT = frozenset(
     {"id", "seq", "role", "runId", "status", "stopReason", "stepNumber", "streamId", "toolCallId", "toolName"}
 )
+SURELY_SMALL = (
+    400  # characters of text: below the limit however they are escaped, with all that goes with them
+)
 _LONGEST_KEPT = 50  # characters: however they are escaped, all that is kept together stays below the limit
 _FEW = 50  # items: counting more of them one by one takes longer than writing them
 
@@ -32,7 +35,13 @@ def bounded(draft: EventDraft) -> EventDraft:
 
 def message_event(message: Message) -> EventDraft:
     """`message {message}`; of a large one only its id, role and place."""
-    return bounded(EventDraft(type="message", payload={"message": message_json(message)}))
+    draft = EventDraft(type="message", payload={"message": message_json(message)})
+    if message.stack is not None or message.attachments or len(message.calls) > 8:
+        return bounded(draft)
+    text = len(message.content)
+    for call in message.calls:
+        text += len(call.name) + len(call.arguments)
+    return draft if text < SURELY_SMALL else bounded(draft)
 
 
 def run_event(run: Run) -> EventDraft:
@@ -49,13 +58,14 @@ def step_event(type_: str, number: int, usage: Usage | None = None) -> EventDraf
     payload: JSONObject = {"stepNumber": number}
     if usage is not None:
         payload["usage"] = usage_json(usage)
-    return bounded(EventDraft(type=type_, payload=payload))
+    return EventDraft(type=type_, payload=payload)
 
 
 def tool_event(type_: str, call_id: str, name: str, said: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
-    return bounded(EventDraft(type=type_, payload=ids if said is None else {**ids, **said, **ids}))
+    draft = EventDraft(type=type_, payload=ids if said is None else {**ids, **said, **ids})
+    return draft if len(name) < 100 and _is_short(said) else bounded(draft)
 
 
 def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
@@ -89,6 +99,16 @@ def _ids(payload: JSONObject) -> JSONObject:
         for name, value in payload.items()
         if name in _KEPT and (isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53))
     }
+
+
+def _is_short(said: JSONObject | None) -> bool:
+    """Whether it is nothing, or one short text or number: most results are, and need no more looking at."""
+    if said is None:
+        return True
+    if len(said) != 1:
+        return False
+    [value] = said.values()
+    return len(value) < SURELY_SMALL if isinstance(value, str) else type(value) is int and abs(value) < 2**53
 
 
 def _most(value: JSON) -> int:
