@@ -52,11 +52,6 @@ class NewId(Protocol):
 class Store(Protocol):
     """The journal. Raises `StoreError` when it cannot be read or written; then nothing was acknowledged."""
 
-    @property
-    def healthy(self) -> bool:
-        """Whether units can be written, as far as the store knows."""
-        ...
-
     async def commit(self, unit: Unit) -> Committed | Conflict:
         """Apply the unit whole or not at all, and hand its events to the bus.
 

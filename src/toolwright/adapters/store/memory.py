@@ -34,11 +34,6 @@ class MemoryStore:
         self._tables = Tables()
         self._closed = False
 
-    @property
-    def healthy(self) -> bool:
-        """Whether units can be written."""
-        return not self._closed
-
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if self._closed:
             raise StoreError("The journal is closed.")

@@ -41,11 +41,6 @@ class PostgresDriver:
         self._commits: set[asyncio.Task[Committed | Conflict]] = set()
         self._closed = False
 
-    @property
-    def healthy(self) -> bool:
-        """Whether the journal is open: a database that cannot be reached may come back."""
-        return not self._closed
-
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
         task = asyncio.create_task(self._in_turn(unit))
         self._commits.add(task)

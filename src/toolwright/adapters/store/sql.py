@@ -39,11 +39,6 @@ class Driver(Protocol):
         """Run a reading of several statements on one consistent snapshot."""
         ...
 
-    @property
-    def healthy(self) -> bool:
-        """Whether units can be written."""
-        ...
-
     async def close(self) -> None: ...
 
 
@@ -53,11 +48,6 @@ class SqlStore:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._reads = Reads(Queries(driver.dialect))
-
-    @property
-    def healthy(self) -> bool:
-        """Whether units can be written, as far as the store knows."""
-        return self._driver.healthy
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         return await shielded(self._driver.write(unit))

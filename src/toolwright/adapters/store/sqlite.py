@@ -48,11 +48,6 @@ class SqliteDriver:
         self._writer = threading.Thread(target=self._write_all, name="toolwright-writer", daemon=True)
         self._writer.start()
 
-    @property
-    def healthy(self) -> bool:
-        """Whether the writer lives."""
-        return self._failed is None
-
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
         future: asyncio.Future[Committed | Conflict] = self._loop.create_future()
         if self._failed is None:

@@ -97,7 +97,9 @@ class Statements:
         self.insert_event = compiled(_insert_all(events))
 
         self._thread_statements(compiled)
-        self._run_and_call_statements(compiled)
+        self._run_statements(compiled)
+        self._call_statements(compiled)
+        self._inbox_statements(compiled)
 
         upsert = dialect_insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
         self.wake = compiled(
@@ -150,7 +152,7 @@ class Statements:
             .returning(threads.c.posted)
         )
 
-    def _run_and_call_statements(self, compiled: Compiler) -> None:
+    def _run_statements(self, compiled: Compiler) -> None:
         written = {
             c.name: bindparam(c.name, type_=c.type)
             for c in runs.columns
@@ -168,6 +170,8 @@ class Statements:
             .values(cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, _big("at")))
             .returning(runs.c.id)
         )
+
+    def _call_statements(self, compiled: Compiler) -> None:
         here = and_(calls.c.id == _text("call_id"), calls.c.thread_id == _text("thread_id"))
         self.move_call = compiled(
             update(calls)
@@ -197,6 +201,8 @@ class Statements:
         self.settle = compiled(settle)
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
         self.settle_in_time = compiled(settle.where(in_time))
+
+    def _inbox_statements(self, compiled: Compiler) -> None:
         self.read_inbox = compiled(
             update(inbox)
             .where(
