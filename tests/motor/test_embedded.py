@@ -241,7 +241,11 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
         swallowed = {"polite": 0, "deaf": 0}
         release = asyncio.Event()
 
+        began: set[str] = set()
+
         async def swallow(thread_id: str) -> None:
+            began.add(thread_id)
+            rig.changed.set()
             while not release.is_set() and (thread_id == "deaf" or swallowed[thread_id] < 2):
                 try:
                     await release.wait()
@@ -254,7 +258,7 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
         for name in swallowed:
             await rig.thread(name)
             await rig.send(name)
-        await asyncio.sleep(0.05)
+        await rig.until(lambda: began == set(swallowed))
         async with asyncio.timeout(8):
             await rig.motor.stop(0.0)
         assert swallowed == {"polite": 2, "deaf": 5}
@@ -316,7 +320,7 @@ async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None
         await rig.send("poison")
         await asked.wait()
         await rig.send("first")
-        await asyncio.sleep(0.1)
+        await some_turns()
         assert rig.drained == []  # held off: the poisonous run waits for the long one
         clock.ahead += 11.0
         await rig.until(lambda: rig.drained == ["first"])
@@ -324,10 +328,16 @@ async def test_a_run_that_may_only_run_alone_holds_nobody_off_for_long() -> None
         clock.ahead += 2.0
         await by_itself.wait()
         await rig.send("second")
-        await asyncio.sleep(0.1)
+        await some_turns()
         assert "second" not in rig.drained  # it runs by itself
         clock.ahead += 11.0
         await rig.until(lambda: "second" in rig.drained)
         release["poison"].set()
         await rig.until(lambda: "poison" in rig.drained)
     await motor.stop(1.0)
+
+
+async def some_turns() -> None:
+    """Let everything that is ready have its turn: a drain that may begin has begun then."""
+    for _ in range(100):
+        await asyncio.sleep(0)
