@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from toolwright.core.errors import NotFound, RunOver
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
-from toolwright.core.ports import Bus, Clock, Motor, NewId, Store
-from toolwright.core.run import Run, RunStatus, Step
+from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId, Store
+from toolwright.core.run import OVER, Run, RunStatus, Step
 from toolwright.core.units import Conflict, RequestCancel
 
+ENDS = frozenset(f"run.{status}" for status in OVER)
 LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
 
 
@@ -57,7 +58,7 @@ class Runs:
         async with asyncio.timeout(timeout):
             with self._bus.subscribe(Topic(kind="run", id=run_id)) as follower:
                 while not (run := await self.get(run_id)).over:
-                    await follower.next(LOOK_AGAIN)
+                    await _news(follower)
                 return run
 
     async def cancel(self, run_id: str) -> Run:
@@ -70,3 +71,10 @@ class Runs:
             raise RunOver(f"The run {run_id!r} is already over.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
+
+
+async def _news(follower: Follower) -> None:
+    """Return when the run may be over: its last event has come, events were lost, or there was a long silence."""
+    while came := await follower.next(LOOK_AGAIN):
+        if not follower.took_all() or any(event.type in ENDS for event in came):
+            return
