@@ -90,7 +90,7 @@ def test_death_during_the_models_answer(processes: Processes, tmp_path: Path, st
     assert journal.contents() == expected(interrupted=set())
 
 
-@pytest.mark.parametrize("flavour", ["plain", "idempotent"])
+@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("unit", range(2, UNITS + 1))
 def test_a_second_death_at_every_commit_of_the_recovery(
     processes: Processes, tmp_path: Path, unit: int, flavour: str
