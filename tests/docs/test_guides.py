@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.models.wire_server import WireCall, WireServer
@@ -88,6 +89,36 @@ async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path)
         [first, second] = [request.body for request in server.requests]
         assert '"name": "find_shelf"' in json.dumps(first["tools"])
         assert "shelf B4" in json.dumps(second)
+
+
+async def test_the_first_tool_is_served_as_the_guide_says(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "guides" / "first-tool.md").read_text(encoding="utf-8")
+    assert "toolwright serve app:app\n" in guide
+    [app] = [match["code"] for match in BLOCK.finditer(guide) if match["title"] == "app.py"]
+    (tmp_path / "app.py").write_text(app, encoding="utf-8")
+    async with WireServer() as wire:
+        wire.answer(text=["Emma is on shelf A1."])
+        serve = [sys.executable, "-m", "toolwright.cli", "serve", "app:app", "--port", "0"]
+        server = await asyncio.create_subprocess_exec(
+            *serve, cwd=tmp_path, env=environment(wire), stdout=subprocess.PIPE
+        )
+        assert server.stdout is not None
+        try:
+            async with asyncio.timeout(60), httpx.AsyncClient() as http:
+                url = re.findall(rb"http://[^/, ]+", await server.stdout.readline())[0].decode()
+                made = await http.post(f"{url}/api/threads", json={"agentId": "librarian"})
+                thread = f"{url}/api/threads/{made.json()['threadId']}"
+                sent = await http.post(f"{thread}/messages", json={"content": "Where is Emma?"})
+                assert sent.status_code == 202
+                async with http.stream("GET", f"{thread}/stream?after=0") as stream:
+                    async for line in stream.aiter_lines():
+                        if '"type":"run.completed"' in line:
+                            break
+                said = (await http.get(f"{thread}/messages")).json()["messages"]
+                assert [message["content"] for message in said] == ["Where is Emma?", "Emma is on shelf A1."]
+        finally:
+            server.terminate()
+            await server.wait()
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
