@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from toolwright.core.call import Call, CallChange, CallStatus
-from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
@@ -20,8 +19,8 @@ from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.tool import Kind, Tool
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.state import RunState
-from toolwright.wire.event import tool_event
-from toolwright.wire.result import error_object, model_text, result_from_json, result_to_json, s3_pending
+from toolwright.wire.event import outcome_event, tool_event
+from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
@@ -114,7 +113,7 @@ class Calls:
         """A call has its result: the call's row, its message, its event."""
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
-        move.events.append(_outcome_event(call, result))
+        move.events.append(outcome_event(call.id, call.name, result))
         self._say(hold, move, call, _read_by_model(result), result.status, result.stack)
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
@@ -175,7 +174,7 @@ class Calls:
     def _flip(self, hold: Hold, move: Move, call: Call, error: ToolResult) -> None:
         self._armed.pop(call.id, None)
         self._move(move, call, "pending", hold.clock.now())
-        move.events.append(_outcome_event(call, error))
+        move.events.append(outcome_event(call.id, call.name, error))
         self._say(hold, move, call, model_text(error), "error", None)
 
     def _move(
@@ -235,9 +234,3 @@ def _read_by_model(result: ToolResult) -> str:
         return model_text(result)
     names = ", ".join(attachment.name for attachment in result.attachments)
     return f"{model_text(result)}\n[Files kept with this call's record, not shown here: {names}]"
-
-
-def _outcome_event(call: Call, result: ToolResult) -> EventDraft:
-    if result.status == "error":
-        return tool_event("tool.error", call.id, call.name, error_object(result))
-    return tool_event("tool.done", call.id, call.name, {"result": result.result})

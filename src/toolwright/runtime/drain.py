@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 from datetime import timedelta
 
+from toolwright.core import backoff
 from toolwright.core.catalog import ActiveAgent, Catalog
 from toolwright.core.errors import NotFound, StoreError, ToolwrightError
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
@@ -21,7 +22,6 @@ log = logging.getLogger("toolwright.runtime")
 LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
 LAST_WORD = 5.0  # seconds to give a run back
-FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
 
 
 class Drainer:
@@ -89,7 +89,7 @@ class Drainer:
                 due = self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
         if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
-            return Alone(min(FIRST_BACKOFF * 2 ** (run.lives + 1 - LONELY_LIVES), LONGEST_BACKOFF))
+            return Alone(backoff.nth(run.lives + 1 - LONELY_LIVES))
         return None
 
     async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:

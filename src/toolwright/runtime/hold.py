@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from toolwright.core import backoff
 from toolwright.core.call import Call, CallChange
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import EventDraft
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
@@ -22,8 +23,6 @@ from toolwright.wire.event import message_event
 
 log = logging.getLogger("toolwright.runtime")
 T = TypeVar("T")
-
-FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
 
 
 class ThreadLost(Exception):
@@ -124,7 +123,11 @@ class Hold:
         """
         unit = self._unit(kind, move, run)
         self._unwritten = unit
-        answer = await self._whatever(lambda: self._store.commit(unit))
+        try:
+            answer = await self._whatever(lambda: self._store.commit(unit))
+        except Unwritable:
+            self._unwritten = None
+            raise
         self._unwritten = None
         if isinstance(answer, Conflict):
             return await self._refused(answer)
@@ -179,14 +182,14 @@ class Hold:
 
     async def _whatever(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it, again and again while the journal is unavailable: a drain never drops what it has in hand."""
-        delay = FIRST_BACKOFF
+        delay: float | None = None
         while True:
             try:
                 return await work()
             except StoreError as error:
                 log.warning("Thread %s waits for the journal: %s", self.thread.id, error)
+                delay = backoff.longer(delay)
                 await self.clock.sleep(delay)
-                delay = min(delay * 2, LONGEST_BACKOFF)
 
     async def _refused(self, conflict: Conflict) -> Literal["call", "unread", "cancel", "inbox"]:
         match conflict.guard:

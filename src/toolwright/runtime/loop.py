@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 
+from toolwright.core import backoff
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
 from toolwright.core.errors import ModelError, ModelRefused, ToolwrightError, Unwritable
@@ -19,7 +20,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.calls import Calls, Ran
 from toolwright.runtime.ending import End, ended, last_words
-from toolwright.runtime.hold import FIRST_BACKOFF, LONGEST_BACKOFF, Hold, Move
+from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.inbox import OWN, inbox_message
 from toolwright.runtime.stream import AnswerStream
 from toolwright.wire.event import run_event, step_event
@@ -30,7 +31,7 @@ INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
 
 
 class Loop:
-    """Leads runs. It owns no state: all of it is in the `Hold` and in the journal."""
+    """Leads runs. Their state is in the `Hold` and in the journal; only how long to spare a failing model is here."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Loop:
         if _has_own_message(hold):
             await self._end(hold, Finish, Move(), End("failed", error=error))
             return
-        delay = min(self._delays.get(hold.thread.id, FIRST_BACKOFF / 2) * 2, LONGEST_BACKOFF)
+        delay = backoff.longer(self._delays.get(hold.thread.id))
         self._delays[hold.thread.id] = delay
         run = replace(hold.run, status="queued", error=error)
         leaving = Leaving(gen=hold.gen, due=hold.clock.now() + timedelta(seconds=delay))

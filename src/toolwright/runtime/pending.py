@@ -17,7 +17,7 @@ from toolwright.core.json_value import JSON, dumps
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
-from toolwright.wire.event import tool_event
+from toolwright.wire.event import outcome_event
 from toolwright.wire.result import error_object, result_to_json
 
 
@@ -69,20 +69,14 @@ class PendingCalls:
         now = self._clock.now()
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         dumps(outcome.result)
-        failed = outcome.status == "error"
-        shown: JSON = error_object(outcome) if failed else outcome.result
-        event = (
-            tool_event("tool.error", call.id, call.name, error_object(outcome))
-            if failed
-            else tool_event("tool.done", call.id, call.name, {"result": outcome.result})
-        )
+        shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
         return Submit(
             token=self._new_id("unit"),
             at=now,
             thread_id=call.thread_id,
             call_id=call.id,
             result=result_to_json(outcome),
-            event=event,
+            event=outcome_event(call.id, call.name, outcome),
             notice=InboxEvent(
                 thread_id=call.thread_id,
                 event_id=f"tr:{call.id}",

@@ -5,8 +5,10 @@ from datetime import datetime
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
+from toolwright.core.result import ToolResult
 from toolwright.core.run import Run, Usage
 from toolwright.wire.message import message_json
+from toolwright.wire.result import error_object
 from toolwright.wire.run import usage_json
 
 MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say where the whole is
@@ -66,6 +68,13 @@ def tool_event(type_: str, call_id: str, name: str, said: JSONObject | None = No
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
     draft = EventDraft(type=type_, payload=ids if said is None else {**ids, **said, **ids})
     return draft if len(name) < 100 and _is_short(said) else bounded(draft)
+
+
+def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
+    """How a call has ended: `tool.done` with its result, or `tool.error` with its error."""
+    if result.status == "error":
+        return tool_event("tool.error", call_id, name, error_object(result))
+    return tool_event("tool.done", call_id, name, {"result": result.result})
 
 
 def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:

@@ -5,13 +5,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from toolwright.core import backoff
 from toolwright.core.errors import StoreError
 from toolwright.core.ports import Alone, Clock, Drain, Lock, Store
 from toolwright.core.units import Wake
 
 log = logging.getLogger("toolwright.motor")
 
-FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 300.0
 PATIENCE = 5  # seconds that a cancelled drain has to end; it is cancelled again in each
 SOLITUDE = 10.0  # seconds that a run may hold the others off, to wait for its turn or to run by itself
 
@@ -81,8 +81,8 @@ class EmbeddedMotor:
             try:
                 await self._turn()
             except Exception:  # the entry point of the motor: nobody else would see it stop
-                log.exception("The motor goes on in %.0f s after a fault.", FIRST_BACKOFF)
-                await asyncio.sleep(FIRST_BACKOFF)
+                log.exception("The motor goes on in %.0f s after a fault.", backoff.FIRST)
+                await asyncio.sleep(backoff.FIRST)
 
     async def _turn(self) -> None:
         if not self._lock.held:
@@ -193,7 +193,7 @@ class EmbeddedMotor:
         elif self._holding_off is None:
             self._holding_off = now
         elif self._held_off_long():
-            delay = min(self._put_off.get(ripe, FIRST_BACKOFF / 2) * 2, LONGEST_BACKOFF)
+            delay = backoff.longer(self._put_off.get(ripe))
             self._put_off[ripe] = delay
             self._solo[ripe], self._holding_off = now + delay, None
             return False
@@ -229,7 +229,7 @@ class EmbeddedMotor:
             self._stirred.set()
 
     def _back_off(self, thread_id: str) -> None:
-        delay = min(self._faults.get(thread_id, FIRST_BACKOFF / 2) * 2, LONGEST_BACKOFF)
+        delay = backoff.longer(self._faults.get(thread_id))
         self._faults[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay
         log.exception("The drain of thread %s failed; it is tried again in %.0f s.", thread_id, delay)
