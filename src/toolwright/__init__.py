@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from toolwright.core.agent import Agent, Prompt, Side
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.errors import ToolwrightError
+from toolwright.core.needs import Secret
 from toolwright.core.result import ToolResult
 from toolwright.core.state import ThreadState
 from toolwright.core.tool import Tool, tool
@@ -21,6 +22,7 @@ __all__ = [
     "AttachmentRef",
     "ImageContent",
     "Prompt",
+    "Secret",
     "Settings",
     "Side",
     "TextContent",

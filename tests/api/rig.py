@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.gateway import Server
+from toolwright.wiring.settings import Settings
 
 JSON = dict[str, Any]  # as tests read it: an answer's shape is checked against the OpenAPI document
 
@@ -61,6 +62,11 @@ class Api:
         self, path: str, body: Any = None, status: int = 200
     ) -> JSON:  # any JSON, also a faulty one
         return read(await self.client.post(path, json=body), status)
+
+    @property
+    def application(self) -> FastAPI:
+        served: FastAPI = self.server.config.app  # type: ignore[assignment]  # as `serving` made it
+        return served
 
     async def thread(self) -> str:
         made: str = (await self.post("/api/threads", {"agentId": "tester"}, 201))["threadId"]
@@ -144,10 +150,14 @@ async def serving(
     tools: Sequence[tw.Tool] = (outside,),
     *,
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
+    settings: Settings | None = None,
+    agent_options: Mapping[str, Any] | None = None,
     **options: Any,  # those of the gateway
 ) -> AsyncGenerator[Api]:
     """A runtime like that of `tests.runtime`, served."""
-    async with running(model or asking(), tools, store=store, inline_wait=0.0) as rig:
+    async with running(
+        model or asking(), tools, store=store, settings=settings, inline_wait=0.0, options=agent_options
+    ) as rig:
         options.setdefault("clock", SystemClock())
         chosen = GatewayOptions(**options)
         application = create_gateway(rig.rt, chosen)
@@ -181,6 +191,7 @@ def read(response: httpx.Response, status: int) -> JSON:
     shown: JSON = response.json()
     if status >= 400 and "status" not in shown:
         assert isinstance(shown["error"], str)
+        assert isinstance(shown.pop("code"), str)  # `tests.client` compares codes with the tree of errors
     return shown
 
 

@@ -13,12 +13,23 @@ pytestmark = pytest.mark.anyio
 ROUTES = [
     ("GET", "/api/agents"),
     ("GET", "/api/agents/tester"),
+    ("GET", "/api/agents/tester/inbox"),
+    ("POST", "/api/agents/tester/inbox/x/retry"),
+    ("POST", "/api/entities"),
+    ("GET", "/api/entities"),
+    ("GET", "/api/entities/x"),
+    ("PATCH", "/api/entities/x"),
+    ("DELETE", "/api/entities/x"),
+    ("PATCH", "/api/entities/x/env"),
     ("POST", "/api/threads"),
     ("GET", "/api/threads"),
     ("GET", "/api/threads/x"),
     ("POST", "/api/threads/x/messages"),
     ("GET", "/api/threads/x/messages"),
     ("GET", "/api/threads/x/stream"),
+    ("GET", "/api/threads/x/files"),
+    ("GET", "/api/threads/x/files/y"),
+    ("PATCH", "/api/threads/x/env"),
     ("GET", "/api/runs"),
     ("GET", "/api/runs/x"),
     ("GET", "/api/runs/x/events"),
@@ -73,7 +84,10 @@ async def test_without_keys_only_this_machine_may_call() -> None:
 
 async def test_pages_of_configured_origins_get_cors_headers_and_no_others() -> None:
     async with serving(secret_keys=("k",), cors_origins=("https://ok.example",)) as api:
-        asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-secret-key"}
+        asks = {
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "x-secret-key, x-public-key, authorization",
+        }
         allowed = await api.client.options("/api/threads", headers={"Origin": "https://ok.example", **asks})
         assert allowed.status_code == 200
         assert allowed.headers["access-control-allow-origin"] == "https://ok.example"
@@ -216,7 +230,7 @@ async def test_the_openapi_document_describes_every_route() -> None:
             for path, item in document["paths"].items()
             for method, operation in item.items()
         }
-        names = {"thread_id", "run_id", "agent_id"}
+        names = {"thread_id", "run_id", "agent_id", "event_id", "entity_id"}
         plain = {(method, path.replace("{agent_id}", "tester")) for method, path in described}
         plain = {(m, _filled(p, names)) for m, p in plain}
         assert plain == {*ROUTES, ("GET", "/health")}
@@ -226,7 +240,8 @@ async def test_the_openapi_document_describes_every_route() -> None:
             if path != "/health":
                 assert operation["security"]
                 assert {"400", "401", "403", "503", "default"} <= set(operation["responses"])
-            reads = method == "POST" and not path.endswith(("/cancel", "/stream-tokens"))
+            bodiless = ("/cancel", "/stream-tokens", "/retry")
+            reads = method in {"POST", "PATCH"} and not path.endswith(bodiless)
             assert ("requestBody" in operation) == reads
         assert len({operation["operationId"] for operation in described.values()}) == len(described)
 
@@ -234,7 +249,7 @@ async def test_the_openapi_document_describes_every_route() -> None:
 def _filled(path: str, names: set[str]) -> str:
     for name in names:
         path = path.replace(f"{{{name}}}", "x")
-    return path
+    return path.replace("{path}", "y")
 
 
 async def test_a_filter_that_is_not_there_is_refused_and_not_ignored() -> None:

@@ -1,11 +1,14 @@
 """`toolwright serve`."""
 
+import asyncio
 import re
 import signal
 
 import httpx
 
 from tests.cli.shell import Running, Shell
+from tests.postgres_server import database_url, server_url
+from toolwright.adapters.store.postgres_connection import connect
 
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
@@ -45,3 +48,24 @@ def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> N
         assert httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"] == []
         server.ctrl_c()
         assert server.end() == 0
+
+
+def test_a_journal_on_postgres_is_named_by_its_url(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_DATABASE_URL"] = asyncio.run(empty_database())
+    assert "from nothing" in shell.run("db", "upgrade").stdout.replace("went ", "")
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        url = url_of(server)
+        assert httpx.get(f"{url}/health", trust_env=False).json()["status"] == "ok"
+        doctor = shell.run("doctor", "--app", "app:app", "--port", "0")
+        assert "another process leads the runs" in " ".join(doctor.stdout.split())
+        server.ctrl_c()
+        assert server.end() == 0
+
+
+async def empty_database() -> str:
+    """The url of a database without tables; it is gone with its server."""
+    server = await asyncio.to_thread(server_url)
+    admin = await connect(server)
+    await admin.execute("CREATE DATABASE served")
+    await admin.close()
+    return database_url("served")

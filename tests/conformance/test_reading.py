@@ -118,13 +118,21 @@ async def test_threads_runs_and_calls_are_filtered_and_paged(store: Store):
         if number == 3:
             await drain.do(drain.unit(Finish, {"status": "failed"}))
     assert [thread.id for thread in await store.threads(limit=2, offset=1)] == ["th_1", "th_2"]
-    assert [thread.id for thread in await store.threads(user_id="ann")] == ["th_1", "th_3"]
+    assert [thread.id for thread in await store.threads(users=["ann"])] == ["th_1", "th_3"]
+    assert [thread.id for thread in await store.threads(users=["ann", "bob"], offset=1, limit=2)] == [
+        "th_1",
+        "th_2",
+    ]
+    assert [*await store.threads(users=[]), *await store.threads(users=["eve"])] == []
     assert [run.id for run in await store.runs(limit=2, offset=1)] == ["run_2", "run_1"]
     assert [run.id for run in await store.runs(status="failed")] == ["run_3"]
     assert [run.id for run in await store.runs(status="running", thread_id="th_0")] == ["run_0"]
     assert [run.id for run in await store.runs(agent="nobody")] == []
     assert [call.id for call in await store.calls(limit=2)] == ["call_0", "call_1"]
     assert [call.id for call in await store.calls(run_id="run_2")] == ["call_2"]
+    assert [call.id for call in await store.calls(users=["ann"], limit=1, offset=1)] == ["call_3"]
+    assert [call.id for call in await store.calls(users=["bob", "eve"], run_id="run_2")] == ["call_2"]
+    assert [*await store.calls(users=[]), *await store.calls(users=["ann"], run_id="run_2")] == []
     assert [call.id for call in await store.calls(status=("resolved",))] == []
     assert len(await store.calls(status=("pending", "waiting"))) == 4
 

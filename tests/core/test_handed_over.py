@@ -4,6 +4,7 @@ import enum
 from typing import Any
 
 import pytest
+from tests.behaviour.marks import requirement
 
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.errors import InvalidJSON, InvalidRequest
@@ -22,6 +23,7 @@ class Loud(enum.StrEnum):
     MISSING = "missing"
 
 
+@requirement("S2-5.1-3", "S2-5.3-7")
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -49,6 +51,7 @@ def test_a_faulty_field_of_a_file_is_named(given: Attachment | AttachmentRef, wo
     assert f"Attachment 2: {words}" in (result.error or "")
 
 
+@requirement("S2-6.3-1")
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
+from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.faults import ArgumentFault
@@ -64,6 +65,7 @@ async def fault(arguments: object) -> str:
     return result.error or ""
 
 
+@requirement("S2-3.4-1", "S2-4.3-4")
 async def test_every_faulty_path_is_named_in_one_text() -> None:
     text = await fault(
         '{"limit": "10", "filter": {"tags": [1, "2"], "colour": 1}, '
@@ -82,6 +84,7 @@ async def test_alternatives_are_told_apart() -> None:
     assert 'pet.kind: must be "cat" or "dog"' in await fault('{"query": "", "pet": {"kind": "cow"}}')
 
 
+@requirement("S2-3.4-1")
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -150,6 +153,7 @@ OBJECTS = st.dictionaries(FIELDS | st.text(max_size=5), VALUES, max_size=5)
 VALIDATOR = jsonschema_rs.validator_for(search.parameters, offline=True, validate_formats=True)
 
 
+@requirement("S2-3.4-1")
 @settings(max_examples=150, deadline=None)
 @given(OBJECTS)
 def test_nothing_passes_that_the_schema_refuses_and_nothing_raises(value: JSONObject) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from pydantic import BaseModel, Field
+from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
@@ -73,6 +74,7 @@ def taking(annotation: object) -> Callable[..., str]:
     return search
 
 
+@requirement("S2-3.2-14")
 @pytest.mark.parametrize(
     ("annotation", "path"),
     [
@@ -142,6 +144,7 @@ def test_defaults_that_are_no_json_are_refused() -> None:
         tool(bad)
 
 
+@requirement("S2-2.2-1")
 def test_a_missing_description_is_refused() -> None:
     def nameless(a: int) -> int:
         return a
@@ -151,6 +154,7 @@ def test_a_missing_description_is_refused() -> None:
             tool(**options)(nameless)  # type: ignore[call-overload]  # options as users spread them
 
 
+@requirement("S2-3.1-1", "S2-3.1-2")
 def test_the_schema_has_descriptions_defaults_and_no_titles() -> None:
     @tool
     def search(
@@ -184,6 +188,7 @@ def test_the_schema_has_descriptions_defaults_and_no_titles() -> None:
     }
 
 
+@requirement("S2-3.2-6", "S2-3.2-11")
 async def test_models_enums_typed_dicts_and_dataclasses_arrive_built() -> None:
     @tool
     async def make(
@@ -212,6 +217,7 @@ async def test_models_enums_typed_dicts_and_dataclasses_arrive_built() -> None:
     ]
 
 
+@requirement("S2-3.3-1")
 async def test_arguments_nest_at_least_ten_levels() -> None:
     annotation: object = int
     value: object = 3
@@ -241,6 +247,7 @@ async def test_args_takes_a_model_for_the_one_parameter() -> None:
         tool(description="Search", args=Query)(two)
 
 
+@requirement("S2-3.5-1")
 async def test_a_tool_without_arguments_takes_whatever_comes() -> None:
     @tool
     def now(state: ThreadState) -> str:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import pytest
 from pydantic import BaseModel
+from tests.behaviour.marks import requirement
 
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.errors import DefinitionError
@@ -60,6 +61,7 @@ class Weather(BaseModel):
     degrees: int
 
 
+@requirement("S2-4.1-1")
 @pytest.mark.parametrize(
     ("value", "result"),
     [
@@ -117,6 +119,7 @@ class OddError(Exception):
         raise RuntimeError
 
 
+@requirement("S2-4.3-1", "S2-4.3-2")
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -237,6 +240,7 @@ async def test_definitions_come_in_three_forms_and_cannot_be_spoilt() -> None:
     assert tools.model_definitions is tools.model_definitions
 
 
+@requirement("S2-8.1-1")
 async def test_toolsets_join_filter_and_take_prefixes() -> None:
     other = returning(1)
     both = Toolset([greet]) | Toolset([other])
@@ -250,6 +254,7 @@ async def test_toolsets_join_filter_and_take_prefixes() -> None:
         _ = both | Toolset([greet])
 
 
+@requirement("S2-8.3-1")
 def test_an_odd_name_warns_once_and_works() -> None:
     def named() -> Tool:
         return tool(name="Odd-Name", description="Odd")(lambda: "x")
@@ -279,6 +284,7 @@ def test_contradictions_are_refused(declare: Callable[[], Tool]) -> None:
         declare()
 
 
+@requirement("S2-4.1-1", "S2-10-4")
 async def test_results_of_handlers_are_checked() -> None:
     path = AttachmentRef(id="f", path="/a", name="a", mime_type="text/plain", size=1)
     chart = Attachment(name="c.png", mime_type="image/png", data="AA==")

@@ -4,6 +4,7 @@ import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.behaviour.marks import requirement
 
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.result import ToolResult
@@ -45,12 +46,14 @@ def test_a_result_survives_the_journal(result: ToolResult) -> None:
     assert wire.result_from_json(written) == result
 
 
+@requirement("S2-4.3-6")
 @settings(max_examples=100, deadline=None)
 @given(RESULTS)
 def test_a_model_reads_text_that_can_be_sent(result: ToolResult) -> None:
     wire.model_text(result).encode()
 
 
+@requirement("S2-4.3-6", "S2-4.1-5")
 def test_the_model_reads_text_json_and_errors_without_the_stack() -> None:
     assert wire.model_text(ToolResult.ok("a\x00b\U000e0041\n\tc\x9b\ud800")) == "ab\n\tc\ufffd"
     assert wire.model_text(ToolResult.ok()) == "null"

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import toolwright as tw
+from tests.databases import opened
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock
-from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.store.postgres_lock import PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
-from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.ports import Store
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.ports import Lock, Store
 from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
@@ -102,6 +103,24 @@ class DyingModel:
                     die()
 
 
+class PoisonedModel:
+    """Asks outside twice, and fails whenever it reads the first of the results that come late."""
+
+    name = "poisoned"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if len(request.messages) == 1:
+            asked = [ModelCall(id=f"c{n}", name="outside", arguments="{}") for n in (1, 2)]
+            yield ModelResponse(calls=tuple(asked))
+            return
+        if any(message.content.endswith('"poison"') for message in request.messages):
+            raise RuntimeError("a bug")
+        yield ModelResponse(text="I see.")
+
+
+outside = tw.Tool(name="outside", description="Ask outside.", kind="external", timeout=0.01)
+
+
 def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
     """A tool that notes when it begins and ends."""
 
@@ -124,16 +143,25 @@ async def run(order: dict[str, Any]) -> None:
     witness = Witness(folder / "witness")
     kill: dict[str, Any] = order.get("kill") or {}
     bus, clock = MemoryBus(), SystemClock()
-    store = await open_sqlite(folder / "journal.db", bus.publish)
+    lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
+    store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
     killing = KillingStore(store, kill)
-    motor = EmbeddedMotor(killing, clock, FileLock(folder / "journal.db"))  # type: ignore[arg-type]  # reads pass
+    motor = EmbeddedMotor(killing, clock, lock)  # type: ignore[arg-type]  # reads pass
     tool = working_tool(witness, order["flavour"], kill.get("tool"))
-    prompt = tw.Prompt("worker", "Work.", model=DyingModel(witness, kill.get("model")), tools=[tool])
+    poisoned = order["action"].startswith("poison")
+    model = PoisonedModel() if poisoned else DyingModel(witness, kill.get("model"))
+    prompt = tw.Prompt("worker", "Work.", model=model, tools=[outside if poisoned else tool])
     catalog = Catalog(agents=[tw.Agent("worker", prompt)])
     parts = Parts(store=killing, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
     runtime = assemble(catalog, parts, Settings())
     await runtime.start()
-    await (start(runtime, witness) if order["action"] == "start" else recover(runtime))
+    match order["action"]:
+        case "start":
+            await start(runtime, witness)
+        case "recover":
+            await recover(runtime)
+        case _:
+            await poison(runtime)
     await runtime.stop(5.0)
 
 
@@ -147,6 +175,25 @@ async def start(runtime: Runtime, witness: Witness) -> None:
 async def recover(runtime: Runtime) -> None:
     for left in await runtime.runs.list():
         await runtime.runs.wait(left.id, 20)
+
+
+async def poison(runtime: Runtime) -> None:
+    """Hand in a poisonous result and a good one, where that was not done; until the inbox is settled."""
+    threads = await runtime.threads.list()
+    thread = threads[0] if threads else await runtime.threads.create("worker")
+    runs = await runtime.runs.list()
+    first = runs[-1] if runs else await runtime.threads.send(thread.id, "Go")
+    await runtime.runs.wait(first.id, 20)
+    agent = runtime.agent("worker")
+    for call, result in zip(await runtime.calls.list(status=None), ("poison", "good"), strict=True):
+        if call.status == "pending":
+            await runtime.calls.submit(first.id, call.id, result)
+    async with asyncio.timeout(20):
+        while (await runtime.threads.get(thread.id)).run_id is not None or any(  # noqa: ASYNC110 - nobody tells
+            event.status in ("pending", "processing")
+            for event in await runtime.inboxes.list(agent, thread.id)
+        ):
+            await asyncio.sleep(0.01)
 
 
 def serve() -> None:

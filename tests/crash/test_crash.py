@@ -38,13 +38,15 @@ class Processes:
         return int(self.server.stdout.readline())
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
+def fork_server() -> Iterator[Processes]:
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.crash.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with server:
         yield Processes(server)
+
+
+processes = pytest.fixture(scope="module")(fork_server)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -109,6 +111,30 @@ def test_a_second_death_at_every_commit_of_the_recovery(
                 break
         else:
             pytest.fail("The recovery took more commits than the run itself.")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("unit", range(3, 19))
+def test_death_at_a_commit_of_runs_that_fail(
+    processes: Processes, tmp_path: Path, unit: int, when: str
+) -> None:
+    order = {"action": "poison", "folder": str(tmp_path), "flavour": "plain"}
+    died = processes.run(kill={"unit": unit, "when": when}, **order)
+    assert died in (KILLED, 0)
+    assert processes.run(**order) == 0
+    journal = Journal(tmp_path)
+    events = journal.rows(
+        "SELECT status, attempts FROM inbox WHERE type = 'tool_result' ORDER BY content LIKE '%good%'"
+    )
+    assert events == [("failed", 3), ("processed", events[1][1])]
+    assert journal.column("SELECT thread_id FROM wakes") == []
+    kept = journal.rows("SELECT role, body FROM messages WHERE kept ORDER BY seq")
+    said = [json.loads(body)["content"] for role, body in kept if role == "user"]
+    assert len(said) == 2
+    assert said[1].endswith('"good"')
+    failed = journal.column("SELECT count(*) FROM runs WHERE status = 'failed'")
+    assert failed == [3]
+    assert set(journal.column("SELECT status FROM runs")) == {"completed", "failed"}
 
 
 def check(journal: "Journal", flavour: str) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.models.wire_server import WireCall, WireServer
+from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
@@ -119,6 +120,18 @@ async def test_the_first_tool_is_served_as_the_guide_says(tmp_path: Path) -> Non
         finally:
             server.terminate()
             await server.wait()
+
+
+def test_every_setting_is_in_the_guide_to_them() -> None:
+    page = (ROOT / "docs" / "guides" / "settings.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `TOOLWRIGHT_(\w+)`", page, re.MULTILINE)
+    assert sorted(name.lower() for name in listed) == sorted(Settings.model_fields)
+
+
+def test_every_guide_is_linked_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    missing = [guide.name for guide in GUIDES if f"(docs/guides/{guide.name})" not in readme]
+    assert missing == []
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

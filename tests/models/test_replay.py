@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.behaviour.marks import requirement
 from tests.models.asking import SEARCH, MakeModel, answer_of, assistant, request, tool, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.aliases import alias_of
@@ -39,6 +40,7 @@ def through_json(native: JSON) -> JSON:
     return json.loads(json.dumps(native))
 
 
+@requirement("S2-4.3-6")
 async def test_results_return_in_the_tool_result_slot_under_the_models_own_ids(
     model: PydanticAIModel, server: WireServer
 ) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.behaviour.marks import requirement
 from tests.models.asking import MakeModel, answer_of, ask, only, request, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.pydantic_ai import PydanticAIModel
@@ -92,6 +93,7 @@ async def test_the_cost_of_an_unknown_model_is_none(make_model: MakeModel, serve
     assert (await answer_of(model)).cost is None
 
 
+@requirement("S2-1-2", "S2-2.2-3")
 async def test_system_text_tools_and_limits_reach_the_provider(
     model: PydanticAIModel, server: WireServer
 ) -> None:
@@ -107,6 +109,7 @@ async def test_system_text_tools_and_limits_reach_the_provider(
         assert sent.body["max_tokens"] == 16_384
 
 
+@requirement("S2-8.3-1")
 async def test_odd_tool_names_go_out_as_aliases_and_come_back_as_themselves(
     model: PydanticAIModel, server: WireServer
 ) -> None:

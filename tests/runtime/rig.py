@@ -1,17 +1,20 @@
 """A runtime over a store with barriers, and what must be true of every transcript."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import toolwright as tw
+from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
 from toolwright.core.message import Message
 from toolwright.core.model import Model
-from toolwright.core.ports import Store
+from toolwright.core.ports import Cipher, Files, Store
 from toolwright.core.units import Committed, Conflict, Prune, Unit
+from toolwright.runtime.loop import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
 from toolwright.wiring.assembly import Parts, assemble
@@ -83,17 +86,36 @@ async def running(
     max_steps: int = 50,
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
     inline_wait: float = 1.0,
+    options: Mapping[str, Any] | None = None,
+    prompt_options: Mapping[str, Any] | None = None,
+    app_env: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    files: Files | None = None,
+    cipher: Cipher | None = None,
+    answer_limits: tuple[float, float] = ANSWER_LIMITS,
 ) -> AsyncGenerator[Rig]:
-    """An agent `tester` with that model and those tools, at work."""
+    """An agent `tester` with that model and those tools, at work.
+
+    `options` and `prompt_options` are further fields of the agent and its prompt.
+    """
     bus = MemoryBus()
     inner = MemoryStore(bus.publish) if store is None else await store(bus)
     barriers = Barriers(inner)
     clock = SystemClock()
     motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
-    prompt = tw.Prompt("tester", "You test.", model=model, tools=list(tools))
-    catalog = Catalog(agents=[tw.Agent("tester", tw.Side(prompt, max_steps=max_steps))])
-    parts = Parts(store=barriers, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
-    rt = assemble(catalog, parts, Settings(), inline_wait)
+    prompt = tw.Prompt("tester", "You test.", model=model, tools=list(tools), **(prompt_options or {}))
+    agent = tw.Agent("tester", tw.Side(prompt, max_steps=max_steps), **(options or {}))
+    parts = Parts(
+        store=barriers,  # type: ignore[arg-type]  # as above
+        motor=motor,
+        bus=bus,
+        clock=clock,
+        files=files or MemoryFiles(),
+        cipher=cipher or MemoryCipher(),
+    )
+    rt = assemble(
+        Catalog(agents=[agent], env=app_env), parts, settings or Settings(), inline_wait, answer_limits
+    )
     await rt.start()
     try:
         yield Rig(rt, barriers)

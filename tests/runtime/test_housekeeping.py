@@ -3,10 +3,14 @@
 import pytest
 
 from tests.motor.rig import Rig
+from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.system import new_id
+from toolwright.core.errors import Reset
 from toolwright.core.event import Topic
-from toolwright.runtime.follow import Events, Reset
+from toolwright.runtime.env import Environment
+from toolwright.runtime.follow import Events
 from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper
+from toolwright.runtime.keys import Keys
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +26,8 @@ async def test_events_are_kept_for_seven_days() -> None:
     await rig.post("old")
     clock.advance(EVENTS_KEPT.total_seconds() - 60)
     await rig.post("young")
-    keeper = Housekeeper(store, rig.motor, clock, new_id)
+    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
+    keeper = Housekeeper(store, rig.motor, keys, clock, new_id)
     assert await keeper.tidy() == 0
     clock.advance(120)
     assert await keeper.tidy() == 1

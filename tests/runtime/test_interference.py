@@ -1,8 +1,13 @@
 """A cancel, and a message that joins, before and after every unit of a run: by barriers, not by luck."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
 import pytest
 
 import toolwright as tw
+from tests.databases import OpenStore, stores
 from tests.runtime.rig import Hook, Rig, assert_valid, nothing, running
 from tests.runtime.test_loop import calling, outside
 from toolwright.core.errors import RunOver
@@ -11,6 +16,14 @@ from toolwright.core.units import Advance, Unit
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+    """In memory, and where commits take time and overlap."""
+    async with stores(request.param, tmp_path) as opening:
+        yield opening
+
 
 UNITS = 6  # of the undisturbed run behind its PostMessage: claim, answer, three results, answer
 
@@ -26,10 +39,11 @@ def model() -> Model:
     )
 
 
-def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook]:
-    """Hooks that act once, before or after the n-th unit that a drain makes."""
+def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:
+    """Hooks that act once, before or after the n-th unit that a drain makes, and whether they have done it."""
     seen = 0
     acted = False
+    done = asyncio.Event()
 
     async def hook(index: int, unit: Unit) -> None:
         nonlocal seen, acted
@@ -39,14 +53,15 @@ def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook]:
         if seen == n:
             acted = True
             await act(index, unit)
+            done.set()
 
-    return (hook, nothing) if when == "before" else (nothing, hook)
+    return (hook, nothing, done) if when == "before" else (nothing, hook, done)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: str) -> None:
-    async with running(model(), [add]) as rig:
+async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: str, store: OpenStore) -> None:
+    async with running(model(), [add], store=store) as rig:
         thread = await rig.rt.threads.create("tester")
         refused = False
 
@@ -58,8 +73,9 @@ async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: st
             except RunOver:
                 refused = True
 
-        rig.store.before, rig.store.after = at(n, when, cancel)
+        rig.store.before, rig.store.after, acted = at(n, when, cancel)
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        await acted.wait()
         assert run.status == ("completed" if refused else "cancelled")
         assert refused == (n == UNITS and when == "after")
         await _nothing_is_left(rig, thread.id)
@@ -67,16 +83,19 @@ async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: st
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(n: int, when: str) -> None:
-    async with running(model(), [add]) as rig:
+async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(
+    n: int, when: str, store: OpenStore
+) -> None:
+    async with running(model(), [add], store=store) as rig:
         thread = await rig.rt.threads.create("tester")
         told: list[str] = []
 
         async def join(_: int, __: Unit) -> None:
             told.append((await rig.rt.threads.post(thread.id, "And this")).run_id)
 
-        rig.store.before, rig.store.after = at(n, when, join)
+        rig.store.before, rig.store.after, acted = at(n, when, join)
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        await acted.wait()
         later = await rig.rt.runs.wait(told[0], 10)
         assert (run.status, later.status) == ("completed", "completed")
         assert (later.id == run.id) == (not (n == UNITS and when == "after"))
@@ -89,8 +108,10 @@ async def test_a_message_at_any_point_is_read_once_by_the_run_that_it_was_told(n
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
-async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(n: int, when: str) -> None:
-    async with running(model(), [add]) as rig:
+async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(
+    n: int, when: str, store: OpenStore
+) -> None:
+    async with running(model(), [add], store=store) as rig:
         thread = await rig.rt.threads.create("tester")
         told: list[str] = []
 
@@ -98,8 +119,9 @@ async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(n: int, whe
             told.append((await rig.rt.threads.post(thread.id, "And this")).run_id)
             await rig.rt.runs.cancel(told[0])
 
-        rig.store.before, rig.store.after = at(n, when, both)
+        rig.store.before, rig.store.after, acted = at(n, when, both)
         await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        await acted.wait()
         later = await rig.rt.runs.wait(told[0], 10)
         assert later.status == "cancelled"
         said = [m.content for m in await rig.transcript(thread.id) if m.role == "user"]
@@ -107,31 +129,33 @@ async def test_a_message_and_then_a_cancel_at_any_point_lose_nothing(n: int, whe
         await _nothing_is_left(rig, thread.id)
 
 
-async def test_a_message_at_the_step_limit_is_kept_in_the_transcript() -> None:
-    async with running(ScriptedModel([calling("add")]), [add], max_steps=1) as rig:
+async def test_a_message_at_the_step_limit_is_kept_in_the_transcript(store: OpenStore) -> None:
+    async with running(ScriptedModel([calling("add")]), [add], max_steps=1, store=store) as rig:
         thread = await rig.rt.threads.create("tester")
 
         async def join(_: int, __: Unit) -> None:
             await rig.rt.threads.post(thread.id, "And this")
 
-        rig.store.before, rig.store.after = at(3, "before", join)
+        rig.store.before, rig.store.after, acted = at(3, "before", join)
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        await acted.wait()
         assert run.stop_reason == "max_steps"
         assert [m.content for m in await rig.transcript(thread.id) if m.role == "user"] == ["Go", "And this"]
         await _nothing_is_left(rig, thread.id)
 
 
-async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrives() -> None:
+async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrives(store: OpenStore) -> None:
     script = ScriptedModel([calling("ask_outside", args={}), {"text": "Never."}, {"text": "Read."}])
-    async with running(script, [outside], inline_wait=0.0) as rig:
+    async with running(script, [outside], inline_wait=0.0, store=store) as rig:
         thread = await rig.rt.threads.create("tester")
 
         async def cancel(_: int, unit: Unit) -> None:
             assert isinstance(unit, Advance)
             await rig.rt.runs.cancel(unit.run.id)
 
-        rig.store.before, rig.store.after = at(3, "after", cancel)  # once it is parked
+        rig.store.before, rig.store.after, acted = at(3, "after", cancel)  # once it is parked
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        await acted.wait()
         assert run.status == "cancelled"
         [call] = await rig.rt.calls.list()
         assert call.status == "pending"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.databases import database, opened
 from tests.runtime.rig import Barriers, assert_valid
 from tests.runtime.test_loop import calling
 from toolwright import testing
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.catalog import Catalog
 from toolwright.core.errors import StoreError
@@ -26,6 +26,13 @@ from toolwright.wiring.assembly import Parts, assemble
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
+    """A journal of each kind that processes share."""
+    async with database(request.param, tmp_path) as found:
+        yield found
 
 
 def script() -> ScriptedModel:
@@ -54,9 +61,9 @@ def app(work: Work) -> tw.App:
     return tw.App(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
 
 
-async def test_two_processes_on_one_file_interrupt_nothing(tmp_path: Path) -> None:
+async def test_two_processes_on_one_journal_interrupt_nothing(url: str) -> None:
     work = Work()
-    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30), app(work).runtime(settings) as first:
         thread = await first.threads.create("worker")
         run = await first.threads.send(thread.id, "Go")
@@ -73,9 +80,9 @@ async def test_two_processes_on_one_file_interrupt_nothing(tmp_path: Path) -> No
         assert_valid(await first.threads.messages(thread.id))
 
 
-async def test_a_second_process_takes_over_when_the_first_one_ends(tmp_path: Path) -> None:
+async def test_a_second_process_takes_over_when_the_first_one_ends(url: str) -> None:
     work = Work()
-    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    settings = tw.Settings(database_url=url)
     work.go_on.set()
     async with asyncio.timeout(30), AsyncExitStack() as first:
         await first.enter_async_context(app(work).runtime(settings))
@@ -88,9 +95,9 @@ async def test_a_second_process_takes_over_when_the_first_one_ends(tmp_path: Pat
             assert second.driving
 
 
-async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(tmp_path: Path) -> None:
+async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(url: str) -> None:
     work = Work()
-    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30):
         async with app(work).runtime(settings) as rt:
             thread = await rt.threads.create("worker")
@@ -103,10 +110,10 @@ async def test_a_clean_stop_waits_for_the_tool_at_work_and_leaves_the_rest(tmp_p
 
 
 async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts_as_clean(
-    tmp_path: Path,
+    url: str,
 ) -> None:
     work = Work()
-    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
+    settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30):
         async with app(work).runtime(settings, grace=0.0) as rt:
             thread = await rt.threads.create("worker")
@@ -215,11 +222,11 @@ async def test_while_the_journal_fails_a_result_in_hand_is_kept_and_written_late
         assert_valid(await rt.threads.messages(thread.id))
 
 
-async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(tmp_path: Path) -> None:
+async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: str) -> None:
     """A drain that lost its thread, however it did, writes nothing more."""
     work = Work()
     bus, clock = MemoryBus(), SystemClock()
-    store = await open_sqlite(tmp_path / "t.db", bus.publish)
+    store = await opened(url, bus)
     from toolwright.testing import NoLock  # noqa: PLC0415 - two motors that both believe to be alone
 
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
@@ -234,7 +241,7 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(tmp_pat
         run = await old.threads.send(thread.id, "Go")
         await work.began.wait()
         other_bus = MemoryBus()
-        other_store = await open_sqlite(tmp_path / "t.db", other_bus.publish)
+        other_store = await opened(url, other_bus)
         new_motor = EmbeddedMotor(other_store, clock, NoLock())
         new = assemble(
             catalog, Parts(store=other_store, motor=new_motor, bus=other_bus, clock=clock), Settings()

@@ -93,22 +93,6 @@ async def test_a_thread_with_what_json_cannot_carry_is_refused_by_every_store() 
             await rig.rt.threads.create("tester", user_id="\ud800")
 
 
-async def test_files_of_a_result_are_named_to_the_model_and_kept_with_the_call() -> None:
-    @tw.tool(description="Draw.")
-    async def draw() -> tw.ToolResult:
-        return tw.ToolResult.ok("Drawn.", (tw.Attachment(name="a.txt", mime_type="text/plain", data="aGk="),))
-
-    model = ScriptedModel([calling("draw", args={}), {"text": "Done."}])
-    async with running(model, [draw]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        shown = (await rig.transcript(thread.id))[2].content
-        assert shown == "Drawn.\n[Files kept with this call's record, not shown here: a.txt]"
-        [call] = await rig.rt.calls.list(status=None)
-        assert call.result is not None
-        assert call.result["attachments"] == [{"name": "a.txt", "mimeType": "text/plain", "data": "aGk="}]
-
-
 def delete_database(folder: Path) -> None:
     for file in folder.glob("t.db*"):
         if not file.name.endswith(".lock"):

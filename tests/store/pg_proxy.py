@@ -55,6 +55,10 @@ class Proxy:
         """Connections stay, but nothing comes through."""
         self._flows.clear()
 
+    def thaw(self) -> None:
+        """What was held up comes through."""
+        self._flows.set()
+
     async def _cut_all(self) -> None:
         for link in list(self._links):
             link.cancel()

@@ -1,6 +1,8 @@
 """The journal on Postgres when connections die: every unit is there exactly once, or not at all."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -12,9 +14,11 @@ from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres_connection import Connection, connect
 from toolwright.adapters.store.postgres_lock import PostgresLock
 from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.env import EnvChange
 from toolwright.core.errors import StoreError
 from toolwright.core.event import Event, Topic
-from toolwright.core.units import Answer, Conflict, Finish, Result, Submit
+from toolwright.core.file import FileChange
+from toolwright.core.units import Answer, Committed, Conflict, Finish, PostMessage, Result, Submit, Unit
 from toolwright.runtime.health import Health
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +35,28 @@ async def blocked_backend(watcher: Connection) -> int:
         while True:
             if found := await watcher.fetch(BLOCKED):
                 return found[0][0]
+
+
+def commit_of(unit: Unit) -> bytes:
+    """What the statement that commits the unit has in it."""
+    return b"COMMIT\x00" if isinstance(unit, PostMessage | Submit) else unit.token.encode()
+
+
+@asynccontextmanager
+async def racing(url: str, unit: Unit, *theirs: str) -> AsyncGenerator["asyncio.Task[Committed | Conflict]"]:
+    """The unit, waiting for the locks of somebody whose statements are committed while it waits."""
+    store = await open_postgres(url, lambda _: None)
+    holder, watcher = await connect(url), await connect(url)
+    await holder.execute("BEGIN")
+    for statement in theirs:
+        await holder.execute(statement)
+    commit = asyncio.create_task(store.commit(unit))
+    await blocked_backend(watcher)
+    await holder.execute("COMMIT")
+    yield commit
+    await store.close()
+    await holder.close()
+    await watcher.close()
 
 
 async def until_lost(lock: PostgresLock) -> None:
@@ -79,7 +105,7 @@ async def test_a_commit_whose_answer_is_lost_is_there_once():
             replace(drain.unit(Finish, {"status": "cancelled"}, read=("msg_b",)), seq=drain.seq + 1),
         )
         for number, unit in enumerate(units, 1):
-            proxy.lose_answer_to = b"COMMIT\x00"
+            proxy.lose_answer_to = commit_of(unit)
             await committed(store, unit)
             assert proxy.lost == number
         assert [event.event_id for event in await store.unread("th_1")] == [f"tr:{call.id}"]
@@ -104,6 +130,76 @@ async def test_a_unit_is_there_once_whichever_statement_is_lost():
         await store.close()
 
 
+POSTED = "UPDATE threads SET posted = posted + 1 WHERE id = 'th_1'"
+INSERTED = (
+    "INSERT INTO inbox (thread_id, event_id, n, type, status, run_id, attempts, content, created_at)"
+    " VALUES ('th_1', 'msg_late', 2, 'message', 'pending', {run}, 0, '{{}}', 0)"
+)
+
+
+async def test_a_run_does_not_end_past_a_message_that_joined_while_its_end_waited_for_the_thread():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        before = await store.messages("th_1")
+        ending = drain.unit(Answer, {"status": "completed"}, messages=(said("bye"),))
+        async with racing(url, ending, POSTED, INSERTED.format(run=f"'{drain.run.id}'")) as commit:
+            assert await commit == Conflict(guard="unread")
+        assert await store.messages("th_1") == before
+        await drain.do(replace(ending, token="with it", read=("msg_late",)))
+        await store.close()
+
+
+async def test_a_run_ends_though_something_for_the_next_one_came_while_its_end_waited():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        ending = drain.unit(Answer, {"status": "completed"}, messages=(said("bye"),))
+        async with racing(url, ending, POSTED, INSERTED.format(run="NULL")) as commit:
+            answer = await commit
+        assert isinstance(answer, Committed)
+        assert answer.posted == 2
+        assert [event.event_id for event in await store.unread("th_1")] == ["msg_late"]
+        await store.close()
+
+
+async def test_a_cancel_that_came_while_the_end_of_the_run_waited_for_it_is_seen():
+    asked = "UPDATE runs SET cancel_requested_at = 1"
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        ending = drain.unit(Answer, {"status": "completed"})
+        async with racing(url, ending, asked) as commit:
+            assert await commit == Conflict(guard="cancel")
+        async with racing(url, drain.unit(Result), asked) as commit:
+            answer = await commit
+        assert isinstance(answer, Committed)
+        assert answer.cancel_requested
+        await store.close()
+
+
+async def test_a_fence_that_was_lost_while_the_unit_waited_for_it_refuses_the_unit():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        unit = drain.unit(Result, messages=(said("late"),), events=(draft("message"),))
+        async with racing(url, unit, "UPDATE threads SET epoch = epoch + 1") as commit:
+            assert await commit == Conflict(guard="fence")
+        assert await store.messages("th_1") == []
+        await store.close()
+
+
+async def test_events_are_numbered_behind_those_that_came_while_the_unit_waited():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        unit = drain.unit(Result, events=(draft("message"), draft("x")))
+        async with racing(url, unit, "UPDATE threads SET ev = ev + 5") as commit:
+            await commit
+        assert [event.n for event in await store.events(Topic(kind="thread", id="th_1"))] == [1, 7, 8]
+        await store.close()
+
+
 async def test_a_unit_with_a_known_token_is_answered_as_the_first_time():
     async with fresh_database() as url:
         store = await open_postgres(url, lambda _: None)
@@ -122,7 +218,7 @@ async def test_a_unit_tried_again_after_an_outage_longer_than_the_drivers_patien
         store = await open_postgres(proxy.url, published.extend)
         drain = await begun(store)
         unit = drain.unit(Result, messages=(said("once"),), events=(draft("message"), draft("x")))
-        proxy.lose_answer_to, proxy.then_down = b"COMMIT\x00", True
+        proxy.lose_answer_to, proxy.then_down = commit_of(unit), True
         with pytest.raises(StoreError):
             await store.commit(unit)
         assert proxy.lost == 1
@@ -152,6 +248,65 @@ async def test_health_is_well_again_as_soon_as_the_database_is():
         await store.close()
         with pytest.raises(StoreError):
             await health.check()
+
+
+async def test_a_silent_database_is_a_store_error_in_bounded_time_and_the_unit_may_be_tried_again():
+    async with fresh_database() as url, Proxy(url) as proxy:
+        store = await open_postgres(proxy.url, lambda _: None, attempt=0.2, patience=0.5)
+        drain = await begun(store)
+        unit = drain.unit(Result, messages=(said("once"),), events=(draft("message"),))
+        proxy.freeze()
+        waiting = [store.commit(unit), store.thread("th_1"), store.view("th_1"), store.commit(post("th_1"))]
+        async with asyncio.timeout(5):
+            found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(error) for error in found] == [StoreError] * 4
+        proxy.thaw()
+        await committed(store, unit)
+        assert [message.content for message in await store.messages("th_1")] == ["once"]
+        await store.close()
+
+
+async def test_a_store_on_a_silent_database_can_be_closed():
+    async with fresh_database() as url, Proxy(url) as proxy:
+        store = await open_postgres(proxy.url, lambda _: None, attempt=0.2, patience=0.5)
+        await create_thread(store)
+        proxy.freeze()
+        async with asyncio.timeout(5):
+            await store.close()
+
+
+async def test_readers_that_hold_all_their_connections_do_not_keep_commits_waiting():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None, connections=4)
+        drain = await begun(store)
+        holder, watcher = await connect(url), await connect(url)
+        await holder.execute("BEGIN")
+        await holder.execute("LOCK TABLE steps IN ACCESS EXCLUSIVE MODE")
+        readers = [asyncio.create_task(store.steps(drain.run.id)) for _ in range(8)]
+        await blocked_backend(watcher)
+        async with asyncio.timeout(5):
+            await drain.do(drain.unit(Result, events=(draft("message"),)))
+        assert not any(reader.done() for reader in readers)
+        await holder.execute("ROLLBACK")
+        assert await asyncio.gather(*readers) == [[]] * 8
+        await store.close()
+        await holder.close()
+        await watcher.close()
+
+
+async def test_a_statement_that_waits_too_long_is_ended_by_the_server():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None, statement=0.2)
+        drain = await begun(store)
+        holder = await connect(url)
+        await holder.execute("BEGIN")
+        await holder.execute("SELECT id FROM threads FOR UPDATE")
+        with pytest.raises(StoreError):
+            await drain.do(drain.unit(Result))
+        await holder.execute("ROLLBACK")
+        await drain.do(drain.unit(Result))
+        await store.close()
+        await holder.close()
 
 
 async def test_a_database_that_cannot_be_reached_is_a_store_error():
@@ -197,3 +352,28 @@ async def test_the_drain_lock_is_released_though_nobody_answers():
         async with asyncio.timeout(5):
             await lock.release()
         assert not lock.held
+
+
+GIVEN_MEANWHILE = {
+    "env": "INSERT INTO env (owner, kind, name, type, value, updated_at) VALUES ('th_1', 'env', 'A', 'text', 'a', 0)",
+    "file": (
+        "INSERT INTO files (thread_id, path, folded, id, name, mime_type, size, digest, created_at)"
+        " VALUES ('th_1', '/a.txt', '/a.txt', 'fil_1', 'a.txt', 'text/plain', 1, 'd', 0)"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", GIVEN_MEANWHILE)
+async def test_a_unit_takes_away_what_came_while_it_waited(what: str):
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        unit = drain.unit(
+            Result,
+            env=(EnvChange(owner="th_1", kind="env", name="A"),),
+            files=(FileChange(path="/a.txt"),),
+        )
+        async with racing(url, unit, POSTED, GIVEN_MEANWHILE[what]) as commit:
+            assert isinstance(await commit, Committed)
+        assert (await store.env_of("th_1"), await store.files("th_1")) == ([], [])
+        await store.close()

@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.adapters.store import rows, tables
+from toolwright.adapters.store import rows, rows_kept, tables
 from toolwright.core.call import MOVES, Call
 from toolwright.core.content import AttachmentRef
+from toolwright.core.entity import Entity
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
@@ -154,6 +155,17 @@ events = st.builds(
     Event, thread_id=texts, run_id=some(texts), agent=texts, type=texts, payload=objects, at=times, n=numbers
 )
 
+entities = st.builds(
+    Entity,
+    id=texts,
+    type=st.just("human"),
+    external_id=some(texts),
+    display_name=some(texts),
+    metadata=objects,
+    created_at=times,
+    updated_at=times,
+)
+
 
 @given(threads)
 def test_a_thread_round_trips(value: Thread):
@@ -189,3 +201,8 @@ def test_an_inbox_event_round_trips(value: InboxEvent):
 @given(events)
 def test_an_event_round_trips(value: Event):
     assert rows.event(row(rows.event_params(value), tables.events)) == value
+
+
+@given(entities)
+def test_an_entity_round_trips(value: Entity):
+    assert rows_kept.entity(row(rows_kept.entity_params(value), tables.entities)) == value

@@ -15,9 +15,10 @@ from toolwright.cli.settings import the_app
 from toolwright.core.errors import ToolwrightError
 from toolwright.web.access import is_loopback
 from toolwright.wiring import database
+from toolwright.wiring.assembly import file_store, key_file
 from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.models import NamedModels
-from toolwright.wiring.settings import Settings
+from toolwright.wiring.settings import MEMORY, Settings
 
 EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL"}
 SHORTEST_KEY = 16
@@ -95,22 +96,63 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
 
 def check_keys(settings: Settings) -> Finding:
     """Whether callers need a key, and whether it is worth the name."""
-    keys = settings.secret_keys
+    keys, public = settings.secret_keys, settings.public_keys
     if any(len(key) < SHORTEST_KEY for key in keys):
         said = f"a key has fewer than {SHORTEST_KEY} characters: toolwright keys new makes better ones"
         return Finding("keys", "broken", said)
-    if not keys:
+    if not settings.keyed:
         return Finding(
             "keys", "note", "none: every caller on this machine has all rights, nobody else has any"
         )
-    return Finding("keys", "ok", f"{len(keys)} secret key{'s' if len(keys) > 1 else ''}")
+    if not keys:
+        said = f"{_counted(public, 'public')}, no secret key: people may call, nobody can register them over HTTP"
+        return Finding("keys", "note", said)
+    more = f", {_counted(public, 'public')}" if public else ""
+    return Finding("keys", "ok", _counted(keys, "secret") + more)
+
+
+def check_secrets(settings: Settings) -> Finding:
+    """Whether secrets can be kept, and with which keys."""
+    if settings.encryption_keys:
+        return Finding("secrets", "ok", f"sealed with {len(settings.encryption_keys)} configured key(s)")
+    file = key_file(settings)
+    if file is not None:
+        said = f"sealed with the key file {file}" + ("" if file.exists() else ", made for the first secret")
+        return Finding("secrets", "ok", said)
+    if settings.database_url.startswith(MEMORY):
+        return Finding("secrets", "ok", "kept in memory only")
+    return Finding(
+        "secrets", "note", "refused: set TOOLWRIGHT_ENCRYPTION_KEYS (toolwright keys new makes one)"
+    )
+
+
+async def check_files(settings: Settings) -> Finding:
+    """Whether files can be kept. A folder is looked at, into any other store a small file is put."""
+    folder = settings.files_folder
+    if folder is not None:
+        if settings.files_url is None and not folder.absolute().parent.is_dir():
+            return Finding("files", "note", "beside the database, whose folder is not there")
+        there = folder if folder.exists() else folder.absolute().parent
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            return Finding("files", "broken", f"the folder {folder} cannot be written")
+        return Finding("files", "ok", f"{folder}" + ("" if folder.exists() else ", made for the first file"))
+    try:
+        files = file_store(settings)
+        await files.get(await files.put(b"toolwright doctor"))
+    except ToolwrightError as error:
+        return Finding("files", "broken", error.message)
+    return Finding("files", "ok", settings.files_url or "in memory")
+
+
+def _counted(keys: tuple[str, ...], kind: str) -> str:
+    return f"{len(keys)} {kind} key{'s' if len(keys) > 1 else ''}"
 
 
 def check_address(settings: Settings, host: str, port: int) -> Finding:
     """Whether a server may and can listen there."""
     place = f"{host}, port {port}"
-    if not settings.secret_keys and not is_loopback(host):
-        return Finding("address", "broken", f"{place}: needs secret keys, or a loopback address")
+    if not settings.keyed and not is_loopback(host):
+        return Finding("address", "broken", f"{place}: needs keys, or a loopback address")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         socket.create_server((host, port), family=family).close()

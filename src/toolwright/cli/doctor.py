@@ -30,6 +30,7 @@ def doctor(target: str | None, host: str, port: int) -> int:
         findings += [*asyncio.run(_outside(settings, named)), found]
         findings += [
             checks.check_keys(settings),
+            checks.check_secrets(settings),
             checks.check_address(settings, host, port),
         ]
     _print(findings)
@@ -37,7 +38,11 @@ def doctor(target: str | None, host: str, port: int) -> int:
 
 
 async def _outside(settings: Settings, named: list[str]) -> list[Finding]:
-    return [*await checks.check_database(settings), *await checks.check_models(settings, named)]
+    return [
+        *await checks.check_database(settings),
+        await checks.check_files(settings),
+        *await checks.check_models(settings, named),
+    ]
 
 
 def _print(findings: list[Finding]) -> None:

@@ -22,8 +22,8 @@ def print_keys() -> None:
         f"""\
 # The secret key gives all rights: callers send it as the header x-secret-key.
 TOOLWRIGHT_SECRET_KEYS={new_secret_key()}
-# The encryption key is for secrets in the journal, which this version does not keep yet.
+# The encryption key seals the secrets of threads and people in the journal: without it they cannot be read.
 TOOLWRIGHT_ENCRYPTION_KEYS={new_encryption_key()}
 # To use them: toolwright keys new > .env; set -a; . ./.env; set +a
-# Several keys are separated by commas; of the encryption keys the first encrypts, all decrypt."""
+# Several keys are separated by commas; of the encryption keys the first seals, all open."""
     )

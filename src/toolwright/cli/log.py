@@ -2,6 +2,8 @@
 
 import logging
 
+from toolwright.core.logs import WithoutSecrets
+
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -25,4 +27,5 @@ def log_fully() -> None:
 def _log(formatter: logging.Formatter) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
+    handler.addFilter(WithoutSecrets())  # lines of tools too, not only ours
     logging.getLogger().addHandler(handler)

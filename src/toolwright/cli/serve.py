@@ -18,8 +18,8 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
 
     def ready(url: str) -> None:
         print(f"Toolwright serves {what} at {url}, its API at {url}/docs. Ctrl-C stops it.", flush=True)
-        if not settings.secret_keys:
-            print("There are no secret keys: every caller on this machine has all rights.", flush=True)
+        if not settings.keyed:
+            print("There are no keys: every caller on this machine has all rights.", flush=True)
 
     asyncio.run(gateway.serve(app, settings, host=host, port=port, ready=ready))
     return 0

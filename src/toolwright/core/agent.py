@@ -1,13 +1,19 @@
 """Agents, their sides and their prompts: definitions, nothing that runs."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
 
-from toolwright.core.errors import DefinitionError
+from toolwright.core.env import EnvVar, read_env, stored_only
+from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON
 from toolwright.core.model import Model, ToolChoice
+from toolwright.core.plain import plain
 from toolwright.core.tool import Tool
+
+Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
+"""Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +21,8 @@ class Prompt:
     """System text, a model and the tools it may call.
 
     `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the one in the
-    settings. `tools` are tools, or names of the app's tools.
+    settings. `tools` are tools, or names of the app's tools. `tenvs` are the lowest of the values that a
+    thread's tools are promised (S2 §9.4), `env` is where `state.env(name)` is looked for last (D5).
     """
 
     name: str
@@ -23,10 +30,13 @@ class Prompt:
     model: str | Model | object | None = None
     tools: Sequence[Tool | str] = ()
     tool_choice: ToolChoice = "auto"
+    tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+    env: Env = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise DefinitionError("A prompt needs a name.")
+        check_values(f"Prompt {self.name!r}", self.tenvs, self.env)
         if not _is_model(self.model):
             raise DefinitionError(
                 f"Prompt {self.name!r}: model must be a name such as 'openai:gpt-5' or a model object, "
@@ -55,16 +65,26 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent: who answers in a thread. `side_a` is a side, or a prompt (by name or itself) as its only part."""
+    """An agent: who answers in a thread. `side_a` is a side, or a prompt (by name or itself) as its only part.
+
+    `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
+    `user_env` names what a person may set in a thread of their own (D24).
+    """
 
     name: str
     side_a: Side | Prompt | str
     type: Literal["ai_human"] = "ai_human"
     description: str = ""
+    tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+    env: Env = field(default_factory=dict[str, str], repr=False)
+    user_env: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise DefinitionError("An agent needs a name.")
+        check_values(f"Agent {self.name!r}", self.tenvs, self.env)
+        if isinstance(self.user_env, str) or not all(isinstance(name, str) for name in self.user_env):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(f"Agent {self.name!r}: user_env must be a list of names.")
 
     @property
     def id(self) -> str:
@@ -77,9 +97,26 @@ class Agent:
         return f"ent_{_digest(self.name)}"
 
     @property
+    def home_thread_id(self) -> str:
+        """The id of the thread that is the agent's own; its inbox is the agent's."""
+        return f"thr_{_digest(self.name)}"
+
+    @property
     def side(self) -> Side:
         """`side_a`, always as a side."""
         return self.side_a if isinstance(self.side_a, Side) else Side(self.side_a)
+
+
+def check_values(whose: str, tenvs: object, env: object) -> None:
+    """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
+    try:
+        if not isinstance(plain(tenvs), dict):
+            raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
+        stored_only(read_env(env))
+    except InvalidJSON as error:
+        raise DefinitionError(f"{whose}: tenvs must be JSON: {error.message}") from error
+    except InvalidRequest as error:
+        raise DefinitionError(f"{whose}: {error.message}") from error
 
 
 def _is_model(model: object) -> bool:

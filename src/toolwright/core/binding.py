@@ -56,7 +56,7 @@ class Binding:
         """Raises `ArgumentFault` for what a validator of the user's own refuses."""
         if self._model is not None:
             parameter, adapter = self._model
-            return {parameter: _build(adapter, arguments, ())}
+            return {parameter: build_model(adapter, arguments)}
         keywords: dict[str, object] = {**arguments}
         for argument in self._changed:
             if argument.key in keywords:
@@ -77,11 +77,11 @@ def _made(key: str, default: Callable[[], object]) -> object:
 
 def _convert(argument: Argument, value: JSON) -> object:
     if argument.adapter is not None:
-        return _build(argument.adapter, value, (argument.key,))
+        return build_model(argument.adapter, value, (argument.key,))
     return float(value) if argument.number and type(value) is int else value
 
 
-def _build(adapter: TypeAdapter[object], value: JSON, path: Path) -> object:
+def build_model(adapter: TypeAdapter[object], value: JSON, path: Path = ()) -> object:
     """Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text."""
     try:
         return adapter.validate_json(to_json(value), strict=True)

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import TypeVar, cast
 
-from toolwright.core.agent import Agent, Prompt
+from toolwright.core.agent import Agent, Env, Prompt, check_values
+from toolwright.core.env import EnvVar, read_env, stored_only
 from toolwright.core.errors import DefinitionError, NotFound
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolChoice
+from toolwright.core.needs import Needs
+from toolwright.core.plain import plain
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
 
@@ -17,7 +21,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveAgent:
-    """An agent ready to run. `model` None means the one in the settings, `max_steps` None the settings' limit."""
+    """An agent ready to run. `model` None means the one in the settings, `max_steps` None the settings' limit.
+
+    `tenvs` are the prompt's and the agent's, merged; `needs` is what its tools declare, `secret_tenvs` the names
+    of secrets among it. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are
+    the names and values of secrets in both.
+    """
 
     agent: Agent
     system: str
@@ -27,14 +36,26 @@ class ActiveAgent:
     tool_choice: ToolChoice
     max_steps: int | None
     who: tuple[str, ...]
+    tenvs: JSONObject
+    needs: tuple[Needs, ...]
+    secret_tenvs: frozenset[str]
+    env: tuple[Mapping[str, EnvVar], ...]
+    secrets: frozenset[tuple[str, str]]
 
 
 class Catalog:
     """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`."""
 
     def __init__(
-        self, *, agents: Sequence[Agent] = (), prompts: Sequence[Prompt] = (), tools: Iterable[Tool] = ()
+        self,
+        *,
+        agents: Sequence[Agent] = (),
+        prompts: Sequence[Prompt] = (),
+        tools: Iterable[Tool] = (),
+        env: Env | None = None,
     ) -> None:
+        check_values("App", {}, env or {})
+        self._env = stored_only(read_env(env))
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
@@ -60,6 +81,10 @@ class Catalog:
             raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
         return found
 
+    def find(self, agent_id: str) -> ActiveAgent | None:
+        """The same, None if it is not configured."""
+        return self._active.get(agent_id)
+
     def with_model(self, agent_id: str, model: str) -> "Catalog":
         """The same catalog, in which the agent uses that model."""
         changed = copy(self)
@@ -70,6 +95,10 @@ class Catalog:
         side = agent.side
         prompt = side.prompt if isinstance(side.prompt, Prompt) else self._prompt(side.prompt, agent)
         tools = Toolset([self._tool(tool, prompt) for tool in prompt.tools])
+        needs = tuple([tool.needs for tool in tools if tool.needs is not None])
+        secret_tenvs = frozenset[str]().union(*(each.secrets for each in needs))
+        tenvs = cast("JSONObject", plain({**prompt.tenvs, **agent.tenvs}))  # a dict stays an object
+        env = (self._env, stored_only(read_env(agent.env)), stored_only(read_env(prompt.env)))
         return ActiveAgent(
             agent=agent,
             system=prompt.prompt,
@@ -79,6 +108,11 @@ class Catalog:
             tool_choice=prompt.tool_choice,
             max_steps=side.max_steps,
             who=(agent.name, prompt.name),
+            tenvs=tenvs,
+            needs=needs,
+            secret_tenvs=secret_tenvs,
+            env=env,
+            secrets=_secrets(tenvs, secret_tenvs, env),
         )
 
     def _prompt(self, name: str, agent: Agent) -> Prompt:
@@ -100,6 +134,14 @@ class Catalog:
                 f"{_hint(tool, names)}"
             )
         return self.tools[tool]
+
+
+def _secrets(
+    tenvs: JSONObject, secret: frozenset[str], layers: Iterable[Mapping[str, EnvVar]]
+) -> frozenset[tuple[str, str]]:
+    named = {(name, value) for name, value in tenvs.items() if name in secret and isinstance(value, str)}
+    named.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
+    return frozenset(named)
 
 
 def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:

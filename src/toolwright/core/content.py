@@ -38,7 +38,10 @@ class Attachment:
 
 @value
 class AttachmentRef:
-    """A file that the thread already has; `path` decides, `size` is in bytes (S2 §5.3)."""
+    """A file that the thread already has; `path` decides, `size` is in bytes (S2 §5.3).
+
+    `digest` names the bytes in the file store; a reference that a handler makes needs none.
+    """
 
     id: str
     path: str
@@ -49,3 +52,4 @@ class AttachmentRef:
     width: int | None = None
     height: int | None = None
     description: str | None = None
+    digest: str | None = None

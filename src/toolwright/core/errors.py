@@ -4,20 +4,32 @@ ToolwrightError
 ├── DefinitionError      a tool, prompt, agent or app is declared wrongly (raised where it is declared)
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
+│   └── TenvsLacking         a thread would miss tenvs that its tools need
+├── CannotSeal           a secret was given where there are no keys to encrypt it
+├── CannotUnseal         a secret cannot be read with the keys that there are
 ├── NotFound             the thing is not there, or not the caller's
 ├── MethodNotAllowed     the route exists, its method does not
 ├── AlreadyOver          the run or call has ended before
 │   ├── RunOver
 │   ├── CallResolved
 │   └── CallCancelled
+├── NotFailed            an inbox event is tried again, but has not failed
+├── AlreadyThere         something else has this name
 ├── CallExpired          a pending call's time is over
 ├── Forbidden            the caller may not do this
 ├── Unauthorized         no key or token, or a wrong one
 ├── TooLarge             a body is over its limit
+├── TooSlow              a body does not come
 ├── ModelError           a model provider refused or failed
 │   ├── ModelUnavailable     rate limit, overload, network: worth another try
 │   └── ModelRefused         bad key, bad request: trying again does not help
+├── KeysUnavailable      the keys of people's tokens could not be fetched
 ├── StoreError           the journal could not be read or written
+├── Reset                the place to resume a stream from is gone; `after` is a new one
+├── Unreachable          a client did not reach the server: nothing was sent
+│   └── AnswerLost           the request was sent, but no answer came: its effect is unknown
+├── ServerFailed         the server has met a fault of its own
+├── BadAnswer            a server's answer is not what a client can read
 ├── Unwritable           the journal cannot hold this, now or later
 ├── CannotServe          the server cannot listen where it was told to
 └── MissingExtra         an optional dependency is not installed
@@ -64,6 +76,29 @@ class InvalidRequest(ToolwrightError):
         self.details = details or []
 
 
+class TenvsLacking(InvalidRequest):
+    """The thread does not bring the tenvs that its tools need."""
+
+    code = "tenvs_required"
+
+    def __init__(self, message: str, missing: list[str], invalid: list[dict[str, str]]) -> None:
+        super().__init__(message)
+        self.missing = missing
+        self.invalid = invalid
+
+
+class CannotSeal(ToolwrightError):
+    """Secrets cannot be kept here: set TOOLWRIGHT_ENCRYPTION_KEYS (make one with `toolwright keys new`)."""
+
+    code = "no_encryption_keys"
+
+
+class CannotUnseal(ToolwrightError):
+    """A secret cannot be read with these encryption keys: list the key that it was stored with too."""
+
+    code = "wrong_encryption_keys"
+
+
 class NotFound(ToolwrightError):
     """Not found."""
 
@@ -100,6 +135,18 @@ class CallCancelled(AlreadyOver):
     code = "call_cancelled"
 
 
+class NotFailed(ToolwrightError):
+    """This event has not failed."""
+
+    code = "not_failed"
+
+
+class AlreadyThere(ToolwrightError):
+    """This is there already."""
+
+    code = "already_there"
+
+
 class CallExpired(ToolwrightError):
     """Tool call expired"""
 
@@ -113,7 +160,7 @@ class Forbidden(ToolwrightError):
 
 
 class Unauthorized(ToolwrightError):
-    """A valid key is needed: send it as the header x-secret-key."""
+    """A valid key is needed: x-secret-key, or x-public-key with a bearer token."""
 
     code = "unauthorized"
 
@@ -122,6 +169,12 @@ class TooLarge(ToolwrightError):
     """The body is too large."""
 
     code = "too_large"
+
+
+class TooSlow(ToolwrightError):
+    """The body came too slowly, or not at all."""
+
+    code = "too_slow"
 
 
 class ModelError(ToolwrightError):
@@ -146,10 +199,58 @@ class ModelRefused(ModelError):
     code = "model_refused"
 
 
+class KeysUnavailable(ToolwrightError):
+    """The keys that tokens are signed with cannot be fetched at the moment."""
+
+    code = "keys_unavailable"
+
+
 class StoreError(ToolwrightError):
     """The journal is unavailable at the moment."""
 
     code = "store_unavailable"
+
+    def __init__(self, message: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Reset(ToolwrightError):
+    """The place to resume from is not in the journal any more."""
+
+    code = "reset"
+
+    def __init__(self, message: str | None = None, after: int | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Unreachable(ToolwrightError):
+    """The server cannot be reached."""
+
+    code = "unreachable"
+
+    def __init__(self, message: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class AnswerLost(Unreachable):
+    """The connection was lost before the answer came; whether the request took effect is unknown."""
+
+    code = "answer_lost"
+
+
+class ServerFailed(ToolwrightError):
+    """Internal server error"""
+
+    code = "internal"
+
+
+class BadAnswer(ToolwrightError):
+    """The server's answer is not what this client can read."""
+
+    code = "bad_answer"
 
 
 class CannotServe(ToolwrightError):

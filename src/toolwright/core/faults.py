@@ -6,12 +6,14 @@ from typing import Any, TypeAlias
 
 import jsonschema_rs
 
+from toolwright.core.brief import brief
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import Path, spell
 
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
 MAX_FAULTS = 100
+MAX_TOLD = 10_000  # faults that are looked at
 _MAX_SHOWN = 300
 _TYPES = {
     "string": "a string",
@@ -40,11 +42,12 @@ class ArgumentFault(Exception):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(invalid_text(faults))
+        self.faults = tuple(faults)
 
 
 def invalid_text(faults: Sequence[Fault]) -> str:
     """All faults in one text for the model; the same fault is told once."""
-    told = list(dict.fromkeys(map(str, faults)))
+    told = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
     more = f"; and {len(told) - MAX_FAULTS} more" if len(told) > MAX_FAULTS else ""
     return f"Invalid arguments: {'; '.join(told[:MAX_FAULTS])}{more}."
 

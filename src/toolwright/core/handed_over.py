@@ -11,7 +11,7 @@ from toolwright.core.plain import unwritable
 Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
 
 _SIZES = frozenset({"width", "height", "size"})
-_OPTIONAL = frozenset({"width", "height", "description"})
+_OPTIONAL = frozenset({"width", "height", "description", "digest"})
 _PROSE = frozenset({"text", "description"})  # any text will do, also none
 _LARGEST = 2**53  # a number that every reader of JSON takes as it is
 

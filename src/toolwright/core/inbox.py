@@ -1,5 +1,7 @@
 """What waits for a thread until one of its runs reads it."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -9,12 +11,16 @@ from toolwright.core.value import value
 InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result", "message", "subagent"]
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
+MOST_ATTEMPTS = 3
+"""How often an event may fail its run before it is parked as `failed` (D21)."""
+
 
 @value
 class InboxEvent:
     """One waiting event, unique per thread and `event_id`; `n` is its place in the thread's inbox.
 
-    A message of the thread's own carries the `run_id` that it joined (D22); all others wait for the next run.
+    A message of the thread's own carries the `run_id` that it joined (D22) and is `processed` once it is read; all
+    others wait for the next run, and are `processing` until that is over. `attempts` counts the runs that they failed.
     """
 
     thread_id: str
@@ -26,3 +32,60 @@ class InboxEvent:
     attempts: int = 0
     n: int | None = None
     created_at: datetime
+
+    def taken(self, run_id: str) -> "InboxChange":
+        """The run reads it."""
+        return InboxChange(
+            event_id=self.event_id, was=self.status, now="processing", run_id=run_id, attempts=self.attempts
+        )
+
+    def processed(self) -> "InboxChange":
+        """The run that read it is over."""
+        return InboxChange(
+            event_id=self.event_id,
+            was=self.status,
+            now="processed",
+            run_id=self.run_id,
+            attempts=self.attempts,
+        )
+
+    def given_back(self, failed: int) -> "InboxChange":
+        """The run that read it has failed: it waits again, or is parked when it has `failed` too often."""
+        attempts = self.attempts + failed
+        parked = attempts >= MOST_ATTEMPTS
+        return InboxChange(
+            event_id=self.event_id,
+            was=self.status,
+            now="failed" if parked else "pending",
+            attempts=attempts,
+        )
+
+    def parked(self) -> "InboxChange":
+        """Not even its words can be kept: it is set aside at once."""
+        return InboxChange(
+            event_id=self.event_id, was=self.status, now="failed", attempts=max(self.attempts, MOST_ATTEMPTS)
+        )
+
+    def changed(self, change: "InboxChange") -> "InboxEvent":
+        """The event after that change."""
+        return replace(self, status=change.now, run_id=change.run_id, attempts=change.attempts)
+
+
+@value
+class InboxChange:
+    """An inbox event goes from one status to another; the other fields are what it has then."""
+
+    event_id: str
+    was: InboxStatus
+    now: InboxStatus
+    run_id: str | None = None
+    attempts: int = 0
+
+
+def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
+    """What the next run reads: the messages that joined it, and all that was not tried before; what has failed a run is
+    tried again by itself, in its turn (D21)."""
+    own = [event for event in waiting if event.run_id == run_id]
+    if not own and waiting and waiting[0].attempts:
+        return [waiting[0]]
+    return [event for event in waiting if event.run_id == run_id or not event.attempts]

@@ -3,5 +3,11 @@
 MAX_NESTING = 64
 """How many objects and lists may stand within each other; a plain `{}` is one level."""
 
+MAX_ATTACHMENT = 25 * 1024 * 1024
+"""Bytes of one file (D20)."""
+
+MAX_RESULT_TEXT = 256 * 1024
+"""Bytes of a result that a model is shown; the whole of a longer one is kept in a file (D20)."""
+
 MAX_INTEGER_BITS = 14_280
 """The largest whole number that Python reads and writes as text (4,300 digits)."""

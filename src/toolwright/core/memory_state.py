@@ -1,15 +1,22 @@
 """A `ThreadState` in memory, for calls outside a run and for tests."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 
+from toolwright.core.content import AttachmentRef
+from toolwright.core.drafts import FileDrafts, as_bytes, written_file
+from toolwright.core.env import EnvType, EnvVar, read_env, stored_only
+from toolwright.core.errors import NotFound
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted
 from toolwright.core.run import Side
+from toolwright.core.tenvs import Tenvs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +77,8 @@ class MemoryState:
     """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
 
     __slots__ = (
-        "_created_at", "_execution", "agent_id", "arguments", "call_id", "events", "messages", "reports",
-        "thread_id", "user_id",
+        "_bytes", "_created_at", "_drafts", "_env", "_execution", "_tenvs", "agent_id", "arguments", "call_id",
+        "events", "messages", "reports", "thread_id", "user_id",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +92,8 @@ class MemoryState:
         messages: Sequence[Message] = (),
         execution: MemoryExecution | None = None,
         created_at: datetime | None = None,
+        tenvs: Mapping[str, JSON] | None = None,
+        env: Mapping[str, EnvVar | str | Mapping[str, JSON]] | None = None,
     ) -> None:
         self.thread_id = thread_id
         self.agent_id = agent_id
@@ -96,6 +105,10 @@ class MemoryState:
         self.reports: list[Progress] = []
         self._execution = execution
         self._created_at = created_at
+        self._tenvs = None if tenvs is None else Tenvs(tenvs)
+        self._env: dict[str, EnvVar] | None = None if env is None else stored_only(read_env(env))
+        self._drafts: FileDrafts | None = None
+        self._bytes: dict[str, bytes] = {}
 
     @property
     def created_at(self) -> datetime:
@@ -110,6 +123,79 @@ class MemoryState:
         if self._execution is None:
             self._execution = MemoryExecution()
         return self._execution
+
+    @property
+    def tenvs(self) -> Tenvs:
+        """The given tenvs."""
+        if self._tenvs is None:
+            self._tenvs = Tenvs()
+        return self._tenvs
+
+    async def env(self, name: str) -> str | None:
+        """The value of a name, None if there is none."""
+        known = (self._env or {}).get(name)
+        return None if known is None else known.value
+
+    async def env_type(self, name: str) -> EnvType | None:
+        """Whether the value is `text` or a `secret`."""
+        known = (self._env or {}).get(name)
+        return None if known is None else known.type
+
+    def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
+        """Set a name, or take it away."""
+        given = read_env({name: None if value is None else {"value": value, "type": type or "secret"}})
+        kept = {**(self._env or {}), **given}
+        self._env = {each: var for each, var in kept.items() if var is not None}
+
+    @property
+    def files(self) -> FileDrafts:
+        """The files that were written."""
+        if self._drafts is None:
+            self._drafts = FileDrafts({})
+        return self._drafts
+
+    async def read_file(self, path: str) -> bytes:
+        """The bytes of a file; `NotFound` if there is none."""
+        file = self.files.at(path)
+        if file is None:
+            raise NotFound(f"There is no file {path!r}.")
+        return self._bytes[file.digest]
+
+    async def write_file(
+        self, path: str, content: bytes | str, mime_type: str | None = None
+    ) -> AttachmentRef:
+        """Keep a file in memory."""
+        whole = as_bytes(content, MAX_ATTACHMENT)
+        digest = sha256(whole).hexdigest()
+        file = written_file(
+            self.thread_id,
+            path,
+            len(whole),
+            digest,
+            mime_type,
+            new_id=lambda prefix: f"{prefix}_{digest[:20]}",
+            at=datetime.now(UTC),
+        )
+        self._bytes[digest] = whole
+        self.files.put(file)
+        return file.ref
+
+    async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
+        """The files in a folder and below, by path."""
+        return self.files.below(folder)
+
+    async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path or name matches the pattern."""
+        return self.files.matching(pattern)
+
+    async def stat_file(self, path: str) -> AttachmentRef | None:
+        """What is known of a file, None if there is none."""
+        file = self.files.at(path)
+        return None if file is None else file.ref
+
+    async def delete_file(self, path: str) -> bool:
+        """Forget a file; whether there was one."""
+        return self.files.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The given messages, oldest first."""

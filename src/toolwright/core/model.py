@@ -1,15 +1,17 @@
 """The model seam: a request goes in, a stream of events comes out, the response comes last."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
+from toolwright.core.content import AttachmentRef
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
 from toolwright.core.run import Usage
 from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
+Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 
 
 @value
@@ -26,6 +28,7 @@ class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
     `step` is the number (1, 2, …) of this request within its run; `who` names the agent and prompt that ask.
+    `load` gives the bytes of an attachment of a message, for models that can see it; None if they are gone.
     """
 
     messages: tuple[Message, ...]
@@ -34,6 +37,7 @@ class ModelRequest:
     tool_choice: ToolChoice = "auto"
     step: int = 1
     who: tuple[str, ...] = ()
+    load: Load | None = None
 
 
 @value

@@ -2,13 +2,16 @@
 
 import asyncio
 import difflib
-import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import Protocol
 
+from toolwright.core.brief import brief
 from toolwright.core.errors import DefinitionError
 from toolwright.core.faults import ArgumentFault
+from toolwright.core.json_value import JSON
 from toolwright.core.judge import RawArguments
+from toolwright.core.logs import logger
+from toolwright.core.needs import Lacking
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.returned import as_failure
@@ -19,7 +22,7 @@ INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
 """Kinds whose executor carries the call out itself, so that the tool's timeout is kept here."""
 
 _NAMES_SHOWN = 50
-_log = logging.getLogger("toolwright.pipeline")
+_log = logger("toolwright.pipeline")
 
 
 class Executor(Protocol):
@@ -57,6 +60,12 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
             f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be carried out here.",
             error_code="no_executor",
         )
+    if tool.needs is not None:
+        tenvs = state.tenvs
+        read = tool.needs.read(tenvs)
+        if isinstance(read, Lacking):
+            return lacks_tenvs(tool.name, read)
+        tenvs |= read
     try:
         if tool.timeout is None or tool.kind not in INLINE:
             return await executor(prepared, state)
@@ -78,6 +87,16 @@ async def _in_time(executor: Executor, prepared: PreparedCall, state: ThreadStat
     return timed_out(seconds) if limit.expired() else outcome
 
 
+def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:
+    """The error result of a tool whose thread does not bring what it needs (D4)."""
+    invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
+    return ToolResult.fail(
+        f"Tool {name!r} needs tenvs that this thread does not have: {lacking}.",
+        error_code="tenvs_required",
+        error_data={"missing": [*lacking.missing], "invalid": invalid},
+    )
+
+
 def timed_out(seconds: float) -> ToolResult:
     """The error result of a call whose time is over (D8)."""
     return ToolResult.fail(f"Tool timed out after {round(seconds * 1000)}ms", error_code="timeout")
@@ -86,9 +105,11 @@ def timed_out(seconds: float) -> ToolResult:
 def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
     """The error result for a name that no tool has, with those that exist."""
     known = list(names)
-    close = difflib.get_close_matches(name, known[:1000], n=1)
+    close = difflib.get_close_matches(name[:200], known[:1000], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(known[:_NAMES_SHOWN])
     more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
     exist = f"The tools are: {listed}{more}." if known else "There are no tools."
-    return ToolResult.fail(f"There is no tool {name!r}.{hint} {exist}", error_code="unknown_tool")
+    return ToolResult.fail(
+        f"There is no tool {brief(repr(name), 200)}.{hint} {exist}", error_code="unknown_tool"
+    )

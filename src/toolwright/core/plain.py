@@ -45,13 +45,29 @@ def emitted(event_type: object, content: JSON) -> tuple[str, JSON]:
     return str.__str__(event_type), json.loads(dumps(content))
 
 
-def plain(value: object) -> JSON:
+def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """Copy `value` as JSON: models and dataclasses become objects, tuples lists, enums their values.
 
     Raises `InvalidJSON`, with the path, for what JSON cannot carry: NaN, bytes, sets, cycles, keys that are
-    not text, more than `MAX_NESTING` levels.
+    not text, more than `nesting` levels, at most `MAX_NESTING`.
     """
-    return _plain(value, (), ())
+    copy = _plain(value, (), ())
+    if nesting < MAX_NESTING and deeper(copy, nesting):
+        raise InvalidJSON(f"The value is nested deeper than {nesting} levels.")
+    return copy
+
+
+def deeper(value: JSON, levels: int) -> bool:
+    """Whether objects and lists stand within each other more than so many levels."""
+    within: list[JSON] = [value]
+    for _ in range(levels):
+        within = [
+            part
+            for whole in within
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return any(isinstance(whole, dict | list) for whole in within)
 
 
 def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:

@@ -7,7 +7,10 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.call import Call, CallStatus
+from toolwright.core.entity import Entity
+from toolwright.core.env import EnvRow
 from toolwright.core.event import Event, Topic
+from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.model import Model
@@ -21,8 +24,10 @@ from toolwright.core.value import value
 class ThreadView:
     """Everything a drain needs to go on with a thread, read at one moment.
 
-    `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read.
-    `wake` is the thread's wake of the same moment: None where there is nothing to do.
+    `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
+    what the open run has read and gives back if it fails.
+    `wake` is the thread's wake of the same moment: None where there is nothing to do. `env` are the values of
+    the thread and of its user.
     """
 
     thread: Thread
@@ -31,6 +36,8 @@ class ThreadView:
     calls: tuple[Call, ...]
     inbox: tuple[InboxEvent, ...]
     wake: Wake | None
+    env: tuple[EnvRow, ...] = ()
+    reading: tuple[InboxEvent, ...] = ()
 
 
 class Clock(Protocol):
@@ -62,8 +69,10 @@ class Store(Protocol):
     async def thread(self, thread_id: str) -> Thread | None: ...
 
     async def threads(
-        self, *, user_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[Thread]: ...
+        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Thread]:
+        """Threads, the oldest first; with `users` only theirs, of nobody if it is empty."""
+        ...
 
     async def view(self, thread_id: str) -> ThreadView | None:
         """What a drain needs, from one consistent read."""
@@ -74,6 +83,8 @@ class Store(Protocol):
         ...
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]: ...
+
+    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None: ...
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]: ...
 
@@ -104,10 +115,31 @@ class Store(Protocol):
         *,
         status: Sequence[CallStatus] | None = None,
         run_id: str | None = None,
+        users: Sequence[str] | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first."""
+        """Calls, the oldest first; with `users` only those of their threads."""
+        ...
+
+    async def env(self, thread_id: str) -> Sequence[EnvRow]:
+        """Env and tenvs of the thread, and the env of its user."""
+        ...
+
+    async def env_of(self, owner: str) -> Sequence[EnvRow]:
+        """Env of one thread or person, by name."""
+        ...
+
+    async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
+        """Values that another key than this one has sealed."""
+        ...
+
+    async def files(self, thread_id: str) -> Sequence[File]:
+        """The thread's files, by path."""
+        ...
+
+    async def file(self, thread_id: str, folded: str) -> File | None:
+        """The file at that folded path."""
         ...
 
     async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
@@ -116,6 +148,16 @@ class Store(Protocol):
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         """The numbers of the oldest and the newest event kept, (0, 0) if there is none."""
+        ...
+
+    async def entity(self, entity_id: str) -> Entity | None: ...
+
+    async def entity_named(self, external_id: str) -> Entity | None:
+        """The entity with that external id."""
+        ...
+
+    async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        """The humans, the oldest first."""
         ...
 
     async def wake(self, thread_id: str) -> Wake | None: ...
@@ -145,6 +187,35 @@ class Drain(Protocol):
     """Drains a thread once: `done`, or `again` when it was woken meanwhile, or only `Alone`."""
 
     async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict: ...
+
+
+class Files(Protocol):
+    """Where the bytes of files lie, each under the hex SHA-256 of itself. Raises `StoreError`."""
+
+    async def put(self, content: bytes) -> str:
+        """Keep the bytes, once; their digest."""
+        ...
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes; `NotFound` if they are not there."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Cipher(Protocol):
+    """Seals secrets. `key` names the key that seals, None before there is one."""
+
+    @property
+    def key(self) -> str | None: ...
+
+    def seal(self, text: str) -> tuple[str, str]:
+        """The sealed text, and the name of the key; `CannotSeal` where there are no keys."""
+        ...
+
+    def open(self, sealed: str) -> str:
+        """The text; `CannotUnseal` if none of the keys has sealed it."""
+        ...
 
 
 class Motor(Protocol):
@@ -188,6 +259,10 @@ class Follower(Protocol):
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
         """What has come, or nothing after `timeout` seconds."""
+        ...
+
+    async def overrun(self) -> None:
+        """Return once too much waits for the reader: it is stuck, or cannot keep up."""
         ...
 
     def took_all(self) -> bool:

@@ -63,7 +63,7 @@ def read_signature(
         schema, arguments = _from_parameters(parameters, name)
         binding = Binding(arguments=arguments, state=parameters.state, model=None)
     else:
-        schema, adapter = _from_model(args, name)
+        schema, adapter = read_model(args, name, "args")
         binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), adapter))
     return Signature(parameters=schema, binding=binding, on_loop=_runs_on_loop(handler))
 
@@ -226,20 +226,20 @@ def _json_schemas(
     return {str(key): typing.cast("JSONObject", schema) for (key, _), schema in generated.items()}, shared
 
 
-def _from_model(args: type[BaseModel], tool: str) -> tuple[JSONObject, TypeAdapter[object]]:
-    """The schema of `args=Model`; a model that refers to itself is written out at the top."""
-    if not (isinstance(args, type) and issubclass(args, BaseModel)):  # type: ignore[redundant-expr]  # user input
-        raise DefinitionError(f"Tool {tool!r}: args= takes a pydantic model, not {args!r}.")
-    TypeReader(tool).read_model(args)
-    adapter = _adapter(args, tool, "args")
-    generated, shared = _json_schemas([("args", "validation", adapter)], tool)
-    schema = generated["args"]
+def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, TypeAdapter[object]]:
+    """The schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
+        raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
+    TypeReader(tool).read_model(model)
+    adapter = _adapter(model, tool, what)
+    generated, shared = _json_schemas([(what, "validation", adapter)], tool)
+    schema = generated[what]
     definitions = typing.cast("JSONObject", shared.get("$defs", {}))
     reference = schema.get("$ref")
     if isinstance(reference, str):
         schema = typing.cast("JSONObject", definitions[reference.rsplit("/", 1)[1]])
     if schema.get("type") != "object":
-        raise DefinitionError(f"Tool {tool!r}: args={args.__name__} is not an object in JSON.")
+        raise DefinitionError(f"Tool {tool!r}: {what}={model.__name__} is not an object in JSON.")
     schema = {key: value for key, value in schema.items() if key != "description"}
     if not schema.setdefault("properties", {}) and "additionalProperties" not in schema:
         return dict(_NO_ARGUMENTS), adapter

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from toolwright.core.content import AttachmentRef
+from toolwright.core.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
 from toolwright.core.run import Side
+from toolwright.core.tenvs import Tenvs
 
 
 class AbortSignal(Protocol):
@@ -79,12 +82,61 @@ class ThreadState(Protocol):
         ...
 
     @property
+    def tenvs(self) -> Tenvs:
+        """What the thread was created to bring (S2 §9.6): `state.tenvs.vector_store_id`."""
+        ...
+
+    @property
     def execution(self) -> Execution:
         """Where in its run the call stands."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
+        ...
+
+    async def env(self, name: str) -> str | None:
+        """The value of a name, None if no layer has it: thread, user, app, agent, prompt (D5)."""
+        ...
+
+    async def env_type(self, name: str) -> EnvType | None:
+        """Whether that value is `text` or a `secret`, None if there is none."""
+        ...
+
+    def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
+        """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.
+
+        Raises `InvalidRequest` for a faulty name or value.
+        """
+        ...
+
+    async def read_file(self, path: str) -> bytes:
+        """The bytes of a file of this thread; `NotFound` if there is none."""
+        ...
+
+    async def write_file(
+        self, path: str, content: bytes | str, mime_type: str | None = None
+    ) -> AttachmentRef:
+        """Write a file with the call's result, over one that is there; text is kept as UTF-8.
+
+        Raises `InvalidRequest` for a path that is not safe, `TooLarge` over the limit of an attachment.
+        """
+        ...
+
+    async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
+        """The files in a folder and below, by path."""
+        ...
+
+    async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path, or name if the pattern has no slash, matches: `*.png`, `/attachments/*`."""
+        ...
+
+    async def stat_file(self, path: str) -> AttachmentRef | None:
+        """What is known of a file, None if there is none."""
+        ...
+
+    async def delete_file(self, path: str) -> bool:
+        """Take a file away with the call's result; whether there was one."""
         ...
 
     def emit(self, event_type: str, data: JSON = None) -> None:

@@ -15,6 +15,7 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.judge import Judge
 from toolwright.core.model import ToolDefinition
+from toolwright.core.needs import Needs
 from toolwright.core.signature import Handler, Signature, read_signature
 
 Kind: TypeAlias = Literal[
@@ -45,7 +46,8 @@ class Tool:
     is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
     `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
     `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
-    interrupted runs again only if one of the first two is set (D14). `signature` is known for handlers made
+    interrupted runs again only if one of the first two is set (D14). `tenvs` is a model of what the thread must
+    bring (S2 §9). `signature` is known for handlers made
     by `tool`; any other handler is called as `handler(state, arguments)`.
     """
 
@@ -59,13 +61,17 @@ class Tool:
     read_only: bool = False
     idempotent: bool = False
     destructive: bool = False
+    tenvs: type[BaseModel] | None = None
     signature: Signature | None = field(default=None, repr=False)
     judge: Judge | None = field(default=None, repr=False)
+    needs: Needs | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.timeout is _BY_KIND:
             object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
         _check(self)
+        if self.tenvs is not None:
+            object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
         if self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
             judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
@@ -93,6 +99,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     args: type[BaseModel] | None = None,
+    tenvs: type[BaseModel] | None = None,
     timeout: float | None = FUNCTION_TIMEOUT,
     visible: bool = False,
     read_only: bool = False,
@@ -106,6 +113,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     args: type[BaseModel] | None = None,
+    tenvs: type[BaseModel] | None = None,
     timeout: float | None = FUNCTION_TIMEOUT,
     visible: bool = False,
     read_only: bool = False,
@@ -116,6 +124,7 @@ def tool(
 
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
     injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
+    `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2 §9).
     `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
     """
     frame = inspect.currentframe()
@@ -134,6 +143,7 @@ def tool(
             read_only=read_only,
             idempotent=idempotent,
             destructive=destructive,
+            tenvs=tenvs,
             signature=signature,
         )
 

@@ -2,18 +2,21 @@
 
 A unit that a drain makes is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so that whoever lost the
 thread can no longer write. The others come from outside a drain: they never touch a thread's messages, only
-inbox rows, call rows, flags and wakes. A store answers `Committed`, or `Conflict` with the guard that failed,
-in which case the unit has left no trace.
+inbox rows, call rows, files, env, flags and wakes. A store answers `Committed`, or `Conflict` with the guard that
+failed, in which case the unit has left no trace.
 
-Every unit locks in one order: threads, calls, runs, inbox, wakes.
+Every unit locks in one order: threads, calls, runs, inbox, files, env, wakes.
 """
 
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.call import Call, CallChange
+from toolwright.core.entity import Entity
+from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.event import EventDraft
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.file import FileChange
+from toolwright.core.inbox import InboxChange, InboxEvent
 from toolwright.core.json_value import JSONObject
 from toolwright.core.message import Message
 from toolwright.core.run import Run, Step
@@ -21,13 +24,15 @@ from toolwright.core.thread import Thread
 from toolwright.core.value import value
 
 Guard: TypeAlias = Literal[
-    "duplicate",  # a row with this id is there already
+    "duplicate",  # a row with this id, or with this external id, is there already
     "thread",  # there is no such thread
     "fence",  # the thread is somebody else's now, or has moved on
     "call",  # a call is not in the status that the unit saw
     "run",  # the run is not in a status that the unit can act on
-    "inbox",  # an inbox event was read by somebody else
+    "inbox",  # an inbox event is not in the status that the unit saw
     "unread",  # a message that joined the run has not been read
+    "file",  # there is a file at this path already
+    "entity",  # there is no such entity, or it has changed since it was read
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]
 
@@ -62,9 +67,10 @@ class Unit:
 
 @value
 class CreateThread(Unit):
-    """A thread is born."""
+    """A thread is born, with the env and tenvs that it was given."""
 
     thread: Thread
+    env: tuple[EnvChange, ...] = ()
 
 
 @value
@@ -77,6 +83,19 @@ class PostMessage(Unit):
     event: InboxEvent
     run: Run
     queued: EventDraft
+    files: tuple[FileChange, ...] = ()
+
+
+@value
+class SetEnv(Unit):
+    """Env values of a thread or a person are set or taken away from outside a run.
+
+    A thread counts it among what was `posted`, so that a drain at work reads them anew; `thread_id` is None
+    for a person's.
+    """
+
+    thread_id: str | None
+    env: tuple[EnvChange, ...]
 
 
 @value
@@ -85,6 +104,16 @@ class RequestCancel(Unit):
 
     thread_id: str
     run_id: str
+
+
+@value
+class Reseal(Unit):
+    """Secrets are sealed by another key. `rows` are pairs of what is there and what is to be.
+
+    A value that has changed meanwhile is left as it is: it was sealed by the newest key.
+    """
+
+    rows: tuple[tuple[EnvRow, EnvRow], ...]
 
 
 @value
@@ -99,6 +128,7 @@ class Settle(Unit):
     result: JSONObject
     notice: InboxEvent
     event: EventDraft
+    files: tuple[FileChange, ...] = ()
 
     @property
     def outcome(self) -> Literal["resolved", "expired", "cancelled"]:
@@ -134,6 +164,14 @@ class CancelCall(Settle):
 
 
 @value
+class RetryEvent(Unit):
+    """A parked inbox event is to be tried again, as if it were new. The thread is woken."""
+
+    thread_id: str
+    event_id: str
+
+
+@value
 class Leave(Unit):
     """A drain found nothing to do, or stops for now."""
 
@@ -146,8 +184,10 @@ class Advance(Unit):
     """A drain moves its thread on. `epoch` and `seq` are those that the drain holds.
 
     `run` is the run's new row, whole but for what others write into it. `messages` take the places after `seq`,
-    `calls` are inserted, `changes` moved, the inbox events `read` are processed. A unit whose `run` is over
-    ends it: then no joined message may be unread. `leaving` gives the thread back in the same commit.
+    `calls` are inserted, `changes` moved, the inbox events `read` are processed, others are changed as `inbox`
+    says. The messages at the places `dropped` stay in the records only. `files` and `env` are what handlers wrote. A
+    unit whose `run` is over ends it: then no joined message may be unread. `leaving` gives the thread back in the
+    same commit.
     """
 
     thread_id: str
@@ -158,6 +198,10 @@ class Advance(Unit):
     calls: tuple[Call, ...] = ()
     changes: tuple[CallChange, ...] = ()
     read: tuple[str, ...] = ()
+    files: tuple[FileChange, ...] = ()
+    env: tuple[EnvChange, ...] = ()
+    inbox: tuple[InboxChange, ...] = ()
+    dropped: tuple[int, ...] = ()
     step: Step | None = None
     events: tuple[EventDraft, ...] = ()
     leaving: Leaving | None = None
@@ -167,7 +211,8 @@ class Advance(Unit):
 class Claim(Advance):
     """A drain takes a queued or parked run: the thread's epoch rises.
 
-    With `opens` the run is a new one, made for what waits in the inbox of a thread without an open run.
+    With `opens` the run is a new one, made for what waits in the inbox of a thread without an open run. A `run` that is
+    over never began: what it was to read could not be read.
     """
 
     opens: bool = False
@@ -204,6 +249,21 @@ class Finish(Advance):
 
 
 @value
+class SaveEntity(Unit):
+    """A human is new, or no longer what they were: then `was` must be what the journal has."""
+
+    entity: Entity
+    was: Entity | None = None
+
+
+@value
+class DropEntity(Unit):
+    """A human is deleted; their threads stay."""
+
+    entity_id: str
+
+
+@value
 class Prune(Unit):
     """Old events and commit tokens are deleted, `limit` rows at the most."""
 
@@ -222,7 +282,8 @@ class Committed:
 
     `run_id` is the run that a message joined or the one made for it. For an `Advance`: `posted` is how much was
     ever put into the thread's inbox, `cancel_requested` whether the run was asked to cancel, `left` whether
-    `leaving` held. `route` tells where a settled call's result went. `count` is how many rows `Prune` deleted.
+    `leaving` held. `route` tells where a settled call's result went. `count` is how many rows `Prune` deleted, or
+    `Reseal` changed.
     """
 
     run_id: str | None = None

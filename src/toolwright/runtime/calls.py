@@ -10,6 +10,9 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from toolwright.core.call import Call, CallChange, CallStatus
+from toolwright.core.content import AttachmentRef
+from toolwright.core.drafts import FileDrafts
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
@@ -17,6 +20,9 @@ from toolwright.core.ports import Bus, Clock
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.tool import Kind, Tool
+from toolwright.core.value import changed
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.state import RunState
 from toolwright.wire.event import outcome_event, tool_event
@@ -53,11 +59,18 @@ class Calls:
     """Carries out tool calls: `executors` by kind, and `instants` for kinds that need no outside world."""
 
     def __init__(
-        self, executors: Mapping[Kind, Executor], instants: Mapping[Kind, Instant], bus: Bus
+        self,
+        executors: Mapping[Kind, Executor],
+        instants: Mapping[Kind, Instant],
+        bus: Bus,
+        files: FileKeeper,
+        environment: Environment,
     ) -> None:
         self._executors = executors
         self._instants = instants
         self._bus = bus
+        self._files = files
+        self._environment = environment
         self._armed: dict[str, float] = {}
 
     def begin(self, hold: Hold, tools: Mapping[str, Tool], calls: Iterable[Call], move: Move) -> None:
@@ -110,18 +123,19 @@ class Calls:
         move.events.append(tool_event("tool.started", call.id, call.name))
 
     def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
-        """A call has its result: the call's row, its message, its event."""
+        """A call has its result: the call's row, its message, its event. No secret is in any of them."""
+        result = hold.redactor.result(result)
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
         move.events.append(outcome_event(call.id, call.name, result))
-        self._say(hold, move, call, _read_by_model(result), result.status, result.stack)
+        self._answer(hold, move, call, result)
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
         result = result_from_json(call.result)
-        self._say(hold, move, call, _read_by_model(result), result.status, result.stack)
+        self._answer(hold, move, call, result)
 
     def time_out(self, hold: Hold, move: Move, call: Call) -> None:
         """A call's wait is over: the model reads an error, a late result goes to the inbox."""
@@ -149,7 +163,7 @@ class Calls:
 
     async def carry_out(self, hold: Hold, call: Call) -> Ran:
         """Run the started call to its end, or until its run is cancelled and the grace is over."""
-        state = RunState(hold, call, self._bus)
+        state = RunState(hold, call, self._bus, self._files, self._environment)
         scope = asyncio.timeout(None)
         try:
             async with scope:
@@ -160,6 +174,31 @@ class Calls:
         finally:
             hold.abort.within(None)
         return Ran(outcome, state)
+
+    async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
+        """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
+
+        All files of a result are kept or none. What the handler wrote is kept also with an error.
+        """
+        state = ran.state
+        move = Move(events=state.emitted, env=state.env_changes)
+        result = hold.redactor.result(outcome if isinstance(outcome, ToolResult) else ToolResult.ok())
+        if state.drafted is None and not result.attachments and not self._files.too_long(result):
+            return (result if isinstance(outcome, ToolResult) else outcome), move
+        thread_id, known = hold.thread.id, await hold.files()
+        written = FileDrafts(known) if state.drafted is None else state.drafted.over(known)
+        drafts = written.over(known)
+        try:
+            refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
+            result = changed(result, attachments=refs)
+        except (InvalidRequest, TooLarge, NotFound) as error:
+            drafts = written
+            result = ToolResult.fail(
+                f"The tool's files cannot be kept. {error.message}", error_code="attachments"
+            )
+        kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
+        move.files = drafts.changes
+        return (kept if isinstance(outcome, ToolResult) else outcome), move
 
     def interrupted(self, hold: Hold, tools: Mapping[str, Tool], call: Call) -> ToolResult | None:
         """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
@@ -200,6 +239,10 @@ class Calls:
             )
         )
 
+    def _answer(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
+        self._say(hold, move, call, model_text(result), result.status, result.stack, files)
+
     def _say(
         self,
         hold: Hold,
@@ -208,6 +251,7 @@ class Calls:
         content: str,
         status: Literal["success", "error"],
         stack: str | None,
+        attachments: tuple[AttachmentRef, ...] = (),
     ) -> None:
         hold.say(
             move,
@@ -223,14 +267,7 @@ class Calls:
                 tool_name=call.name,
                 status=status,
                 stack=stack,
+                attachments=attachments,
                 created_at=hold.clock.now(),
             ),
         )
-
-
-def _read_by_model(result: ToolResult) -> str:
-    """The result's text; files are named, since models are not shown them yet."""
-    if not result.attachments:
-        return model_text(result)
-    names = ", ".join(attachment.name for attachment in result.attachments)
-    return f"{model_text(result)}\n[Files kept with this call's record, not shown here: {names}]"

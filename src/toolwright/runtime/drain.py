@@ -1,23 +1,30 @@
 """One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
 
 import asyncio
-import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core import backoff
+from toolwright.core.brief import words
 from toolwright.core.catalog import ActiveAgent, Catalog
+from toolwright.core.env import EnvRow
 from toolwright.core.errors import NotFound, StoreError, ToolwrightError
+from toolwright.core.inbox import InboxEvent, batch
+from toolwright.core.logs import logger, logging_without
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
-from toolwright.core.run import Run
+from toolwright.core.run import Run, RunStatus
+from toolwright.core.thread import Thread
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.runtime.calls import Calls
+from toolwright.runtime.env import Environment, ThreadEnv
 from toolwright.runtime.hold import Hold, Move, ThreadLost
 from toolwright.runtime.inbox import inbox_message
 from toolwright.runtime.loop import Loop
+from toolwright.runtime.poison import refused
 from toolwright.wire.event import run_event, step_event
 
-log = logging.getLogger("toolwright.runtime")
+log = logger("toolwright.runtime")
 
 LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
@@ -28,12 +35,20 @@ class Drainer:
     """Drains threads. What it knows of those in its hands it forgets when it leaves them."""
 
     def __init__(
-        self, store: Store, loop: Loop, calls: Calls, catalog: Catalog, clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        loop: Loop,
+        calls: Calls,
+        catalog: Catalog,
+        environment: Environment,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         self._store = store
         self._loop = loop
         self._calls = calls
         self._catalog = catalog
+        self._environment = environment
         self._clock = clock
         self._new_id = new_id
         self._holds: dict[str, Hold] = {}
@@ -76,6 +91,7 @@ class Drainer:
     async def _check_cancel(self, hold: Hold) -> None:
         try:
             await hold.check_cancel()
+            await hold.look_at_env()
         except ToolwrightError as error:
             log.warning("Cannot see whether run %s was cancelled: %s", hold.run.id, error)
 
@@ -98,14 +114,19 @@ class Drainer:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run) -> Verdict:
-        hold = Hold(view, run, self._store, self._clock, self._new_id)
+        hold = Hold(view, run, self._store, self._clock, self._new_id, self._resolve)
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:
-            await self._lead(hold, view)
+            with logging_without(lambda: hold.redactor):
+                await self._lead(hold, view)
         finally:
             del self._holds[hold.thread.id]
         return "again" if not hold.left or hold.leaving().due is not None else "done"
+
+    def _resolve(self, thread: Thread, rows: Sequence[EnvRow]) -> ThreadEnv:
+        agent = self._catalog.find(thread.agent)
+        return self._environment.of(thread, agent, rows)
 
     async def _lead(self, hold: Hold, view: ThreadView) -> None:
         try:
@@ -120,7 +141,7 @@ class Drainer:
             raise
         except Exception as error:
             log.exception("Run %s cannot go on.", hold.run.id)
-            await self._loop.fail(hold, f"The run cannot go on: {error or type(error).__name__}")
+            await self._loop.fail(hold, f"The run cannot go on: {words(error)}")
         if not hold.left:
             await self._give_back(hold)
 
@@ -141,15 +162,42 @@ class Drainer:
             if lives >= LAST_LIVES:
                 await self._loop.fail(hold, f"The process died {lives} times while this run was at work.")
             return
-        begun = run.started_at is not None
+        claim = Claim if view.thread.run_id is not None else _opening_claim
         taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
-        move = Move(events=[run_event(taken)])
-        if not begun:
-            for event in view.inbox:
-                move.read.append(event.event_id)
-                hold.say(move, inbox_message(event, run, 1, hold.place(move)))
+        if run.started_at is not None:
+            await hold.commit(claim, Move(events=[run_event(taken)]), taken)
+            return
+        waiting = batch(view.inbox, run.id)
+        try:
+            move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
-        await hold.commit(Claim if view.thread.run_id is not None else _opening_claim, move, taken)
+            await hold.commit(claim, move, taken)
+        except (ThreadLost, StoreError):
+            raise
+        except Exception as error:
+            log.exception("Run %s cannot begin.", run.id)
+            await self._refuse(
+                hold, claim, waiting, hold.redactor.text(f"The run cannot begin: {words(error)}")
+            )
+
+    async def _refuse(
+        self, hold: Hold, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
+    ) -> None:
+        """What the run was to read cannot be read: it is failed, its own messages kept, the rest given back (D21)."""
+        now = self._clock.now()
+        status: RunStatus = "failed" if hold.run.cancel_requested_at is None else "cancelled"
+        over = replace(hold.run, status=status, error=error, started_at=now, completed_at=now)
+        own = [event for event in waiting if event.run_id == hold.run.id]
+        back = [event.given_back(1) for event in waiting if event not in own]
+        try:
+            move = refused(hold, _reading(hold, over, own), back)
+            await hold.commit(claim, move, over)
+        except (ThreadLost, StoreError):
+            raise
+        except Exception:
+            log.exception("The messages of run %s cannot be kept in its thread.", hold.run.id)
+            back += [event.parked() for event in own]
+            await hold.commit(claim, refused(hold, Move(events=[run_event(over)]), back), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return Run(
@@ -170,6 +218,18 @@ class Drainer:
             log.warning(
                 "Run %s could not be given back: %s", hold.run.id, error or "the journal does not answer"
             )
+
+
+def _reading(hold: Hold, run: Run, waiting: list[InboxEvent]) -> Move:
+    """The move in which a run begins by reading these events."""
+    move = Move(events=[run_event(run)])
+    for event in waiting:
+        if event.run_id == run.id:
+            move.read.append(event.event_id)
+        elif not run.over:
+            move.inbox.append(event.taken(run.id))
+        hold.say(move, inbox_message(event, run, 1, hold.place(move)))
+    return move
 
 
 def _opening_claim(**fields: object) -> Claim:

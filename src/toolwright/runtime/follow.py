@@ -1,20 +1,31 @@
 """Following events: live ones as they come, recorded ones without a gap, from any point on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import InvalidRequest, Reset
 from toolwright.core.event import Event, Topic
 from toolwright.core.ports import Bus, Follower, Motor, Store
+from toolwright.runtime.asked import by_id, page
 
 PAGE = 500
 LOOK_AGAIN = 5.0  # seconds without news after which the journal is read all the same
 LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
 
-class Reset(Exception):
-    """The place to resume from is not in the journal any more."""
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What a follower reads, behind which event that begins, and how it learns that it is too slow."""
+
+    events: AsyncGenerator[Event]
+    start: int
+    overrun: Callable[[], Awaitable[None]]
+    """Returns once more waits for the follower than may; nothing is lost that the journal does not have."""
+
+    def __aiter__(self) -> AsyncGenerator[Event]:
+        return self.events
 
 
 class Events:
@@ -27,6 +38,8 @@ class Events:
 
     async def list(self, topic: Topic, after: int = 0, limit: int = PAGE) -> Sequence[Event]:
         """Recorded events with a number above `after`, in order."""
+        page(limit, after)
+        by_id(topic.kind, topic.id)
         return await self._store.events(topic, after, limit)
 
     async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
@@ -35,17 +48,16 @@ class Events:
 
         Raises `Reset` when `after` names an event that the journal never had, or has no longer.
         """
-        async with self.following(topic, after) as events:
-            async for event in events:
+        async with self.following(topic, after) as following:
+            async for event in following.events:
                 yield event
 
     @asynccontextmanager
-    async def following(
-        self, topic: Topic, after: int | None = None
-    ) -> AsyncGenerator[AsyncGenerator[Event]]:
+    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Following]:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
         with self._bus.subscribe(topic) as follower:
-            yield self._from(topic, follower, await self._start(topic, after))
+            start = await self._start(topic, after)
+            yield Following(self._from(topic, follower, start), start, follower.overrun)
 
     async def _from(self, topic: Topic, follower: Follower, last: int) -> AsyncGenerator[Event]:
         while True:
@@ -57,6 +69,7 @@ class Events:
                 yield event
 
     async def _start(self, topic: Topic, after: int | None) -> int:
+        by_id(topic.kind, topic.id)
         oldest, newest = await self._store.bounds(topic)
         if after is None:
             return newest

@@ -1,28 +1,37 @@
 """A thread in the hands of one drain: what the drain knows of it, and its one way to write."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
 from toolwright.core.call import Call, CallChange
+from toolwright.core.drafts import by_path
+from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import EventDraft
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.file import File, FileChange
+from toolwright.core.inbox import InboxChange, InboxEvent
+from toolwright.core.logs import logger
 from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
 from toolwright.core.ports import Clock, NewId, Store, ThreadView
+from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.value import changed
 from toolwright.runtime.abort import Abort
+from toolwright.runtime.env import ThreadEnv
+from toolwright.runtime.redaction import clean_message
 from toolwright.wire.event import message_event
 
-log = logging.getLogger("toolwright.runtime")
+log = logger("toolwright.runtime")
 T = TypeVar("T")
+Resolve: TypeAlias = Callable[[Thread, Sequence[EnvRow]], ThreadEnv]
+Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file"]
+"""A unit is in the journal, or a guard has failed that its drain can answer."""
 
 
 class ThreadLost(Exception):
@@ -37,6 +46,10 @@ class Move:
     calls: list[Call] = field(default_factory=list[Call])
     changes: list[CallChange] = field(default_factory=list[CallChange])
     read: list[str] = field(default_factory=list[str])
+    files: tuple[FileChange, ...] = ()
+    env: tuple[EnvChange, ...] = ()
+    inbox: list[InboxChange] = field(default_factory=list[InboxChange])
+    dropped: list[int] = field(default_factory=list[int])
     events: list[EventDraft] = field(default_factory=list[EventDraft])
     step: Step | None = None
     leaving: Leaving | None = None
@@ -48,8 +61,13 @@ class Hold:
     Everything is written through `commit`, which keeps what the drain knows equal to the journal.
     """
 
-    def __init__(self, view: ThreadView, run: Run, store: Store, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self, view: ThreadView, run: Run, store: Store, clock: Clock, new_id: NewId, resolve: Resolve
+    ) -> None:
         self._store = store
+        self._resolve = resolve
+        self.env = resolve(view.thread, view.env)
+        self.redactor = NOTHING
         self.clock = clock
         self.new_id = new_id
         self.thread: Thread = view.thread
@@ -62,6 +80,7 @@ class Hold:
         self.waits: dict[str, float] = {}
         self.answered: set[str] = {m.call_id for m in view.messages if m.call_id is not None}
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
+        self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
         self.posted = view.thread.posted
         self.gen = view.wake.gen if view.wake is not None else 0
         self._nonce, self._commits = new_id("hold"), 0
@@ -70,6 +89,7 @@ class Hold:
         self.left = False
         self.stopping = False
         self._unwritten: Advance | None = None
+        self._learn(self.env.redactor)
         if run.cancel_requested_at is not None:
             self.abort.set()
 
@@ -86,7 +106,9 @@ class Hold:
         return self.seq + len(move.messages) + 1
 
     def say(self, move: Move, message: Message) -> None:
-        """Put a message, made for its `place`, into the move, with its event."""
+        """Put a message, made for its `place`, into the move, with its event; no secret gets past here."""
+        if self.redactor:
+            message = clean_message(message, self.redactor)
         move.messages.append(message)
         move.events.append(message_event(message))
 
@@ -96,13 +118,34 @@ class Hold:
         return Leaving(gen=self.gen, due=self.clock.now() if rest else None)
 
     async def look(self) -> None:
-        """Read the inbox anew."""
-        unread = await self._whatever(lambda: self._store.unread(self.thread.id))
+        """Read the inbox anew, and the env: both may have been changed from outside."""
+        unread = await self.insist(lambda: self._store.unread(self.thread.id))
         self.inbox = {event.event_id: event for event in unread}
+        await self.insist(self.look_at_env)
+
+    async def look_at_env(self) -> None:
+        """Read the env anew. Secrets that the run has known once it does not forget."""
+        rows = await self._store.env(self.thread.id)
+        self.env = self._resolve(self.thread, rows)
+        self._learn(self.env.redactor)
+
+    def learn(self, name: str, secret: str) -> None:
+        """A secret that is to be kept out of everything from now on."""
+        self._learn(self.redactor.with_secrets([(name, secret)]))
+
+    def _learn(self, redactor: Redactor) -> None:
+        grown = self.redactor.with_secrets(redactor.secrets)
+        if grown is not self.redactor:
+            self.redactor = grown
+            self.messages = [clean_message(message, grown) for message in self.messages]
+
+    async def files(self) -> Mapping[str, File]:
+        """The thread's files, by folded path."""
+        return by_path(await self.insist(lambda: self._store.files(self.thread.id)))
 
     async def reload_call(self, call_id: str) -> Call:
         """Read a call anew: somebody else may have settled it."""
-        call = await self._whatever(lambda: self._store.call(call_id))
+        call = await self.insist(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
         self.calls[call_id] = call
         return call
@@ -113,9 +156,7 @@ class Hold:
         if run is not None and run.cancel_requested_at is not None:
             self.abort.set()
 
-    async def commit(
-        self, kind: Callable[..., Advance], move: Move, run: Run
-    ) -> Literal["done", "call", "unread", "cancel", "inbox"]:
+    async def commit(self, kind: Callable[..., Advance], move: Move, run: Run) -> Answered:
         """Commit `move` and the run's new row as one unit of that kind; else the guard that failed.
 
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
@@ -124,7 +165,7 @@ class Hold:
         unit = self._unit(kind, move, run)
         self._unwritten = unit
         try:
-            answer = await self._whatever(lambda: self._store.commit(unit))
+            answer = await self.insist(lambda: self._store.commit(unit))
         except Unwritable:
             self._unwritten = None
             raise
@@ -152,6 +193,10 @@ class Hold:
             calls=tuple(move.calls),
             changes=tuple(move.changes),
             read=tuple(move.read),
+            files=move.files,
+            env=move.env,
+            inbox=tuple(move.inbox),
+            dropped=tuple(move.dropped),
             step=move.step,
             events=tuple(move.events),
             leaving=move.leaving,
@@ -180,7 +225,7 @@ class Hold:
         self._commits += 1
         return f"{self._nonce}.{self._commits}"
 
-    async def _whatever(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it, again and again while the journal is unavailable: a drain never drops what it has in hand."""
         delay: float | None = None
         while True:
@@ -191,8 +236,10 @@ class Hold:
                 delay = backoff.longer(delay)
                 await self.clock.sleep(delay)
 
-    async def _refused(self, conflict: Conflict) -> Literal["call", "unread", "cancel", "inbox"]:
+    async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
+            case "file":
+                return conflict.guard
             case "unread" | "inbox":
                 await self.look()
                 return conflict.guard
@@ -218,7 +265,16 @@ class Hold:
             self.calls[change.id] = self.calls[change.id].moved(change)
         for event_id in unit.read:
             self.inbox.pop(event_id, None)
+        for change in unit.inbox:
+            self._absorb_inbox(change)
         if unit.leaving is not None:
             self.left = answer.left
         if answer.cancel_requested:
             self.abort.set()
+
+    def _absorb_inbox(self, change: InboxChange) -> None:
+        event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
+        if change.now == "processing":
+            self.reading[event.event_id] = event.changed(change)
+        elif change.now == "pending":
+            self.inbox[event.event_id] = event.changed(change)

@@ -1,12 +1,13 @@
-"""What is old is deleted, in small batches, by the process that drives the journal."""
+"""What is old is deleted or renewed, in small batches, by the process that drives the journal."""
 
 import asyncio
 import logging
 from datetime import timedelta
 
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import ToolwrightError
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.units import Committed, Prune
+from toolwright.runtime.keys import Keys
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -16,13 +17,23 @@ BATCH = 500
 
 
 class Housekeeper:
-    """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`."""
+    """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`.
+
+    Secrets that an older key has sealed are sealed by the newest.
+    """
 
     def __init__(
-        self, store: Store, motor: Motor, clock: Clock, new_id: NewId, kept: timedelta = EVENTS_KEPT
+        self,
+        store: Store,
+        motor: Motor,
+        keys: Keys,
+        clock: Clock,
+        new_id: NewId,
+        kept: timedelta = EVENTS_KEPT,
     ) -> None:
         self._store = store
         self._motor = motor
+        self._keys = keys
         self._clock = clock
         self._new_id = new_id
         self._kept = kept
@@ -33,8 +44,9 @@ class Housekeeper:
             if self._motor.driving:
                 try:
                     await self.tidy()
-                except StoreError as error:
-                    log.warning("Old events could not be deleted: %s", error)
+                    await self._keys.renew()
+                except ToolwrightError as error:
+                    log.warning("What is old could not be tidied up: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
 
     async def tidy(self) -> int:

@@ -1,16 +1,25 @@
 """The way of a run: model, calls, model …, each step committed before the next, until the run ends or parks."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core import backoff
+from toolwright.core.brief import words
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
-from toolwright.core.errors import ModelError, ModelRefused, ToolwrightError, Unwritable
+from toolwright.core.errors import (
+    DefinitionError,
+    MissingExtra,
+    ModelError,
+    ModelRefused,
+    StoreError,
+    ToolwrightError,
+    Unwritable,
+)
+from toolwright.core.logs import logger
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.result import Outcome, ToolResult
@@ -18,14 +27,23 @@ from toolwright.core.run import Run
 from toolwright.core.units import Advance, Answer, Finish, Leaving, Park, Release, Result
 from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
+from toolwright.runtime.answer_limit import AnswerLimit
 from toolwright.runtime.calls import Calls, Ran
 from toolwright.runtime.ending import End, ended, last_words
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.hold import Answered, Hold, Move
 from toolwright.runtime.inbox import OWN, inbox_message
+from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.stream import AnswerStream
 from toolwright.wire.event import run_event, step_event
 
-log = logging.getLogger("toolwright.runtime")
+log = logger("toolwright.runtime")
+
+MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
+"""What is the model's fault, or that of how it was named, and not of what it was asked (D21)."""
+
+ANSWER_LIMITS = (600.0, 3600.0)
+"""Seconds that a model may be silent within an answer, and that a whole answer may take."""
 
 INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
 
@@ -38,17 +56,21 @@ class Loop:
         calls: Calls,
         models: Models,
         bus: Bus,
+        files: FileKeeper,
         *,
         default_model: str | None,
         max_steps: int,
         inline_wait: float = INLINE_WAIT,
+        answer_limits: tuple[float, float] = ANSWER_LIMITS,
     ) -> None:
         self._calls = calls
         self._models = models
         self._bus = bus
+        self._files = files
         self._default_model = default_model
         self._max_steps = max_steps
         self._inline_wait = inline_wait
+        self._answer_limits = answer_limits
         self._delays: dict[str, float] = {}
 
     async def go(self, hold: Hold, agent: ActiveAgent) -> None:
@@ -76,12 +98,15 @@ class Loop:
             hold.say(move, inbox_message(event, hold.run, hold.run.step_count + 1, hold.place(move)))
         try:
             response = await self._ask(hold, agent, move)
-        except ToolwrightError as error:
+        except MODEL_FAULTS as error:
             await self._model_failed(hold, error.message)
+            return
+        except ToolwrightError as error:
+            await self.fail(hold, error.message)
             return
         except Exception as error:
             log.exception("The model of the agent %r failed.", agent.agent.name)
-            await self._model_failed(hold, f"The model failed: {error or type(error).__name__}")
+            await self.fail(hold, f"The model failed: {words(error)}")
             return
         if response is not None:
             await self._take_answer(hold, agent, move, response)
@@ -89,8 +114,9 @@ class Loop:
     async def _model_failed(self, hold: Hold, error: str) -> None:
         """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
         if _has_own_message(hold):
-            await self._end(hold, Finish, Move(), End("failed", error=error))
+            await self._end(hold, Finish, Move(), End("failed", error=error, fault="model"))
             return
+        error = hold.redactor.text(error)
         delay = backoff.longer(self._delays.get(hold.thread.id))
         self._delays[hold.thread.id] = delay
         run = replace(hold.run, status="queued", error=error)
@@ -102,28 +128,32 @@ class Loop:
         number = hold.run.step_count + 1
         request = ModelRequest(
             messages=(*hold.messages, *move.messages),
-            system=agent.system,
+            system=hold.redactor.text(agent.system),
             tools=agent.tools.model_definitions,
             tool_choice=agent.tool_choice,
             step=number,
             who=agent.who,
+            load=self._files.load,
         )
         model = await self._model(agent)
         stream = AnswerStream(hold, self._bus, number)
         response: ModelResponse | None = None
-        scope = asyncio.timeout(None)
+        scope, limit = asyncio.timeout(None), AnswerLimit(*self._answer_limits)
         try:
-            async with scope, aclosing(model.respond(request)) as events:
+            async with scope, limit.scope, aclosing(model.respond(request)) as events:
                 hold.abort.within(scope)
                 async for event in events:
+                    limit.progress()
                     if isinstance(event, ModelResponse):
                         response = event
+                        stream.finish()
                     else:
                         stream.take(event)
         except TimeoutError:
-            if not scope.expired():
-                raise
-            return None
+            if scope.expired():
+                return None
+            limit.check()
+            raise
         finally:
             hold.abort.within(None)
             stream.close()
@@ -141,6 +171,8 @@ class Loop:
 
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
         number = hold.run.step_count + 1
+        if hold.redactor:
+            response = clean_response(response, hold.redactor)
         calls = calls_of(hold, response, number, agent)
         hold.say(move, assistant_message(hold, response, calls, number, hold.place(move)))
         self._delays.pop(hold.thread.id, None)
@@ -202,14 +234,16 @@ class Loop:
     async def _take_outcome(
         self, hold: Hold, agent: ActiveAgent, call: Call, ran: Ran, outcome: Outcome
     ) -> None:
-        move = Move(events=list(ran.state.emitted))
-        waits = not self._calls.take(hold, move, call, outcome)
-        if waits:
-            await hold.commit(Result, move, hold.run)
-        elif ran.state.execution.stopped:
-            await self._stop(hold, move)
-        else:
-            await self._go_on(hold, agent, move)
+        """Commit an outcome; again, with other names for its files, if one of their paths was taken meanwhile."""
+        committed: Answered = "file"
+        while committed == "file":
+            kept, move = await self._calls.keep(hold, ran, call, outcome)
+            if not self._calls.take(hold, move, call, kept):
+                committed = await hold.commit(Result, move, hold.run)
+            elif ran.state.execution.stopped:
+                committed = await self._stop(hold, move)
+            else:
+                committed = await self._go_on(hold, agent, move)
 
     async def _recover(self, hold: Hold, agent: ActiveAgent, call: Call) -> None:
         """A process died while it ran this call."""
@@ -258,7 +292,7 @@ class Loop:
         move = Move(events=[run_event(run)], leaving=Leaving(gen=hold.gen, due=due))
         await hold.commit(Park, move, run)
 
-    async def _go_on(self, hold: Hold, agent: ActiveAgent, move: Move) -> None:
+    async def _go_on(self, hold: Hold, agent: ActiveAgent, move: Move) -> Answered:
         """Commit a result together with the start of the next call, or with the end of the step."""
         answered = _answered(move)
         rest = [call for call in hold.unanswered() if call.id not in answered]
@@ -266,32 +300,35 @@ class Loop:
             self._calls.begin(hold, agent.by_name, rest, move)
         answered = _answered(move)
         if any(call.id not in answered for call in rest):
-            await hold.commit(Result, move, hold.run)
-            return
+            return await hold.commit(Result, move, hold.run)
         move.events.append(step_event("step.done", hold.run.step_count))
-        await self._close_step(hold, Result, move, hold.run, self._limit_end(hold.run, agent))
+        return await self._close_step(hold, Result, move, hold.run, self._limit_end(hold.run, agent))
 
-    async def _stop(self, hold: Hold, move: Move) -> None:
+    async def _stop(self, hold: Hold, move: Move) -> Answered:
         """A handler has ended the session: the calls behind it do not begin."""
         move.events.append(step_event("step.done", hold.run.step_count))
-        await self._end(hold, Result, move, End("completed", "session_stop"))
+        return await self._end(hold, Result, move, End("completed", "session_stop"))
 
     # ── commits and ends ────────────────────────────────────────────────────────────────────────────────────
 
     async def _close_step(
         self, hold: Hold, kind: Callable[..., Advance], move: Move, run: Run, end: End | None
-    ) -> None:
+    ) -> Answered:
         """Commit the end of a step: the run's end too, unless a message or a cancel has come between."""
         if end is not None:
             outcome = await hold.commit(kind, *ended(hold, move, run, end))
             if outcome not in ("unread", "cancel"):
-                return
+                return outcome
         if not hold.abort.aborted:
             move.events.append(step_event("step.started", run.step_count + 1))
-        await hold.commit(kind, move, run)
+        return await hold.commit(kind, move, run)
 
-    async def _end(self, hold: Hold, kind: Callable[..., Advance], move: Move, end: End) -> None:
-        """End the run whatever comes between: unread messages are kept, open calls get an answer."""
+    async def _end(self, hold: Hold, kind: Callable[..., Advance], move: Move, end: End) -> Answered:
+        """End the run whatever comes between: unread messages are kept, open calls get an answer.
+
+        Only a path that was taken meanwhile is left to whoever made the files.
+        """
+        end = replace(end, error=hold.redactor.optional(end.error))
         while True:
             whole = replace(
                 move,
@@ -305,8 +342,8 @@ class Loop:
                 whole.read.append(event.event_id)
                 hold.say(whole, inbox_message(event, hold.run, hold.run.step_count, hold.place(whole)))
             outcome = await hold.commit(kind, *ended(hold, whole, hold.run, end))
-            if outcome == "done":
-                return
+            if outcome in ("done", "file"):
+                return outcome
             if outcome == "cancel":
                 end = End("cancelled")
 

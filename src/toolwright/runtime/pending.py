@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from toolwright.core.call import Call, CallStatus
+from toolwright.core.catalog import Catalog
+from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.errors import (
     CallCancelled,
     CallExpired,
@@ -13,10 +15,15 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.json_value import JSON, dumps
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
+from toolwright.core.value import changed
+from toolwright.runtime.asked import by_text, page
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper
 from toolwright.wire.event import outcome_event
 from toolwright.wire.result import error_object, result_to_json
 
@@ -24,15 +31,27 @@ from toolwright.wire.result import error_object, result_to_json
 class PendingCalls:
     """Open calls, and what becomes of them from outside their runs."""
 
-    def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        catalog: Catalog,
+        environment: Environment,
+        files: FileKeeper,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
         self._store = store
         self._motor = motor
+        self._catalog = catalog
+        self._environment = environment
+        self._files = files
         self._clock = clock
         self._new_id = new_id
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""
-        call = await self._store.call(call_id)
+        call = None if unwritable(call_id) else await self._store.call(call_id)
         if call is None:
             raise NotFound("Pending tool call not found")
         return call
@@ -42,11 +61,14 @@ class PendingCalls:
         *,
         status: Sequence[CallStatus] | None = ("waiting", "pending"),
         run_id: str | None = None,
+        users: Sequence[str] | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; the open ones unless asked otherwise."""
-        return await self._store.calls(status=status, run_id=run_id, limit=limit, offset=offset)
+        """Calls, the oldest first; the open ones unless asked otherwise, with `users` those of their threads."""
+        page(limit, offset)
+        by_text("run_id", run_id)
+        return await self._store.calls(status=status, run_id=run_id, users=users, limit=limit, offset=offset)
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult
@@ -59,16 +81,33 @@ class PendingCalls:
         call = await self.get(call_id)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
-        answer = await self._store.commit(self._submission(call, result))
-        if isinstance(answer, Conflict):
-            raise _why(await self.get(call_id))
-        self._motor.wake(call.thread_id)
-        return answer.route or "inline"
-
-    def _submission(self, call: Call, result: JSON | ToolResult) -> Submit:
-        now = self._clock.now()
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
-        dumps(outcome.result)
+        plain(outcome.result)
+        outcome = await self._clean(call, outcome)
+        while True:
+            answer = await self._store.commit(await self._submission(call, outcome))
+            if not isinstance(answer, Conflict):
+                self._motor.wake(call.thread_id)
+                return answer.route or "inline"
+            if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
+                raise _why(await self.get(call_id))
+
+    async def _clean(self, call: Call, outcome: ToolResult) -> ToolResult:
+        """The result without the secrets of its thread."""
+        thread = await self._store.thread(call.thread_id)
+        assert thread is not None, "a thread is never deleted"
+        rows = await self._store.env(thread.id)
+        env = self._environment.of(thread, self._catalog.find(thread.agent), rows)
+        return env.redactor.result(outcome)
+
+    async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
+        now, files = self._clock.now(), ()
+        if outcome.attachments or self._files.too_long(outcome):
+            drafts = FileDrafts(by_path(await self._store.files(call.thread_id)))
+            refs = await self._files.attach(call.thread_id, drafts, outcome.attachments)
+            outcome = changed(outcome, attachments=refs)
+            outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
+            files = drafts.changes
         shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
         return Submit(
             token=self._new_id("unit"),
@@ -89,6 +128,7 @@ class PendingCalls:
                 },
                 created_at=now,
             ),
+            files=files,
         )
 
 

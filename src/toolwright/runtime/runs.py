@@ -9,6 +9,7 @@ from toolwright.core.message import Message
 from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId, Store
 from toolwright.core.run import OVER, Run, RunStatus, Step
 from toolwright.core.units import Conflict, RequestCancel
+from toolwright.runtime.asked import by_id, by_text, page
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
@@ -26,7 +27,7 @@ class Runs:
 
     async def get(self, run_id: str) -> Run:
         """The run."""
-        run = await self._store.run(run_id)
+        run = await self._store.run(by_id("run", run_id))
         if run is None:
             raise NotFound(f"There is no run {run_id!r}.")
         return run
@@ -41,17 +42,21 @@ class Runs:
         offset: int = 0,
     ) -> Sequence[Run]:
         """Runs, the newest first."""
+        page(limit, offset)
+        by_text("status", status)
+        by_text("agent", agent)
+        by_text("thread_id", thread_id)
         return await self._store.runs(
             status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
         )
 
     async def steps(self, run_id: str) -> Sequence[Step]:
         """The run's steps, in order."""
-        return await self._store.steps(run_id)
+        return await self._store.steps(by_id("run", run_id))
 
     async def messages(self, run_id: str) -> Sequence[Message]:
         """What was said in the run, in order."""
-        return await self._store.run_messages(run_id)
+        return await self._store.run_messages(by_id("run", run_id))
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""

@@ -9,9 +9,13 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.ports import Motor, Store
 from toolwright.core.toolset import Toolset
 from toolwright.runtime.drain import Drainer
+from toolwright.runtime.entities import Entities
+from toolwright.runtime.files import ThreadFiles
 from toolwright.runtime.follow import Events
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
+from toolwright.runtime.inboxes import Inboxes
+from toolwright.runtime.keys import Keys
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.threads import Threads
@@ -30,7 +34,11 @@ class Runtime:
         threads: Threads,
         runs: Runs,
         calls: PendingCalls,
+        files: ThreadFiles,
+        inboxes: Inboxes,
+        entities: Entities,
         events: Events,
+        keys: Keys,
         health: Health,
         housekeeper: Housekeeper,
         close: Sequence[Callable[[], Awaitable[None]]] = (),
@@ -42,7 +50,11 @@ class Runtime:
         self.threads = threads
         self.runs = runs
         self.calls = calls
+        self.files = files
+        self.inboxes = inboxes
+        self.entities = entities
         self.events = events
+        self.keys = keys
         self.health = health
         self._housekeeper = housekeeper
         self._housekeeping: asyncio.Task[None] | None = None
@@ -69,6 +81,10 @@ class Runtime:
             agent_id = (await self.runs.get(run_id)).agent
             found[run_id] = next((agent for agent in self.agents if agent.id == agent_id), None)
         return found
+
+    def promised(self, name_or_id: str) -> frozenset[str]:
+        """The names of the tenvs that an agent and its prompt have set themselves."""
+        return frozenset(self._catalog.active(self.agent(name_or_id).id).tenvs)
 
     def shows(self, agent: Agent, tool_name: str) -> bool:
         """Whether the agent's tool of that name is visible; false for one that it lacks."""

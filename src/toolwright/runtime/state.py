@@ -5,14 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from toolwright.core.call import Call
+from toolwright.core.content import AttachmentRef
+from toolwright.core.drafts import FileDrafts, as_bytes
+from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
+from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted
 from toolwright.core.ports import Bus
 from toolwright.core.run import Side
+from toolwright.core.tenvs import Tenvs
 from toolwright.runtime.abort import Abort
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
+from toolwright.runtime.redaction import clean_draft
 from toolwright.wire.event import bounded
 
 
@@ -31,15 +39,31 @@ class RunExecution:
 
 
 class RunState:
-    """The `ThreadState` of one call of a run. What it `emits` is committed with the call's result."""
+    """The `ThreadState` of one call of a run. What it writes is committed with the call's result."""
 
-    __slots__ = ("_bus", "_call", "_hold", "emitted", "execution")
+    __slots__ = (
+        "_bus",
+        "_call",
+        "_drafts",
+        "_emitted",
+        "_environment",
+        "_files",
+        "_hold",
+        "_set",
+        "_tenvs",
+        "execution",
+    )
 
-    def __init__(self, hold: Hold, call: Call, bus: Bus) -> None:
+    def __init__(self, hold: Hold, call: Call, bus: Bus, files: FileKeeper, environment: Environment) -> None:
         self._hold = hold
         self._call = call
         self._bus = bus
-        self.emitted: list[EventDraft] = []
+        self._files = files
+        self._environment = environment
+        self._emitted: list[EventDraft] = []
+        self._set: dict[str, EnvVar | None] = {}
+        self._drafts: FileDrafts | None = None
+        self._tenvs: Tenvs | None = None
         self.execution = RunExecution(
             step_count=call.step, current_side=hold.run.side, abort_signal=hold.abort
         )
@@ -68,6 +92,95 @@ class RunState:
     def arguments(self) -> JSONObject | None:
         return self._hold.thread.arguments
 
+    @property
+    def tenvs(self) -> Tenvs:
+        """What the thread was created to bring."""
+        if self._tenvs is None:
+            self._tenvs = Tenvs(self._hold.env.tenvs)
+        return self._tenvs
+
+    async def env(self, name: str) -> str | None:
+        """The value of a name as it is now, None if no layer has it."""
+        found = await self._env(name)
+        return None if found is None else found.value
+
+    async def env_type(self, name: str) -> EnvType | None:
+        """Whether that value is `text` or a `secret`."""
+        found = await self._env(name)
+        return None if found is None else found.type
+
+    async def _env(self, name: str) -> EnvVar | None:
+        if self._set.get(name) is not None:
+            return self._set[name]
+        await self._hold.look_at_env()
+        return self._hold.env.get(name, own=name not in self._set)
+
+    def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
+        """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.
+
+        Raises `InvalidRequest` for a faulty name or value, `CannotSeal` for a secret where there are no keys.
+        """
+        given = read_env({name: None if value is None else {"value": value, "type": type or "secret"}})
+        for each, var in given.items():
+            self._change(each, var)
+            self._set[each] = var
+            if var is not None and var.type == "secret":
+                self._hold.learn(each, var.value)
+
+    def _change(self, name: str, var: EnvVar | None) -> EnvChange:
+        return self._environment.change(self.thread_id, name, var, self._hold.clock.now())
+
+    @property
+    def env_changes(self) -> tuple[EnvChange, ...]:
+        """What was set, as its unit takes it."""
+        return tuple([self._change(name, var) for name, var in self._set.items()])
+
+    async def drafts(self) -> FileDrafts:
+        """The thread's files, with what this call has written."""
+        if self._drafts is None:
+            self._drafts = FileDrafts(await self._hold.files())
+        return self._drafts
+
+    @property
+    def drafted(self) -> FileDrafts | None:
+        """The same, None if the call has not looked at any file."""
+        return self._drafts
+
+    async def read_file(self, path: str) -> bytes:
+        """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
+        file = (await self.drafts()).at(path)
+        if file is None:
+            raise NotFound(f"There is no file {path!r:.200} in this thread.")
+        return await self._files.read(file)
+
+    async def write_file(
+        self, path: str, content: bytes | str, mime_type: str | None = None
+    ) -> AttachmentRef:
+        """Write a file with the call's result, over one that is there; text is kept as UTF-8."""
+        whole = as_bytes(content, self._files.max_attachment)
+        redactor = self._hold.redactor
+        if redactor.text(path) != path:
+            raise InvalidRequest("This path holds a secret of the thread: choose another.")
+        mime_type = redactor.optional(mime_type)
+        return await self._files.write(self.thread_id, await self.drafts(), path, whole, mime_type)
+
+    async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
+        """The files in a folder and below, by path."""
+        return (await self.drafts()).below(folder)
+
+    async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path, or name if the pattern has no slash, matches."""
+        return (await self.drafts()).matching(pattern)
+
+    async def stat_file(self, path: str) -> AttachmentRef | None:
+        """What is known of a file, None if there is none."""
+        file = (await self.drafts()).at(path)
+        return None if file is None else file.ref
+
+    async def delete_file(self, path: str) -> bool:
+        """Take a file away with the call's result; whether there was one."""
+        return (await self.drafts()).drop(path)
+
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
         return tuple(self._hold.messages[offset : offset + limit])
@@ -79,15 +192,21 @@ class RunState:
         """
         event_type, data = emitted(event_type, data)
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
-        self.emitted.append(bounded(EventDraft(type=event_type, payload=payload)))
+        self._emitted.append(EventDraft(type=event_type, payload=payload))
+
+    @property
+    def emitted(self) -> list[EventDraft]:
+        """The events so far, without the secrets that are known by now."""
+        return [bounded(clean_draft(draft, self._hold.redactor)) for draft in self._emitted]
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Tell live followers how far the call is; nothing is recorded."""
         run = self._hold.run
         if not self._bus.wanted(run.thread_id, run.id):
             return
+        said = self._hold.redactor.optional(text)
         payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, "done": done}
-        payload |= {name: value for name, value in (("total", total), ("text", text)) if value is not None}
+        payload |= {name: value for name, value in (("total", total), ("text", said)) if value is not None}
         dumps(payload)
         self._bus.publish(
             [

@@ -4,12 +4,15 @@ import asyncio
 
 from pydantic_core import from_json
 
+from toolwright.core.brief import brief
 from toolwright.core.event import Event
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
 from toolwright.core.ports import Bus
+from toolwright.core.redact import Redactor
 from toolwright.runtime.hold import Hold
 
+MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
 INTERVAL = 0.05  # seconds between two deltas of one stream
 
 _TEXT = -1  # the place of the text among the parts of an answer; calls have theirs
@@ -25,6 +28,7 @@ class AnswerStream:
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
+        self._whole = False
 
     def take(self, event: ModelEvent) -> None:
         """Show one event of the model. All of it is kept, since a follower may come in the middle."""
@@ -43,11 +47,17 @@ class AnswerStream:
         if self._timer is None and self._bus.wanted(self._hold.thread.id, self._hold.run.id):
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
 
+    def finish(self) -> None:
+        """The answer is whole: what is held back is no secret."""
+        self._whole = True
+
     def close(self) -> None:
-        """Show what is still held back."""
+        """Show what is left. Of an answer that broke off, what could be the start of a secret is never shown."""
         if self._timer is not None:
             self._timer.cancel()
-            self._flush()
+        held = self._whole and any(part.held for part in self._parts.values())
+        if self._timer is not None or held:
+            self._flush(last=self._whole)
 
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
@@ -55,15 +65,17 @@ class AnswerStream:
             part = self._parts[index] = _Part(name)
         part.fresh.append(text)
 
-    def _flush(self) -> None:
+    def _flush(self, *, last: bool = False) -> None:
         self._timer = None
         run = self._hold.run
         if not self._attempt:
             self._attempt = self._hold.new_id("stream")
         shown = [
-            part.show(f"{self._attempt}.{index + 1}", self._step)
+            shown
             for index, part in self._parts.items()
-            if part.fresh
+            if (
+                shown := part.show(f"{self._attempt}.{index + 1}", self._step, self._hold.redactor, last=last)
+            )
         ]
         self._bus.publish(
             [
@@ -81,28 +93,54 @@ class AnswerStream:
 
 
 class _Part:
-    """One stream of an answer: its text, or the arguments of one of its calls."""
+    """One stream of an answer: its text, or the arguments of one of its calls.
 
-    __slots__ = ("fresh", "name", "text")
+    What could be the start of a secret is held back until more has come.
+    """
+
+    __slots__ = ("fresh", "held", "name", "shown", "text", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.text = ""
+        self.text = ""  # what was shown
+        self.whole = ""  # what has come
+        self.held = False
+        self.shown = False
         self.fresh: list[str] = []
 
-    def show(self, stream_id: str, step: int) -> tuple[str, JSONObject]:
-        delta = "".join(self.fresh)
-        self.fresh.clear()
-        self.text += delta
-        payload: JSONObject = {
-            "streamId": stream_id,
-            "stepNumber": step,
-            "delta": delta,
-            "text": self.text,
-        }
+    def show(
+        self, stream_id: str, step: int, redactor: Redactor, *, last: bool
+    ) -> tuple[str, JSONObject] | None:
+        """The next delta, None if there is nothing new to show."""
+        if not self.fresh and not (last and self.held):
+            return None
+        delta = self._grown(redactor, last=last)
+        if self.shown and not delta:
+            return None
+        self.shown = True
+        large = len(self.text) > MOST_SHOWN
+        payload: JSONObject = {"streamId": stream_id, "stepNumber": step, "delta": delta}
+        payload |= {"truncated": True} if large else {"text": self.text}
+        if len(delta) > MOST_SHOWN:
+            payload["delta"] = delta[:MOST_SHOWN]
         if not self.name:
             return "message.delta", payload
-        return "tool.streaming", payload | {"toolName": self.name, "partialArgs": _partial(self.text)}
+        return "tool.streaming", payload | {
+            "toolName": brief(self.name, 200),
+            "partialArgs": None if large else _partial(self.text),
+        }
+
+    def _grown(self, redactor: Redactor, *, last: bool) -> str:
+        fresh = "".join(self.fresh)
+        self.fresh.clear()
+        if not redactor:
+            self.text = self.whole = self.text + fresh
+            return fresh
+        self.whole += fresh
+        before = self.text
+        self.text, held = (redactor.text(self.whole), 0) if last else redactor.so_far(self.whole)
+        self.held = held > 0
+        return self.text[len(before) :] if self.text.startswith(before) else self.text
 
 
 def _partial(text: str) -> JSON:

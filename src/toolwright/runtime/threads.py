@@ -1,18 +1,31 @@
 """Threads: created, spoken to, read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolwright.core.catalog import Catalog
-from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound
+from toolwright.core.agent import Env
+from toolwright.core.catalog import ActiveAgent, Catalog
+from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.env import LONGEST_NAME, EnvType, read_env, stored_only
+from toolwright.core.env import Given as GivenEnv
+from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.file import FileChange
+from toolwright.core.handed_over import Faulty, check_parts
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
+from toolwright.core.needs import lacking
+from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
-from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage
+from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
+from toolwright.runtime.asked import by_id, by_text, page
+from toolwright.runtime.env import Environment, tenv_vars
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.inbox import kept_ref
 from toolwright.runtime.runs import Runs
 from toolwright.wire.event import run_event
 
@@ -31,12 +44,22 @@ class Threads:
     """What users do with threads. Ids that lead nowhere raise `NotFound`."""
 
     def __init__(
-        self, store: Store, motor: Motor, catalog: Catalog, runs: Runs, clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        motor: Motor,
+        catalog: Catalog,
+        runs: Runs,
+        environment: Environment,
+        files: FileKeeper,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         self._store = store
         self._motor = motor
         self._catalog = catalog
         self._runs = runs
+        self._environment = environment
+        self._files = files
         self._clock = clock
         self._new_id = new_id
 
@@ -44,68 +67,136 @@ class Threads:
         self,
         agent: str,
         user_id: str | None = None,
-        *,
+        env: Env | None = None,
+        tenvs: Mapping[str, JSON] | None = None,
         tags: Sequence[str] | None = None,
         arguments: JSONObject | None = None,
     ) -> Thread:
-        """A new thread of that agent, named by name or id."""
+        """A new thread of that agent, named by name or id, with the values that it brings.
+
+        Raises `TenvsLacking`, which names all that its tools would miss (S2 §9.3), `CannotSeal` for a secret
+        where there are no keys; then there is no thread.
+        """
         _check(agent=agent, user_id=user_id, tags=tags)
         _plain("arguments", arguments)
+        if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise _faulty("arguments", "must be an object")
+        active = self._catalog.active(self._catalog.agent(agent).id)
+        thread_id, now = self._new_id("thr"), self._clock.now()
         thread = Thread(
-            id=self._new_id("thr"),
-            agent=self._catalog.agent(agent).id,
+            id=thread_id,
+            agent=active.agent.id,
             user_id=user_id,
             tags=tuple(tags or ()),
             arguments=arguments,
-            created_at=self._clock.now(),
+            created_at=now,
         )
-        unit = CreateThread(token=self._new_id("unit"), at=self._clock.now(), thread=thread)
+        brought = tenv_vars(_tenvs(tenvs, active), active.secret_tenvs)
+        given = stored_only(read_env(env))
+        values = (
+            *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
+            *[self._environment.change(thread_id, name, var, now) for name, var in given.items()],
+        )
+        unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
         await self._store.commit(unit)
         return thread
 
+    async def env(self, thread_id: str) -> Mapping[str, EnvType]:
+        """The names that were set in the thread, and whether each is a secret; never a value."""
+        await self.get(thread_id)
+        rows = await self._store.env_of(thread_id)
+        return {row.name: row.type for row in rows if row.kind == "env"}
+
+    async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
+        """Set values of the thread, or take them away with None; the names that it has then.
+
+        A run at work sees them from its next call on. Raises `CannotSeal` for a secret where there are no keys.
+        """
+        given, now = read_env(env), self._clock.now()
+        changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in given.items()])
+        unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        self._motor.wake(thread_id)
+        return await self.env(thread_id)
+
     async def get(self, thread_id: str) -> Thread:
         """The thread."""
-        thread = await self._store.thread(thread_id)
+        thread = await self._store.thread(by_id("thread", thread_id))
         if thread is None:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return thread
 
-    async def list(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> Sequence[Thread]:
-        """Threads, the oldest first; of one user if named."""
-        return await self._store.threads(user_id=user_id, limit=limit, offset=offset)
+    async def list(
+        self,
+        user_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        among: Sequence[str] | None = None,
+    ) -> Sequence[Thread]:
+        """Threads, the oldest first; of one user if named, of the users `among` only if they are."""
+        page(limit, offset)
+        by_text("user_id", user_id)
+        users = among
+        if user_id is not None:
+            users = [user_id] if among is None or user_id in among else []
+        return await self._store.threads(users=users, limit=limit, offset=offset)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+        page(limit, offset)
         await self.get(thread_id)
         return await self._store.messages(thread_id, limit, offset)
 
-    async def send(self, thread_id: str, content: str) -> Run:
-        """Send a message; the run that reads it, which may be a running one (D22)."""
-        return await self._runs.get((await self.post(thread_id, content)).run_id)
+    async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
+        """Send a message, with files; the run that reads it, which may be a running one (D22).
 
-    async def post(self, thread_id: str, content: str) -> Sent:
+        Raises `InvalidRequest` or `TooLarge` for a faulty file: then nothing was sent.
+        """
+        return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
+
+    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
         """Send a message, as `send` does; what was written."""
         _check(content=content)
-        if not content.strip():
+        _check_files(attachments)
+        if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
-        agent = (await self._settled(thread_id)).agent
+        thread = await self._settled(thread_id)
+        env = self._environment.of(thread, self._catalog.find(thread.agent), await self._store.env(thread_id))
+        clean, message_id = env.redactor.text(content), self._new_id("msg")
+        attachments = [env.redactor.new_file(each) for each in attachments]
+        while True:
+            known = by_path(await self._store.files(thread_id)) if attachments else {}
+            drafts = FileDrafts(known)
+            refs = await self._files.attach(thread_id, drafts, attachments)
+            unit = self._posting(thread, message_id, clean, refs, drafts.changes)
+            answer = await self._store.commit(unit)
+            if not isinstance(answer, Conflict):
+                self._motor.wake(thread_id)
+                return Sent(message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id)
+            if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
+                raise NotFound(f"There is no thread {thread_id!r}.")
+
+    def _posting(
+        self,
+        thread: Thread,
+        message_id: str,
+        content: str,
+        refs: Sequence[AttachmentRef],
+        files: tuple[FileChange, ...],
+    ) -> PostMessage:
         now = self._clock.now()
-        message_id = self._new_id("msg")
-        run = Run(id=self._new_id("run"), thread_id=thread_id, agent=agent, created_at=now)
+        run = Run(id=self._new_id("run"), thread_id=thread.id, agent=thread.agent, created_at=now)
+        said: JSONObject = {"messageId": message_id, "content": content}
+        if refs:
+            said["attachments"] = [kept_ref(ref) for ref in refs]
         event = InboxEvent(
-            thread_id=thread_id,
-            event_id=message_id,
-            type="message",
-            content={"messageId": message_id, "content": content},
-            created_at=now,
+            thread_id=thread.id, event_id=message_id, type="message", content=said, created_at=now
         )
-        answer = await self._store.commit(
-            PostMessage(token=self._new_id("unit"), at=now, event=event, run=run, queued=run_event(run))
+        return PostMessage(
+            token=self._new_id("unit"), at=now, event=event, run=run, queued=run_event(run), files=files
         )
-        if isinstance(answer, Conflict):
-            raise NotFound(f"There is no thread {thread_id!r}.")
-        self._motor.wake(thread_id)
-        return Sent(message=_posted(event, content, answer), run_id=answer.run_id or run.id)
 
     async def _settled(self, thread_id: str) -> Thread:
         """The thread, once a run that is being cancelled is over: a message after a cancel is for the next run."""
@@ -134,12 +225,8 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
             continue
         if not isinstance(text, str):  # user input
             raise _faulty(path, f"must be text, not {type(text).__name__}")
-        if "\0" in text or (not text.isprintable() and _has_surrogate(text)):
+        if unwritable(text):
             raise _faulty(path, "must not contain NUL or lone surrogates")
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _plain(path: str, value: JSONObject | None) -> None:
@@ -153,11 +240,42 @@ def _faulty(path: str, fault: str, message: str | None = None) -> InvalidRequest
     return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
-def _posted(event: InboxEvent, content: str, answer: Committed) -> Message:
+def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
+    """The given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
+    try:
+        brought = plain({} if given is None else given)
+    except InvalidJSON as error:
+        raise _faulty("tenvs", error.message) from error
+    if not isinstance(brought, dict):
+        raise _faulty("tenvs", "must be an object of names and values")
+    for name in brought:
+        if not name.strip() or len(name) > LONGEST_NAME or unwritable(name):
+            raise _faulty("tenvs", f"has a name that is not text of 1 to {LONGEST_NAME} characters")
+    found = lacking(active.needs, {**active.tenvs, **brought})
+    if found:
+        raise TenvsLacking(
+            f"The thread cannot be created, its tenvs are not what its tools need: {found}.",
+            [*found.missing],
+            [{"name": name, "message": message} for name, message in found.invalid],
+        )
+    return brought
+
+
+def _check_files(attachments: Sequence[Attachment]) -> None:
+    try:
+        if not all(isinstance(each, Attachment) for each in attachments):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise _faulty("attachments", "must be a list of attachments")
+        check_parts(attachments, "Attachment")
+    except Faulty as fault:
+        raise _faulty("attachments", str(fault), f"A file cannot be kept. {fault}") from fault
+
+
+def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:
     return Message(
-        id=event.event_id,
+        id=unit.event.event_id,
         role="user",
         content=content,
         run_id=answer.run_id,
-        created_at=event.created_at,
+        attachments=refs,
+        created_at=unit.at,
     )

@@ -8,6 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, spell
@@ -36,7 +37,8 @@ def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
     """A dependency that reads the body as `form`; it comes after the one that lets the caller in."""
 
     async def read(request: Request) -> F:
-        value = _json(await request.body(), request.headers.get("content-type"))
+        nesting = request.app.state.serving.options.max_nesting
+        value = _json(await request.body(), request.headers.get("content-type"), nesting)
         if not isinstance(value, dict):
             raise InvalidRequest(
                 "The body must be a JSON object.", [{"path": "", "message": "must be an object"}]
@@ -73,20 +75,32 @@ def _inline(text: str) -> str:
     return text.replace("Input should be", "must be", 1)
 
 
-def _json(body: bytes, content_type: str | None) -> JSON:
+def _json(body: bytes, content_type: str | None, nesting: int) -> JSON:
     kind = (content_type or "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {kind!r}.")
+        shown = brief(repr(kind), 100)
+        raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {shown}.")
     if not body.strip():
         raise _not_json("it is empty")
     try:
-        return plain(json.loads(body.decode("utf-8"), parse_constant=_refuse))
+        text = body.decode("utf-8")
+        return plain(json.loads(text, parse_constant=_refuse, object_pairs_hook=_once), nesting)
     except UnicodeDecodeError:
         raise _not_json("it is not UTF-8") from None
     except RecursionError:
         raise _not_json("it is nested too deep") from None
     except (ValueError, InvalidJSON) as error:
         raise _not_json(str(error).rstrip(".")) from None
+
+
+def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    """An object; which of two values under one name is meant, nobody knows."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"{brief(repr(twice), 100)} is given twice in one object")
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:

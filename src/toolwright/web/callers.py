@@ -3,16 +3,29 @@
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
-from fastapi.security import APIKeyHeader, APIKeyQuery
+from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
 
-from toolwright.core.errors import Unauthorized
-from toolwright.web.access import Caller
-from toolwright.web.serving import Here
+from toolwright.core.errors import Forbidden, Unauthorized
+from toolwright.web.access import Caller, person
+from toolwright.web.serving import Here, Serving
 
 _KEY = APIKeyHeader(
     name="x-secret-key",
     scheme_name="secretKey",
     description="A service's key. A server without configured keys takes every caller on its own machine.",
+    auto_error=False,
+)
+_PUBLIC = APIKeyHeader(
+    name="x-public-key",
+    scheme_name="publicKey",
+    description="The key of an application that people use; it comes with a person's token.",
+    auto_error=False,
+)
+_BEARER = HTTPBearer(
+    scheme_name="personToken",
+    bearerFormat="JWT",
+    description="A person's token: one of its claims is an entity's externalId.",
     auto_error=False,
 )
 _TOKEN = APIKeyQuery(
@@ -23,25 +36,50 @@ _TOKEN = APIKeyQuery(
 )
 
 
-async def _service(request: Request, here: Here, key: Annotated[str | None, Security(_KEY)]) -> Caller:
-    return here.access.service(key, request.headers, _peer(request))
+Key = Annotated[str | None, Security(_KEY)]
+PublicKey = Annotated[str | None, Security(_PUBLIC)]
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]  # for the document: read below
+
+
+async def _known(request: Request, here: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
+    return await _identified(request, here, key, public_key)
+
+
+async def _service(request: Request, here: Here, key: Key) -> Caller:
+    caller = await _identified(request, here, key, request.headers.get("x-public-key"))
+    if caller.kind != "service":
+        raise Forbidden("Only a service may do this: it needs a secret key.")
+    return caller
 
 
 async def _follower(
     request: Request,
     here: Here,
-    key: Annotated[str | None, Security(_KEY)],
+    key: Key,
+    public_key: PublicKey,
+    _: Bearer,
     token: Annotated[str | None, Security(_TOKEN)],
 ) -> Caller:
-    if token is None or key is not None:
-        return here.access.service(key, request.headers, _peer(request))
+    if token is None or key is not None or public_key is not None:
+        return await _identified(request, here, key, public_key)
     here.access.check_local(request.headers, _peer(request))
     caller = here.tokens.redeem(token)
     if caller is None:
         raise Unauthorized(
             "The stream token is wrong, used or expired: ask POST /api/stream-tokens for another."
         )
-    return caller
+    if caller.entity_id is None:
+        return caller
+    return person(await here.runtime.entities.human(caller.entity_id))  # deleted meanwhile, or renamed
+
+
+async def _identified(request: Request, here: Serving, key: str | None, public_key: str | None) -> Caller:
+    """A secret key decides; else whatever of a person is there; else where the caller is."""
+    authorization = request.headers.get("authorization")
+    if key is not None or not here.access.may_be_person(public_key, authorization):
+        return here.access.service(key, request.headers, _peer(request))
+    external_id = await here.access.named(public_key, authorization)
+    return person(await here.runtime.entities.named(external_id))
 
 
 def _peer(request: Request) -> str | None:
@@ -51,5 +89,8 @@ def _peer(request: Request) -> str | None:
 Service = Annotated[Caller, Depends(_service)]
 """A service: all rights."""
 
+Known = Annotated[Caller, Depends(_known)]
+"""A service, or a person: what a person may do is for `Serving.permits` to say."""
+
 Follower = Annotated[Caller, Depends(_follower)]
-"""A service, also by a stream token: for streams only."""
+"""The same, also by a stream token: for streams only."""

@@ -4,6 +4,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from toolwright.core.errors import Forbidden
 from toolwright.web.answer import answer
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -18,4 +19,6 @@ class Cors(CORSMiddleware):
         if response.status_code < 400:
             return response
         kept = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
-        return answer({"error": bytes(response.body).decode()}, response.status_code, kept)
+        return answer(
+            {"error": bytes(response.body).decode(), "code": Forbidden.code}, response.status_code, kept
+        )

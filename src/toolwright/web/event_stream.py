@@ -5,28 +5,32 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 
 import anyio
+import anyio.lowlevel
 from anyio import CancelScope
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import Reset, StoreError
 from toolwright.core.event import Event, Topic
 from toolwright.core.json_value import JSONObject
-from toolwright.runtime.follow import Reset
+from toolwright.runtime.follow import Following
 from toolwright.web.serving import Serving
 from toolwright.wire.event import frame, notice_json
 
 log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
+CUT = "toolwright.cut"  # the extension by which a server offers to cut a connection off at once
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
     """An endless answer: `connected`, then events, each in one write.
 
-    It ends when its reader goes, or when the server stops; a run's stream goes on after its run. `ids` are
-    those of the followed thing, as every event carries them.
+    It ends when its reader goes, when the server stops, or when so much waits for the reader that it must be stuck; a
+    run's stream goes on after its run. `connected` says behind which event the stream begins, so that a reader who
+    loses it before the first event knows where to resume. `ids` are those of the followed thing, as every event
+    carries them.
     """
 
     media_type = "text/event-stream"
@@ -41,30 +45,52 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whatever happens after `connected` was sent is followed already."""
         async with AsyncExitStack() as stack:
-            first = [self._notice("connected")]
+            first: list[bytes] = []
             follow = self._serving.runtime.events.following
             try:
                 events = await stack.enter_async_context(follow(self._topic, self._after))
             except Reset:
                 events = await stack.enter_async_context(follow(self._topic))
                 first.append(self._notice("reset"))
+            first.insert(0, self._notice("connected", {"after": str(events.start)}))
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
             for made in first:
                 await _write(send, made)
-            await self._go_on(events, receive, send)
+            overrun = await self._go_on(events, receive, send)
+            if overrun:
+                self._cut(scope)
+                await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+                return
         if self._serving.options.closing.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _go_on(self, events: AsyncGenerator[Event], receive: Receive, send: Send) -> None:
+    def _cut(self, scope: Scope) -> None:
+        """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""
+        log.info("A reader of the %s %s is stuck, and is cut off.", self._topic.kind, self._topic.id)
+        cut = scope.get("extensions", {}).get(CUT)
+        if cut is not None:
+            cut()
+
+    async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
+        """Until the end; whether it came because too much waits for the reader."""
+        overrun = False
+
+        async def too_much() -> None:
+            nonlocal overrun
+            await events.overrun()
+            overrun = True
+
         async with anyio.create_task_group() as tasks:
             scope = tasks.cancel_scope
             tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
             tasks.start_soon(_end_after, lambda: _gone(receive), scope)
+            tasks.start_soon(_end_after, too_much, scope)
             tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
-            await self._write_all(events, send)
+            await self._write_all(events.events, send)
             scope.cancel()
+        return overrun
 
     async def _write_all(self, events: AsyncGenerator[Event], send: Send) -> None:
         frames = self._serving.frames
@@ -75,8 +101,8 @@ class EventStream(StreamingResponse):
         except StoreError as error:
             log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
 
-    def _notice(self, type_: str) -> bytes:
-        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids))
+    def _notice(self, type_: str, said: JSONObject | None = None) -> bytes:
+        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, said))
 
 
 async def _write(send: Send, body: bytes) -> None:

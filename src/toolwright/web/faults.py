@@ -1,4 +1,4 @@
-"""Every error as JSON: `{error}`, with `details` where paths are to blame."""
+"""Every error as JSON: `{error, code}`, with `details` where paths are to blame."""
 
 import logging
 
@@ -8,7 +8,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolwright.core.errors import InvalidRequest, MethodNotAllowed, NotFound, StoreError, ToolwrightError
+from toolwright.core.brief import brief
+from toolwright.core.errors import (
+    InvalidRequest,
+    KeysUnavailable,
+    MethodNotAllowed,
+    NotFound,
+    ServerFailed,
+    StoreError,
+    TenvsLacking,
+    ToolwrightError,
+)
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answer import Answer, answer
 from toolwright.web.body import faulty
@@ -17,6 +27,7 @@ from toolwright.web.statuses import INTERNAL, status_of
 log = logging.getLogger("toolwright.web")
 
 RETRY_AFTER = "1"  # seconds
+MOST_DETAILS = 50  # faults that one answer names
 
 
 def answer_error(error: ToolwrightError) -> Answer:
@@ -25,17 +36,26 @@ def answer_error(error: ToolwrightError) -> Answer:
     if status == INTERNAL:
         log.error("A request failed.", exc_info=error)
         return internal()
-    shown: JSONObject = {"error": error.message}
+    shown: JSONObject = {"error": brief(error.message), "code": error.code}
     if isinstance(error, InvalidRequest):
-        details: list[JSON] = [{**detail} for detail in error.details]
+        details: list[JSON] = [
+            {name: brief(text, 500) for name, text in detail.items()}
+            for detail in error.details[:MOST_DETAILS]
+        ]
         shown["details"] = details
-    headers = {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError) else None
+    if isinstance(error, TenvsLacking):
+        shown["missing"] = [*error.missing]
+        invalid: list[JSON] = [{**each} for each in error.invalid]
+        shown["invalid"] = invalid
+        del shown["details"]
+    headers = {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable) else None
     return answer(shown, status, headers)
 
 
 def internal() -> Answer:
     """The answer to what nobody foresaw."""
-    return answer({"error": "Internal server error"}, INTERNAL)
+    fault = ServerFailed()
+    return answer({"error": fault.message, "code": fault.code}, INTERNAL)
 
 
 def add_fault_handlers(gateway: FastAPI) -> None:
@@ -62,8 +82,10 @@ def _framework_answer(error: HTTPException) -> Answer:
     if error.status_code == status_of(NotFound):
         return answer_error(NotFound("Not found"))
     if error.status_code == status_of(MethodNotAllowed):
-        return answer({"error": MethodNotAllowed().message}, error.status_code, dict(error.headers or {}))
-    return answer({"error": str(error.detail)}, error.status_code)
+        refused = MethodNotAllowed()
+        shown: JSONObject = {"error": refused.message, "code": refused.code}
+        return answer(shown, error.status_code, dict(error.headers or {}))
+    return answer({"error": str(error.detail), "code": ToolwrightError.code}, error.status_code)
 
 
 class Guard:
@@ -86,9 +108,9 @@ class Guard:
         try:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
-            log.debug("%s %s: the caller is gone.", scope["method"], scope["path"])
+            log.debug("%s %s: the caller is gone.", scope["method"], brief(scope["path"], 200))
         except Exception:
-            log.exception("%s %s failed.", scope["method"], scope["path"])
+            log.exception("%s %s failed.", brief(scope["method"], 20), brief(scope["path"], 200))
             if started:
                 raise
             await internal()(scope, receive, send)

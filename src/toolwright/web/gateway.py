@@ -11,9 +11,21 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
 from toolwright.web.body_limit import BodyLimit
 from toolwright.web.cors import HEADERS, METHODS, Cors
+from toolwright.web.document import describe_people
 from toolwright.web.faults import Guard, add_fault_handlers
 from toolwright.web.options import GatewayOptions
-from toolwright.web.routes import agents, calls, health, runs, streams, threads, tokens
+from toolwright.web.routes import (
+    agents,
+    calls,
+    entities,
+    files,
+    health,
+    inboxes,
+    runs,
+    streams,
+    threads,
+    tokens,
+)
 from toolwright.web.serving import Serving
 from toolwright.web.stream_tokens import StreamTokens
 
@@ -21,7 +33,7 @@ Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 DESCRIPTION = """Threads of agents, their runs and tool calls: made, followed live, answered from outside.
 
-JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error}`, a faulty
+JSON is camelCase; instants are ISO 8601. Lists take `limit` and `offset`. Every error is `{error, code}`, a faulty
 body or query also names its `details`. Streams are server-sent events."""
 
 
@@ -51,7 +63,7 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
 def _serving(options: GatewayOptions) -> Serving:
     return Serving(
         options=options,
-        access=Access(options.secret_keys, options.cors_origins),
+        access=Access(options.secret_keys, options.cors_origins, options.public_keys, options.verify_token),
         tokens=StreamTokens(options.clock),
     )
 
@@ -69,10 +81,11 @@ def _application(
         generate_unique_id_function=_operation_id,
     )
     gateway.state.serving = serving
-    for noun in (health, agents, threads, runs, calls, streams, tokens):
+    for noun in (health, agents, inboxes, entities, threads, files, runs, calls, streams, tokens):
         gateway.include_router(noun.router)
+    describe_people(gateway)
     add_fault_handlers(gateway)
-    gateway.add_middleware(BodyLimit, limit=options.max_body)
+    gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
     if options.cors_origins:
         gateway.add_middleware(

@@ -4,24 +4,33 @@ import asyncio
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
+from toolwright.core.limits import MAX_NESTING
 from toolwright.core.ports import Clock
+from toolwright.web.token_verifier import TokenVerifier
 
 MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
+MAX_BODY_WITH_FILES = 36 * 1024 * 1024  # bytes: an attachment of 25 MiB in base64, and what goes with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
     """Settings of one gateway.
 
-    Without `secret_keys` every caller on this machine is a service. `cors_origins` are origins such as
-    `https://example.org` whose pages may call. `max_body` is in bytes, `keep_alive` the seconds between two
+    Without any keys every caller on this machine is a service. People come with one of the `public_keys` and a
+    token that `verify_token` judges. `cors_origins` are origins such as
+    `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments may
+    come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
     comments on a stream. Once `closing` is set, open streams end: the server is about to stop.
     """
 
     clock: Clock
     secret_keys: tuple[str, ...] = ()
+    public_keys: tuple[str, ...] = ()
+    verify_token: TokenVerifier | None = None
     cors_origins: tuple[str, ...] = ()
-    max_body: int = MAX_BODY
+    max_body: int | None = None
+    max_nesting: int = MAX_NESTING
+    body_grace: float = 30.0
     keep_alive: float = 15.0
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -11,6 +11,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
 from toolwright.web.frames import Frames
 from toolwright.web.options import GatewayOptions
+from toolwright.web.permits import Permits
 from toolwright.web.stream_tokens import StreamTokens
 
 
@@ -33,6 +34,11 @@ class Serving:
         if self.opened is None:
             raise StoreError("The server is not ready yet, or stops: its journal is not open.")
         return self.opened
+
+    @property
+    def permits(self) -> Permits:
+        """Who may do what with the runtime."""
+        return Permits(self.runtime)
 
     def entity_of(self, agent_id: str) -> str | None:
         """The entity of an agent, None for one that the app lacks."""

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.call import CallStatus
+from toolwright.core.inbox import InboxStatus, InboxType
 from toolwright.core.run import RunStatus, StopReason
 
 
@@ -24,10 +25,25 @@ class Detail(Shape):
 
 
 class ErrorShape(Shape):
-    """Every error; `details` for a faulty body or query."""
+    """Every error: a sentence, and a code that stays the same; `details` for a faulty body or query."""
 
     error: str
+    code: str
     details: list[Detail] | None = None
+
+
+class InvalidTenv(Shape):
+    """A tenv of a wrong type; its value is not repeated."""
+
+    name: str
+    message: str
+
+
+class ThreadRefused(ErrorShape):
+    """A thread that would not bring what its tools need: every missing name, and every one of a wrong type."""
+
+    missing: list[str] | None = None
+    invalid: list[InvalidTenv] | None = None
 
 
 class HealthShape(Shape):
@@ -133,6 +149,32 @@ class MessageList(Shape):
     messages: list[MessageShape]
 
 
+class EnvNames(Shape):
+    """The names that were set, and whether each is a secret; never a value."""
+
+    env: dict[str, dict[Literal["type"], Literal["text", "secret"]]]
+
+
+class FileShape(Shape):
+    """A file of a thread; `size` is in bytes, `width` and `height` are pixels."""
+
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    id: str
+    width: int | None = None
+    height: int | None = None
+    description: str | None = None
+    created_at: datetime
+
+
+class FileList(Shape):
+    """A thread's files, by path."""
+
+    files: list[FileShape]
+
+
 class UsageShape(Shape):
     """Tokens read and written."""
 
@@ -195,10 +237,20 @@ class RunAnswer(Shape):
     run: RunShape
 
 
-class FullRunAnswer(Shape):
-    """One run, whole."""
+class RunStatusShape(Shape):
+    """What a person sees of a run that their message caused in a thread that is not theirs."""
 
-    run: RunWithSteps
+    id: str
+    status: RunStatus
+    agent_id: str
+    started_at: datetime | None
+    completed_at: datetime | None
+
+
+class FullRunAnswer(Shape):
+    """One run, whole, or what the caller may see of it."""
+
+    run: RunWithSteps | RunStatusShape
 
 
 class RunList(Shape):
@@ -251,11 +303,64 @@ class CallList(Shape):
     calls: list[CallShape]
 
 
+class EntityShape(Shape):
+    """An entity; agents have no instants."""
+
+    id: str
+    type: Literal["human", "agent"]
+    external_id: str | None
+    display_name: str | None
+    metadata: dict[str, JsonValue]
+    created_at: datetime | None
+    updated_at: datetime | None
+
+
+class EntityAnswer(Shape):
+    """One entity."""
+
+    entity: EntityShape
+
+
+class EntityList(Shape):
+    """Entities: the agents, then the humans, the oldest first."""
+
+    entities: list[EntityShape]
+
+
+class Deleted(Shape):
+    """It is gone."""
+
+    success: Literal[True]
+
+
 class ResultTaken(Shape):
     """A result that was handed in."""
 
     success: Literal[True]
     agent_entity_id: str | None
+
+
+class InboxEventShape(Shape):
+    """An event of an inbox; `processing` while the run that reads it is open, `failed` once it is parked."""
+
+    event_id: str
+    type: InboxType
+    status: InboxStatus
+    attempts: int
+    data: dict[str, JsonValue] = Field(description="What came; its form depends on the type.")
+    timestamp: datetime
+
+
+class InboxEventList(Shape):
+    """Events of an inbox, the oldest first."""
+
+    events: list[InboxEventShape]
+
+
+class InboxEventAnswer(Shape):
+    """One event of an inbox."""
+
+    event: InboxEventShape
 
 
 class StreamTokenShape(Shape):
@@ -269,13 +374,13 @@ Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them
 
 _WORDS: dict[int | str, str] = {
     400: "A faulty body or query.",
-    401: "No key, or a wrong one.",
+    401: "No key or token, or a wrong or expired one.",
     403: "Not allowed.",
     404: "Not there.",
-    409: "Already over.",
+    409: "Already over, or taken.",
     410: "Expired.",
     413: "The body is too large.",
-    503: "The journal is unavailable; try again.",
+    503: "The journal, or the keys of tokens, are unavailable; try again.",
     "default": "Any other error.",
 }
 

@@ -91,9 +91,9 @@ def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
     return shown
 
 
-def notice_json(type_: str, at: datetime, ids: JSONObject) -> JSONObject:
-    """A stream's word about itself, `connected` or `reset`: an event without an id that nothing records."""
-    return {"type": type_, "ts": at.isoformat(), **ids, "data": {}}
+def notice_json(type_: str, at: datetime, ids: JSONObject, said: JSONObject | None = None) -> JSONObject:
+    """A stream's word about itself, `connected {after}` or `reset`: an event without an id that nothing records."""
+    return {"type": type_, "ts": at.isoformat(), **ids, "data": said or {}}
 
 
 def frame(shown: JSONObject) -> bytes:

@@ -1,5 +1,6 @@
-"""A message as JSON on the wire (API §3)."""
+"""Messages and files as JSON on the wire (API §3)."""
 
+from toolwright.core.file import File
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
 from toolwright.wire.result import attachment_to_json
@@ -25,3 +26,10 @@ def message_json(message: Message) -> JSONObject:
         shown["stack"] = message.stack
     shown["createdAt"] = message.created_at.isoformat()
     return shown
+
+
+def file_json(file: File) -> JSONObject:
+    """`{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
+    shown = attachment_to_json(file.ref)
+    del shown["type"]
+    return {**shown, "createdAt": file.created_at.isoformat()}

@@ -79,6 +79,17 @@ def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
     )
 
 
+def reference_from_json(written: JSONObject) -> AttachmentRef:
+    """The same where only references stand; raises `ValueError` for anything else."""
+    try:
+        read = attachment_from_json(written)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("this is no reference to a file") from error
+    if not isinstance(read, AttachmentRef):
+        raise ValueError("this is a file, not a reference to one")
+    return read
+
+
 def model_text(result: ToolResult) -> str:
     """What the model reads: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
 

@@ -19,6 +19,19 @@ def usage_json(usage: Usage) -> JSONObject:
     }
 
 
+def usage_from_json(shown: JSONObject) -> Usage:
+    """The usage that `usage_json` shows; raises `ValueError` for anything else."""
+    try:
+        return Usage(
+            input_tokens=_count(shown["inputTokens"]),
+            output_tokens=_count(shown["outputTokens"]),
+            cache_read_tokens=_count(shown["cacheReadTokens"]),
+            cache_write_tokens=_count(shown["cacheWriteTokens"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError("this is no usage of tokens") from error
+
+
 def run_json(run: Run) -> JSONObject:
     """A run without its steps."""
     shown: JSONObject = {
@@ -39,6 +52,17 @@ def run_json(run: Run) -> JSONObject:
     if run.waiting is not None:
         shown["waiting"] = run.waiting
     return shown
+
+
+def run_status_json(run: Run) -> JSONObject:
+    """What somebody sees of a run that is not in a thread of theirs (D24)."""
+    return {
+        "id": run.id,
+        "status": run.status,
+        "agentId": run.agent,
+        "startedAt": _instant(run.started_at),
+        "completedAt": _instant(run.completed_at),
+    }
 
 
 def run_with_steps(run: Run, steps: Sequence[Step], messages: Sequence[Message]) -> JSONObject:
@@ -107,6 +131,12 @@ def thread_json(thread: Thread) -> JSONObject:
         "status": "running" if thread.run_id is not None else "idle",
         "createdAt": thread.created_at.isoformat(),
     }
+
+
+def _count(shown: JSON) -> int:
+    if type(shown) is not int:
+        raise TypeError("a count is a whole number")
+    return shown
 
 
 def _instant(value: datetime | None) -> str | None:

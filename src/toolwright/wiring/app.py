@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-from toolwright.core.agent import Agent, Prompt
+from toolwright.core.agent import Agent, Env, Prompt
 from toolwright.core.catalog import Catalog
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
@@ -12,7 +12,10 @@ from toolwright.wiring.settings import Settings
 
 
 class App:
-    """Agents, prompts and tools that belong together. Raises `DefinitionError` where a name leads nowhere."""
+    """Agents, prompts and tools that belong together, and the `env` that all of them see (D5).
+
+    Raises `DefinitionError` where a name leads nowhere.
+    """
 
     def __init__(
         self,
@@ -20,8 +23,9 @@ class App:
         agents: Sequence[Agent] = (),
         prompts: Sequence[Prompt] = (),
         tools: Sequence[Tool] | Toolset = (),
+        env: Env | None = None,
     ) -> None:
-        self.catalog = Catalog(agents=agents, prompts=prompts, tools=tools)
+        self.catalog = Catalog(agents=agents, prompts=prompts, tools=tools, env=env)
 
     @asynccontextmanager
     async def runtime(

@@ -3,26 +3,35 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 
 from toolwright.adapters.bus.memory import MemoryBus
+from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.locks import FileLock, NoLock
+from toolwright.adapters.store.locks import FileLock, NoLock, beside
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.catalog import Catalog
+from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import Event
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Bus, Clock, Lock, Models, Motor, NewId, Store
+from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
 from toolwright.core.tool import Kind
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
+from toolwright.runtime.entities import Entities
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper, ThreadFiles
 from toolwright.runtime.follow import Events
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
+from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.instants import INSTANTS
-from toolwright.runtime.loop import INLINE_WAIT, Loop
+from toolwright.runtime.keys import Keys
+from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
@@ -41,35 +50,54 @@ class Parts:
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
     models: Models = field(default_factory=NamedModels)
+    files: Files = field(default_factory=MemoryFiles)
+    cipher: Cipher = field(default_factory=MemoryCipher)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
 
 
-def assemble(catalog: Catalog, parts: Parts, settings: Settings, inline_wait: float = INLINE_WAIT) -> Runtime:
+def assemble(
+    catalog: Catalog,
+    parts: Parts,
+    settings: Settings,
+    inline_wait: float = INLINE_WAIT,
+    answer_limits: tuple[float, float] = ANSWER_LIMITS,
+) -> Runtime:
     """The runtime of these parts, not yet started."""
     store, motor, bus, clock, ids = parts.store, parts.motor, parts.bus, parts.clock, parts.new_id
-    calls = Calls(parts.executors, parts.instants, bus)
+    environment = Environment(parts.cipher)
+    keeper = FileKeeper(
+        parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
+    )
+    calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
     loop = Loop(
         calls,
         parts.models,
         bus,
+        keeper,
         default_model=settings.model,
         max_steps=settings.max_steps,
         inline_wait=inline_wait,
+        answer_limits=answer_limits,
     )
+    keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     return Runtime(
         catalog=catalog,
         store=store,
         motor=motor,
-        drainer=Drainer(store, loop, calls, catalog, clock, ids),
-        threads=Threads(store, motor, catalog, runs, clock, ids),
+        drainer=Drainer(store, loop, calls, catalog, environment, clock, ids),
+        threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
         runs=runs,
-        calls=PendingCalls(store, motor, clock, ids),
+        calls=PendingCalls(store, motor, catalog, environment, keeper, clock, ids),
+        files=ThreadFiles(store, keeper),
+        inboxes=Inboxes(store, motor, clock, ids),
+        entities=Entities(store, catalog, environment, clock, ids),
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
-        housekeeper=Housekeeper(store, motor, clock, ids),
+        keys=keys,
+        housekeeper=Housekeeper(store, motor, keys, clock, ids),
         close=parts.close,
     )
 
@@ -78,8 +106,9 @@ async def open_parts(settings: Settings) -> Parts:
     """The parts that the settings name: a journal, its lock, the embedded motor."""
     bus, clock = MemoryBus(), SystemClock()
     store, lock = await _journal(settings, bus.publish)
+    await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
-    models, functions = NamedModels(), FunctionExecutor()
+    models, functions, files = NamedModels(), FunctionExecutor(), file_store(settings)
 
     async def end_threads() -> None:
         functions.close()
@@ -90,9 +119,55 @@ async def open_parts(settings: Settings) -> Parts:
         bus=bus,
         clock=clock,
         models=models,
+        files=files,
+        cipher=_cipher(settings),
         executors={"function": functions},
-        close=(models.aclose, end_threads),
+        close=(models.aclose, end_threads, files.close),
     )
+
+
+async def _check_key(settings: Settings, store: Store) -> None:
+    """A key that is lost must not be replaced in silence: what it has sealed could never be read again."""
+    file = key_file(settings)
+    if file is not None and not file.exists() and await store.sealed_otherwise("", 1):
+        await store.close()
+        raise CannotUnseal(
+            f"The journal holds secrets, but their key file {str(file)!r} is not there: put it back, or set "
+            "TOOLWRIGHT_ENCRYPTION_KEYS to go on without them."
+        )
+
+
+def file_store(settings: Settings) -> Files:
+    """Where the settings say that files lie."""
+    folder = settings.files_folder
+    if folder is None and not (settings.files_url or "").startswith("s3://"):
+        return MemoryFiles()
+    objects = import_module(
+        "toolwright.adapters.files.objects"
+    )  # by name: it loads when files are configured
+    opened: Files = objects.open_bucket(settings.files_url) if folder is None else objects.open_folder(folder)
+    return opened
+
+
+def _cipher(settings: Settings) -> Cipher:
+    """The configured keys; else a key file for a journal in a file, and none for one in Postgres."""
+    path = settings.sqlite_path
+    if path is None and settings.database_url.startswith("memory:") and not settings.encryption_keys:
+        return MemoryCipher()
+    fernet = import_module(
+        "toolwright.adapters.cipher.fernet"
+    )  # by name: cryptography takes its time to load
+    file = key_file(settings)
+    made: Cipher = (
+        fernet.FernetCipher(settings.encryption_keys) if file is None else fernet.KeyFileCipher(file)
+    )
+    return made
+
+
+def key_file(settings: Settings) -> Path | None:
+    """Where the key of an SQLite journal lies for which none is configured; None for any other."""
+    path = settings.sqlite_path
+    return None if path is None or settings.encryption_keys else beside(path, "key")
 
 
 async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None]) -> tuple[Store, Lock]:
@@ -101,6 +176,6 @@ async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None
         return await open_sqlite(path, publish), FileLock(path)
     if settings.database_url.startswith("memory:"):
         return MemoryStore(publish), NoLock()
-    store = await open_postgres(settings.database_url, publish)
+    store = await open_postgres(settings.database_url, publish, connections=settings.database_connections)
     locks = import_module("toolwright.adapters.store.postgres_lock")  # by name: it needs the extra
     return store, locks.PostgresLock(settings.database_url)

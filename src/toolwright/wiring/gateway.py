@@ -12,10 +12,15 @@ from fastapi import FastAPI
 
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
+from toolwright.core.ports import Clock
 from toolwright.web.access import is_loopback
 from toolwright.web.gateway import create_gateway, open_gateway
 from toolwright.web.options import GatewayOptions
+from toolwright.web.people import SharedSecret, SignedByProvider
+from toolwright.web.provider_keys import ProviderKeys, over_http
+from toolwright.web.token_verifier import TokenVerifier
 from toolwright.wiring.app import App
+from toolwright.wiring.connection import Connection
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.tuning import settle_memory
 
@@ -71,6 +76,8 @@ class Server(uvicorn.Server):
     ) -> None:
         config = uvicorn.Config(
             application,
+            http=Connection,
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -122,12 +129,25 @@ def url_of(listener: socket.socket) -> str:
 
 
 def _options(settings: Settings) -> GatewayOptions:
+    clock = SystemClock()
     return GatewayOptions(
-        clock=SystemClock(),
+        clock=clock,
         secret_keys=settings.secret_keys,
+        public_keys=settings.public_keys,
+        verify_token=_verifier(settings, clock),
         cors_origins=settings.cors_origins,
         max_body=settings.max_body,
+        max_nesting=settings.max_nesting,
     )
+
+
+def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
+    claim = settings.jwt_entity_claim
+    if settings.jwt_secret is not None:
+        return SharedSecret(settings.jwt_secret, claim, clock)
+    if settings.jwt_jwks_url is not None:
+        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), claim, clock)
+    return None
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -144,12 +164,12 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _check_reach(listener: socket.socket, settings: Settings) -> None:
     """Without keys everybody who reaches the server has all rights: then it is reached from here only."""
-    if settings.secret_keys:
+    if settings.keyed:
         return
     name = listener.getsockname()
     if listener.family == socket.AF_UNIX or not is_loopback(name[0]):
         where = name if isinstance(name, str) else name[0]
         raise CannotServe(
-            f"Without secret keys the server listens on this machine only, not on {where!r}: "
+            f"Without keys the server listens on this machine only, not on {where!r}: "
             "set TOOLWRIGHT_SECRET_KEYS, or listen on 127.0.0.1."
         )

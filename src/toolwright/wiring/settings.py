@@ -1,37 +1,121 @@
 """Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python."""
 
+import base64
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from toolwright.core.limits import MAX_ATTACHMENT, MAX_NESTING, MAX_RESULT_TEXT
+from toolwright.web.access import is_loopback
+
 MEMORY = "memory://"
+SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
 class Settings(BaseSettings):
     """What a process is told. Lists are comma-separated in the environment.
 
-    `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`; without `secret_keys` every caller from
-    this machine has all rights, and the server listens on no other.
+    `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`; `files_url` is a folder, `s3://…` or
+    `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys, the first one
+    encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller from this
+    machine has all rights, and the server listens on no other. People need one of the `public_keys`, and a token
+    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`. Limits are in bytes; `max_body` None is
+    10 MiB, and 36 MiB where attachments may come.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TOOLWRIGHT_", extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="TOOLWRIGHT_", extra="forbid", hide_input_in_errors=True)
 
     database_url: str = "sqlite:///toolwright.db"
+    database_connections: int = Field(default=20, ge=2)
+    files_url: str | None = None
+    encryption_keys: Names = Field(default=(), repr=False)
     secret_keys: Names = ()
+    jwt_secret: str | None = Field(default=None, repr=False)
+    jwt_jwks_url: str | None = None
+    jwt_entity_claim: str = Field(default="sub", min_length=1)
+    public_keys: Names = Field(default=(), validate_default=True)
     cors_origins: Names = ()
     model: str | None = None
     max_steps: int = Field(default=50, ge=1)
-    max_body: int = Field(default=10 * 1024 * 1024, ge=1)
+    max_body: int | None = Field(default=None, ge=1)
+    max_nesting: int = Field(default=MAX_NESTING, ge=4, le=MAX_NESTING)
+    max_attachment: int = Field(default=MAX_ATTACHMENT, ge=1)
+    max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
     concurrency: int = Field(default=1_000, ge=1)
 
-    @field_validator("secret_keys", "cors_origins", mode="before")
+    @field_validator("secret_keys", "public_keys", "cors_origins", "encryption_keys", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:  # whatever the caller gave
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("encryption_keys")
+    @classmethod
+    def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, key in enumerate(value, 1):
+            if not _is_fernet_key(key):
+                raise ValueError(
+                    f"encryption key {number} is not a Fernet key (32 bytes in URL-safe base64): make one with "
+                    "`toolwright keys new`"
+                )
+        return value
+
+    @field_validator("jwt_secret", "jwt_jwks_url", mode="before")
+    @classmethod
+    def _given(cls, value: Any) -> Any:  # whatever the caller gave
+        """An empty variable is none."""
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("jwt_secret")
+    @classmethod
+    def _strong(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if "-----BEGIN" in value:
+            raise ValueError("a secret is wanted, not a key in PEM form: publish public keys at jwt_jwks_url")
+        if len(value.encode("utf-8", "surrogateescape")) < SHORTEST_SECRET:
+            raise ValueError(
+                f"the secret that tokens are signed with must have {SHORTEST_SECRET} bytes or more"
+            )
+        return value
+
+    @field_validator("jwt_jwks_url")
+    @classmethod
+    def _fetchable(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
+        if info.data.get("jwt_secret") is not None:
+            raise ValueError("give jwt_secret or jwt_jwks_url, not both: a token is verified in one way")
+        if not _is_safe(value):
+            raise ValueError(
+                f"the URL must begin with https:// (http:// on this machine only), not {value!r}"
+            )
+        return value
+
+    @field_validator("public_keys")
+    @classmethod
+    def _complete(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        given = info.data
+        if not {"jwt_secret", "jwt_jwks_url"} <= set(given):  # one of them is faulty, which is said already
+            return value
+        verified = given["jwt_secret"] is not None or given["jwt_jwks_url"] is not None
+        if value and not verified:
+            raise ValueError(
+                "people's tokens must be verified: with public_keys give jwt_secret or jwt_jwks_url"
+            )
+        if verified and not value:
+            raise ValueError(
+                "jwt_secret and jwt_jwks_url are for people, who need one of the public_keys: give some"
+            )
+        if set(value) & set(given.get("secret_keys", ())):
+            raise ValueError(
+                "a public key must not be a secret key too: whoever has it would have all rights"
+            )
         return value
 
     @field_validator("database_url")
@@ -45,9 +129,51 @@ class Settings(BaseSettings):
             )
         return value
 
+    @field_validator("files_url")
+    @classmethod
+    def _store(cls, value: str | None) -> str | None:
+        if value is not None and "://" in value and not value.startswith(("s3://", "file:///", MEMORY)):
+            raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
+        return value or None
+
+    @property
+    def files_folder(self) -> Path | None:
+        """The folder of files, None where they lie elsewhere."""
+        if self.files_url is None:
+            path = self.sqlite_path
+            if path is not None:
+                return path.with_name(f"{path.name}.files")
+            return None if self.database_url.startswith(MEMORY) else Path("toolwright.files")
+        if self.files_url.startswith(("s3://", MEMORY)):
+            return None
+        return Path(self.files_url.removeprefix("file://"))
+
+    @property
+    def keyed(self) -> bool:
+        """Whether callers need a key: else all of this machine are services, and there are no others."""
+        return bool(self.secret_keys or self.public_keys)
+
     @property
     def sqlite_path(self) -> Path | None:
         """The file of an SQLite journal, None for any other."""
         if not self.database_url.startswith("sqlite:"):
             return None
         return Path(self.database_url.removeprefix("sqlite:///") or "toolwright.db")
+
+
+def _is_fernet_key(key: str) -> bool:
+    try:
+        return len(base64.b64decode(key, altchars=b"-_", validate=True)) == 32
+    except ValueError:
+        return False
+
+
+def _is_safe(url: str) -> bool:
+    """Whether nobody between can put their own keys into the answer."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        parts.port  # noqa: B018 - raises for a port that is none
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))

@@ -7,26 +7,43 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from toolwright.core.event import Event, Topic
+from toolwright.core.json_value import dumps
 
 BACKLOG = 2_000  # events that may wait for one follower
+MOST_BYTES = 1024 * 1024  # of events that may wait for one follower
+ENVELOPE = 300  # bytes of an event's frame beside its payload, about
+RECORDED = 8 * 1024 + ENVELOPE  # bytes of a recorded event at the most: its unit bounds the payload
 
 
 class QueueFollower:
-    """One follower's queue. Of live events only the newest of each stream waits, with its deltas joined."""
+    """One follower's queue. Of live events only the newest of each stream waits, with its deltas joined.
+
+    A follower for which too much waits has missed it, and what waited is let go: the journal has it.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[Event] = deque()
         self._live: dict[str, Event] = {}
         self._came = asyncio.Event()
+        self._overrun = asyncio.Event()
+        self._bytes = 0
         self.missed = False
 
-    def put(self, event: Event) -> None:
-        """Never blocks: a follower that lags too far has `missed` events and reads them from the journal."""
-        if event.n is None:
+    def put(self, event: Event, size: int) -> None:
+        """Never blocks: a follower that lags too far has `missed` events and reads them from the journal.
+
+        `size` is what the event may take in bytes; only where that would be too much it is looked at closely.
+        """
+        self._bytes += size
+        if self._bytes > MOST_BYTES:
+            self._bytes = sum([_size(each) for each in (*self._waiting, *self._live.values(), event)])
+        if self._bytes > MOST_BYTES:
+            self._let_go()
+            self._overrun.set()
+        elif event.n is None:
             self._put_live(event)
         elif len(self._waiting) >= BACKLOG:
-            self._waiting.clear()
-            self.missed = True
+            self._let_go()
         else:
             self._flush_live()
             self._waiting.append(event)
@@ -44,12 +61,23 @@ class QueueFollower:
         self._flush_live()
         taken = tuple(self._waiting)
         self._waiting.clear()
+        self._bytes = 0
         return taken
+
+    async def overrun(self) -> None:
+        """Return once more than `MOST_BYTES` have waited."""
+        await self._overrun.wait()
 
     def took_all(self) -> bool:
         """Whether nothing was lost since the last time this was asked."""
         missed, self.missed = self.missed, False
         return not missed
+
+    def _let_go(self) -> None:
+        self._waiting.clear()
+        self._live.clear()
+        self._bytes = 0
+        self.missed = True
 
     def _put_live(self, event: Event) -> None:
         stream = str(event.payload.get("streamId", ""))
@@ -61,6 +89,10 @@ class QueueFollower:
         if self._live:
             self._waiting.extend(self._live.values())
             self._live.clear()
+
+
+def _size(event: Event) -> int:
+    return len(dumps(event.payload)) + ENVELOPE
 
 
 def _joined(before: Event, event: Event) -> Event:
@@ -80,11 +112,13 @@ class MemoryBus:
         if not self._followers:
             return
         for event in events:
-            for follower in self._followers.get(("thread", event.thread_id), ()):
-                follower.put(event)
+            followers = self._followers.get(("thread", event.thread_id), [])
             if event.run_id is not None:
-                for follower in self._followers.get(("run", event.run_id), ()):
-                    follower.put(event)
+                followers = followers + self._followers.get(("run", event.run_id), [])
+            if followers:
+                size = _size(event) if event.n is None else RECORDED
+                for follower in followers:
+                    follower.put(event, size)
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
         """Whether anybody follows that thread or run."""

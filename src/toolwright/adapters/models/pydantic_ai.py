@@ -13,11 +13,12 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.aliases import Aliases
 from toolwright.adapters.models.faults import PROVIDER_FAULTS, check_whole, translate
+from toolwright.adapters.models.pictures import Pictures
 from toolwright.adapters.models.provider import model_named
 from toolwright.adapters.models.reading import Reader, read_response
 from toolwright.adapters.models.recent import Recent
 from toolwright.adapters.models.retry import pause_before
-from toolwright.adapters.models.transcript import Transcript
+from toolwright.adapters.models.transcript import NOTHING_SEEN, Transcript
 from toolwright.core.errors import ModelError, ModelUnavailable
 from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ToolDefinition
 
@@ -51,6 +52,8 @@ class PydanticAIModel:
         self._sleep = sleep
         self._random = random
         self._settings = _settings(self._model)
+        self._sees = self._model.profile.get("supports_image_input", True)
+        self._pictures = Pictures()
         self._aliases = Aliases()
         self._transcript = Transcript(self._aliases, flags_errors=self._model.system in _FLAGS_ERRORS)
         self._tools: Recent[tuple[ToolDefinition, ...], list[NativeTool]] = Recent(self._tell, KEPT_TOOLSETS)
@@ -90,9 +93,10 @@ class PydanticAIModel:
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         reader = Reader(self._aliases)
+        seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
         async with model_request_stream(
             self._model,
-            self._transcript.convert(request.messages),
+            self._transcript.convert(request.messages, seen),
             model_settings=self._settings_for(request),
             model_request_parameters=self._parameters(request),
         ) as stream:

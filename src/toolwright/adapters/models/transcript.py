@@ -1,8 +1,9 @@
 """Our messages as pydantic-ai's, in the shape that every provider accepts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -16,11 +17,13 @@ from pydantic_ai.messages import (
 
 from toolwright.adapters.models.aliases import Aliases
 from toolwright.adapters.models.native import replay_native
+from toolwright.adapters.models.pictures import can_be_seen
 from toolwright.adapters.models.recent import Recent
 from toolwright.core.message import Message
 
 KEPT_MESSAGES = 4096
 LONGEST_KEPT = 16_384
+NOTHING_SEEN: Mapping[str, bytes] = {}
 
 
 class Transcript:
@@ -34,13 +37,18 @@ class Transcript:
         self._flags_errors = flags_errors
         self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._made, KEPT_MESSAGES)
 
-    def convert(self, messages: Iterable[Message]) -> list[ModelMessage]:
-        """The conversation. What stands between two answers is one request, tool results first in it."""
+    def convert(
+        self, messages: Iterable[Message], seen: Mapping[str, bytes] | None = None
+    ) -> list[ModelMessage]:
+        """The conversation. What stands between two answers is one request, tool results first in it.
+
+        `seen` are the images to show, by their digests; all files are named.
+        """
         converted: list[ModelMessage] = []
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
         for message in messages:
-            piece = self._piece(message)
+            piece = self._made(message, seen or {}) if message.attachments else self._piece(message)
             if not isinstance(piece, ModelResponse):
                 (results if message.role == "tool" else prompts).append(piece)
                 continue
@@ -57,21 +65,23 @@ class Transcript:
         keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
         return self._pieces.get(message) if keep else self._made(message)
 
-    def _made(self, message: Message) -> ModelRequestPart | ModelResponse:
+    def _made(
+        self, message: Message, seen: Mapping[str, bytes] = NOTHING_SEEN
+    ) -> ModelRequestPart | ModelResponse:
         match message.role:
             case "tool":
-                return self._result(message)
+                return self._result(message, seen)
             case "user":
-                return UserPromptPart(message.content, timestamp=message.created_at)
+                return UserPromptPart(_content(message, seen), timestamp=message.created_at)
             case "assistant":
                 return self._answer(message)
 
-    def _result(self, message: Message) -> ModelRequestPart:
-        """A tool's result as text; images of a result would join `content` here."""
+    def _result(self, message: Message, seen: Mapping[str, bytes]) -> ModelRequestPart:
+        """A tool's result as text, with its images."""
         failed = self._flags_errors and message.status == "error"
         return ToolReturnPart(
             tool_name=self._aliases.wire(message.tool_name or "tool"),
-            content=message.content,
+            content=_content(message, seen),
             tool_call_id=message.model_call_id or message.call_id or message.id,
             timestamp=message.created_at,
             outcome="failed" if failed else "success",
@@ -87,3 +97,17 @@ class Transcript:
             for call in message.calls
         ]
         return ModelResponse(parts, timestamp=message.created_at)
+
+
+def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
+    """The message's text, the names of its files, and those of them that can be shown."""
+    if not message.attachments:
+        return message.content
+    named = "\n".join(f"[File {ref.path} ({ref.mime_type}, {ref.size} bytes)]" for ref in message.attachments)
+    text = f"{message.content}\n{named}" if message.content else named
+    images = [
+        BinaryContent(seen[ref.digest], media_type=ref.mime_type)
+        for ref in message.attachments
+        if ref.digest is not None and ref.digest in seen and can_be_seen(ref)
+    ]
+    return [text, *images] if images else text

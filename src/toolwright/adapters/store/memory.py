@@ -10,12 +10,16 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
-from toolwright.adapters.store.memory_tables import Tables
+from toolwright.adapters.store.instants import micros_or_none
+from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.memory_units import apply
 from toolwright.adapters.store.written import GuardFailed, Publish
 from toolwright.core.call import Call, CallStatus
+from toolwright.core.entity import Entity
+from toolwright.core.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.event import Event, Topic
+from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.ports import ThreadView
@@ -50,9 +54,9 @@ class MemoryStore:
         return None if found is None else found.value()
 
     async def threads(
-        self, *, user_id: str | None = None, limit: int = 50, offset: int = 0
+        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Thread]:
-        chosen = [row for row in self._tables.threads.values() if user_id in (None, row.born.user_id)]
+        chosen = [row for row in self._tables.threads.values() if users is None or row.born.user_id in users]
         chosen.sort(key=lambda row: (row.born.created_at, row.born.id))
         return [row.value() for row in _page(chosen, limit, offset)]
 
@@ -68,7 +72,36 @@ class MemoryStore:
             calls=() if run is None else self._step_calls(run.id, run.step_count),
             inbox=tuple(row.unread.values()),
             wake=self._tables.wakes.get(thread_id),
+            env=tuple(self._env(row)),
+            reading=tuple(row.reading.values()),
         )
+
+    def _env(self, row: ThreadRow) -> list[EnvRow]:
+        if not self._tables.env:
+            return []
+        user_id = row.born.user_id
+        known = None if user_id is None else self._tables.entities.get(user_id)
+        person = known or (None if user_id is None else self._tables.entity_named(user_id))
+        return self._tables.env_of(row.born.id, None if person is None else person.id)
+
+    async def env(self, thread_id: str) -> Sequence[EnvRow]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else self._env(row)
+
+    async def env_of(self, owner: str) -> Sequence[EnvRow]:
+        return self._tables.env_of(owner)
+
+    async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
+        others = [row for row in self._tables.env.values() if row.key not in (None, key)]
+        return others[:limit]
+
+    async def files(self, thread_id: str) -> Sequence[File]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else sorted(row.files.values(), key=lambda file: file.path)
+
+    async def file(self, thread_id: str, folded: str) -> File | None:
+        row = self._tables.threads.get(thread_id)
+        return None if row is None else row.files.get(folded)
 
     def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
         made = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
@@ -81,6 +114,10 @@ class MemoryStore:
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
         row = self._tables.threads.get(thread_id)
         return [] if row is None else _page(row.inbox.values(), limit, offset)
+
+    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
+        row = self._tables.threads.get(thread_id)
+        return None if row is None else row.inbox.get(event_id)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
@@ -124,13 +161,16 @@ class MemoryStore:
         *,
         status: Sequence[CallStatus] | None = None,
         run_id: str | None = None,
+        users: Sequence[str] | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
         chosen = [
             call
             for call in self._tables.calls.values()
-            if (not status or call.status in status) and run_id in (None, call.run_id)
+            if (not status or call.status in status)
+            and run_id in (None, call.run_id)
+            and (users is None or self._tables.threads[call.thread_id].born.user_id in users)
         ]
         chosen.sort(key=lambda call: (call.created_at, call.id))
         return _page(chosen, limit, offset)
@@ -151,6 +191,18 @@ class MemoryStore:
         run = self._tables.runs.get(topic.id)
         happened = [] if run is None else self._tables.threads[run.thread_id].events
         return [event for event in happened if event.run_id == topic.id]
+
+    async def entity(self, entity_id: str) -> Entity | None:
+        return self._tables.entities.get(entity_id)
+
+    async def entity_named(self, external_id: str) -> Entity | None:
+        return self._tables.entity_named(external_id)
+
+    async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        found = sorted(
+            self._tables.entities.values(), key=lambda one: (micros_or_none(one.created_at), one.id)
+        )
+        return _page(found, limit, offset)
 
     async def wake(self, thread_id: str) -> Wake | None:
         return self._tables.wakes.get(thread_id)

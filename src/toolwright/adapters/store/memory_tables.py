@@ -1,12 +1,16 @@
 """The journal's tables in memory: dictionaries of the values themselves."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from toolwright.adapters.store.instants import micros
 from toolwright.core.call import Call
+from toolwright.core.entity import Entity
+from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.event import Event
+from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.run import Run, Step
@@ -27,13 +31,23 @@ class ThreadRow:
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
+    reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     events: list[Event] = field(default_factory=list[Event])
+    files: dict[str, File] = field(default_factory=dict[str, File])
 
     def value(self) -> Thread:
         """The thread as it is now."""
         return replace(
             self.born, run_id=self.run_id, epoch=self.epoch, seq=self.seq, ev=self.ev, posted=self.posted
         )
+
+    def write(self, changes: Sequence[FileChange]) -> None:
+        """Put files at their folded paths, or take them away."""
+        for change in changes:
+            if change.file is None:
+                self.files.pop(change.folded, None)
+            else:
+                self.files[change.folded] = change.file
 
     def post(self, event: InboxEvent) -> None:
         """Put an event into the inbox."""
@@ -42,6 +56,17 @@ class ThreadRow:
         self.inbox[event.event_id] = event
         if event.status == "pending":
             self.unread[event.event_id] = event
+
+    def change(self, changed: InboxEvent) -> None:
+        """An event of the inbox has become this."""
+        self.inbox[changed.event_id] = changed
+        self.unread.pop(changed.event_id, None)
+        self.reading.pop(changed.event_id, None)
+        if changed.status == "processing":
+            self.reading[changed.event_id] = changed
+        elif changed.status == "pending":
+            self.unread[changed.event_id] = changed
+            self.unread = dict(sorted(self.unread.items(), key=lambda item: item[1].n or 0))
 
 
 @dataclass(slots=True)
@@ -55,7 +80,26 @@ class Tables:
     calls_of: dict[tuple[str, int], list[str]] = field(
         default_factory=lambda: defaultdict[tuple[str, int], list[str]](list)
     )
+    entities: dict[str, Entity] = field(default_factory=dict[str, Entity])
     wakes: dict[str, Wake] = field(default_factory=dict[str, Wake])
+    env: dict[tuple[str, str, str], EnvRow] = field(default_factory=dict[tuple[str, str, str], EnvRow])
+
+    def set_env(self, changes: Sequence[EnvChange]) -> None:
+        """Set values, or take them away."""
+        for change in changes:
+            key = (change.owner, change.kind, change.name)
+            if change.row is None:
+                self.env.pop(key, None)
+            else:
+                self.env[key] = change.row
+
+    def env_of(self, *owners: str | None) -> list[EnvRow]:
+        """All values of these owners, by owner and name."""
+        return [row for key, row in sorted(self.env.items()) if key[0] in owners]
+
+    def entity_named(self, external_id: str) -> Entity | None:
+        """The entity with that external id."""
+        return next((one for one in self.entities.values() if one.external_id == external_id), None)
 
     def wake(self, thread_id: str, at: datetime) -> None:
         """Word that the thread has work to do: the earlier due stays, the generation rises."""

@@ -1,5 +1,6 @@
 """Units of work on the tables in memory: every guard is looked at before anything is written."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -8,17 +9,23 @@ from toolwright.adapters.store.written import GuardFailed, Written, numbered
 from toolwright.core.call import OPEN, Call
 from toolwright.core.errors import Unwritable
 from toolwright.core.event import Event
+from toolwright.core.file import FileChange
 from toolwright.core.run import Run
 from toolwright.core.units import (
     Advance,
     Claim,
     Committed,
     CreateThread,
+    DropEntity,
     Leave,
     PostMessage,
     Probe,
     Prune,
     RequestCancel,
+    Reseal,
+    RetryEvent,
+    SaveEntity,
+    SetEnv,
     Settle,
     Submit,
     Takeover,
@@ -39,10 +46,20 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _settle(unit, tables)
         case RequestCancel():
             return _request_cancel(unit, tables)
+        case Reseal():
+            return _reseal(unit, tables)
+        case SetEnv():
+            return _set_env(unit, tables)
+        case RetryEvent():
+            return _retry_event(unit, tables)
         case CreateThread():
             return _create_thread(unit, tables)
         case Leave():
             return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
+        case SaveEntity():
+            return _save_entity(unit, tables)
+        case DropEntity():
+            return _drop_entity(unit, tables)
         case Prune():
             return _prune(unit, tables)
         case Probe():
@@ -58,6 +75,7 @@ def _create_thread(unit: CreateThread, tables: Tables) -> Written:
     tables.threads[thread.id] = ThreadRow(
         thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted
     )
+    tables.set_env(unit.env)
     return Written(Committed())
 
 
@@ -66,7 +84,9 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
     joins = thread.run_id not in (None, unit.run.id)
     if unit.event.event_id in thread.inbox or (not joins and unit.run.id in tables.runs):
         raise GuardFailed("duplicate")
+    _check_files(unit.files, thread)
     run_id = thread.run_id or unit.run.id
+    thread.write(unit.files)
     thread.post(replace(unit.event, run_id=run_id))
     tables.wake(thread.born.id, unit.at)
     if joins:
@@ -87,6 +107,34 @@ def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
     return Written(Committed(run_id=run.id))
 
 
+def _set_env(unit: SetEnv, tables: Tables) -> Written:
+    if unit.thread_id is not None:
+        _thread(unit.thread_id, tables).posted += 1
+    tables.set_env(unit.env)
+    return Written(Committed())
+
+
+def _reseal(unit: Reseal, tables: Tables) -> Written:
+    count = 0
+    for was, now in unit.rows:
+        key = (was.owner, was.kind, was.name)
+        there = tables.env.get(key)
+        if there is not None and there.value == was.value:
+            tables.env[key] = replace(there, value=now.value, key=now.key)
+            count += 1
+    return Written(Committed(count=count))
+
+
+def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
+    thread = tables.threads.get(unit.thread_id)
+    event = None if thread is None else thread.inbox.get(unit.event_id)
+    if thread is None or event is None or event.status != "failed":
+        raise GuardFailed("inbox")
+    thread.change(replace(event, status="pending", attempts=0, run_id=None))
+    tables.wake(unit.thread_id, unit.at)
+    return Written(Committed())
+
+
 def _settle(unit: Settle, tables: Tables) -> Written:
     thread = _thread(unit.thread_id, tables)
     call = tables.calls.get(unit.call_id)
@@ -94,11 +142,13 @@ def _settle(unit: Settle, tables: Tables) -> Written:
         raise GuardFailed("call")
     if isinstance(unit, Submit) and call.expires_at is not None and call.expires_at <= unit.at:
         raise GuardFailed("call")
+    _check_files(unit.files, thread)
     route = "inbox" if call.status == "pending" else "inline"
     if route == "inbox":
         if unit.notice.event_id in thread.inbox:
             raise GuardFailed("duplicate")
         thread.post(unit.notice)
+    thread.write(unit.files)
     tables.calls[call.id] = replace(
         call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
     )
@@ -120,9 +170,12 @@ def _advance(unit: Advance, tables: Tables) -> Written:
     _check_new(unit, tables)
     stored = _new_run(unit.run, tables) if opens else _open_run(unit.run.id, unit.thread_id, tables)
     _check_inbox(unit, thread, stored)
+    _check_files(unit.files, thread)
 
     tables.calls.update(moved)
     tables.runs[stored.id] = _merged(unit.run, stored)
+    tables.set_env(unit.env)
+    thread.write(unit.files)
     events = _write_thread(unit, thread)
     for call in unit.calls:
         tables.calls[call.id] = call
@@ -145,6 +198,10 @@ def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
     thread.run_id = None if unit.run.over else unit.run.id
     for event_id in unit.read:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
+    for change in unit.inbox:
+        thread.change(thread.inbox[change.event_id].changed(change))
+    for seq in unit.dropped:
+        thread.messages[seq - 1] = replace(thread.messages[seq - 1], kept=False)
     for message in unit.messages:
         thread.seq += 1
         placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
@@ -177,12 +234,18 @@ def _check_new(unit: Advance, tables: Tables) -> None:
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
+    seen = {*unit.read}
+    for change in unit.inbox:
+        event = thread.inbox.get(change.event_id)
+        if event is None or event.status != change.was or change.event_id in seen:
+            raise GuardFailed("inbox")
+        seen.add(change.event_id)
     if not unit.run.over:
         return
     if unit.run.status != "cancelled" and stored.cancel_requested_at is not None:
         raise GuardFailed("cancel")
     joined = [event for event in thread.unread.values() if event.run_id == unit.run.id]
-    if any(event.event_id not in unit.read for event in joined):
+    if any(event.event_id not in seen for event in joined):
         raise GuardFailed("unread")
 
 
@@ -202,6 +265,26 @@ def _merged(run: Run, stored: Run) -> Run:
         cancel_requested_at=stored.cancel_requested_at,
         created_at=stored.created_at,
     )
+
+
+def _save_entity(unit: SaveEntity, tables: Tables) -> Written:
+    entity, was = unit.entity, unit.was
+    stored = None if was is None else tables.entities.get(was.id)
+    if was is not None and (stored is None or stored.updated_at != was.updated_at):
+        raise GuardFailed("entity")
+    named = None if entity.external_id is None else tables.entity_named(entity.external_id)
+    if (named is not None and named is not stored) or (stored is None and entity.id in tables.entities):
+        raise GuardFailed("duplicate")
+    tables.entities[entity.id] = entity
+    return Written(Committed())
+
+
+def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
+    if tables.entities.pop(unit.entity_id, None) is None:
+        raise GuardFailed("entity")
+    for key in [key for key in tables.env if key[0] == unit.entity_id]:
+        del tables.env[key]
+    return Written(Committed())
 
 
 def _prune(unit: Prune, tables: Tables) -> Written:
@@ -231,3 +314,8 @@ def _open_run(run_id: str, thread_id: str, tables: Tables) -> Run:
     if run is None or run.thread_id != thread_id or run.over:
         raise GuardFailed("run")
     return run
+
+
+def _check_files(changes: Sequence[FileChange], thread: ThreadRow) -> None:
+    if any(change.new and change.folded in thread.files for change in changes):
+        raise GuardFailed("file")

@@ -7,9 +7,11 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from toolwright.adapters.store.sqlite_file import connect
+from toolwright.core.errors import StoreError
 
 _FOLDER = Path(__file__).parent / "migrations"
 
@@ -24,7 +26,13 @@ def config(connection: Connection | None = None) -> Config:
 
 def migrate(connection: Connection) -> None:
     """Bring the database to the newest revision, within the connection's transaction."""
-    command.upgrade(config(connection), "head")
+    try:
+        command.upgrade(config(connection), "head")
+    except DBAPIError as error:
+        raise StoreError(
+            f"The database cannot be migrated, and stays as it was: {error.orig}. "
+            "Mend what is in the way, then run toolwright db upgrade."
+        ) from error
 
 
 def sqlite_engine(path: Path) -> sqlalchemy.Engine:

@@ -21,12 +21,15 @@ async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
         raise StoreError(f"The database file {str(path)!r} cannot be opened: {error}.") from error
 
 
-async def open_postgres(url: str, publish: Publish) -> SqlStore:
-    """The journal in a Postgres database. `publish` gets the committed events."""
+async def open_postgres(url: str, publish: Publish, **limits: float) -> SqlStore:
+    """The journal in a Postgres database. `publish` gets the committed events.
+
+    `limits` are fields of `postgres_connection.Limits`.
+    """
     try:
         # Loaded by name: asyncpg is there only with the extra.
         opening = import_module("toolwright.adapters.store.postgres_opening")
     except ImportError as error:
         raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
-    store: SqlStore = await opening.open_postgres(url, publish)
+    store: SqlStore = await opening.open_postgres(url, publish, **limits)
     return store

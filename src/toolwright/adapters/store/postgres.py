@@ -1,4 +1,4 @@
-"""Postgres as the journal's driver: a pool of connections, one transaction a unit.
+"""Postgres as the journal's driver: two pools of connections, one transaction a unit.
 
 Units of one thread take turns, so that they do not wait for one another's row locks with connections in hand,
 and so that the events of a thread reach the bus of this process in order. The bus of another process does not
@@ -6,15 +6,16 @@ hear of them: a follower there finds the gap, or the rows, in the table.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import asyncpg
 
 from toolwright.adapters.store.compiled import DialectName
-from toolwright.adapters.store.postgres_connection import Connection, Pool
+from toolwright.adapters.store.postgres_connection import Connection, Limits, Pool, Pools, lent
 from toolwright.adapters.store.postgres_faults import FAULTS, RETRIED, is_lost, store_error
-from toolwright.adapters.store.postgres_unit import Transaction, written_before
+from toolwright.adapters.store.postgres_unit import Transaction, in_one_statement, written_before
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
@@ -33,41 +34,55 @@ class PostgresDriver:
 
     dialect: DialectName = "postgresql"
 
-    def __init__(self, pool: Pool, publish: Publish) -> None:
-        self._pool = pool
+    def __init__(self, pools: Pools, publish: Publish, limits: Limits) -> None:
+        self._pools = pools
         self._publish = publish
+        self._limits = limits
         self._sql = Statements("postgresql")
         self._turns = Turns()
         self._commits: set[asyncio.Task[Committed | Conflict]] = set()
         self._closed = False
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
+        outcome: asyncio.Future[Committed | Conflict] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._in_turn(unit))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
-        return task
+        task.add_done_callback(lambda done: _tell(outcome, done))
+        return outcome
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
-        return await self._persistently(lambda: self._read(reading))
+        async with self._patiently():
+            return await self._persistently(lambda: self._read(reading))
 
     async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
-        return await self._persistently(lambda: self._snapshot(reading))
+        async with self._patiently():
+            return await self._persistently(lambda: self._snapshot(reading))
 
     async def close(self) -> None:
         self._closed = True
         if self._commits:
             await asyncio.wait(self._commits)
-        await self._pool.close()
+        await self._pools.close(self._limits.attempt)
 
     async def _in_turn(self, unit: Unit) -> Committed | Conflict:
-        async with self._turns.take(_thread_of(unit)):
-            attempts = Attempts(self._pool, unit, self._sql)
+        async with self._patiently(), self._turns.take(_thread_of(unit)):
+            attempts = Attempts(self._pools.commits, unit, self._sql)
             outcome = await self._persistently(attempts.settle)
             if isinstance(outcome, Conflict):
                 return outcome
             if outcome.events:
                 self._publish(outcome.events)
             return outcome.answer
+
+    @asynccontextmanager
+    async def _patiently(self) -> AsyncGenerator[None]:
+        """Give up after a while, whatever is waited for: callers must hear, and drains try again."""
+        try:
+            async with asyncio.timeout(self._limits.patience):
+                yield
+        except TimeoutError as error:
+            raise StoreError(f"The journal has not answered for {self._limits.patience:g} s.") from error
 
     async def _persistently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work, again while the connection to the database is lost, and again after a deadlock."""
@@ -77,7 +92,8 @@ class PostgresDriver:
         for pause in PAUSES:
             await asyncio.sleep(pause)
             try:
-                return await work()
+                async with asyncio.timeout(self._limits.attempt):
+                    return await work()
             except FAULTS as error:
                 if not isinstance(error, RETRIED) and not is_lost(error):
                     raise store_error(error) from error
@@ -86,11 +102,11 @@ class PostgresDriver:
         raise store_error(fault) from fault
 
     async def _read(self, reading: Callable[[], Reading[T]]) -> T:
-        async with self._pool.acquire() as connection:
+        async with lent(self._pools.reads) as connection:
             return await _drive(connection, reading())
 
     async def _snapshot(self, reading: Callable[[], Reading[T]]) -> T:
-        async with self._pool.acquire() as connection:
+        async with lent(self._pools.reads) as connection:
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             found = await _drive(connection, reading())
             await connection.execute("COMMIT")
@@ -109,16 +125,18 @@ class Attempts:
         self._pool = pool
         self._unit = unit
         self._sql = sql
-        self._doubtful = False  # whether the outcome of the last attempt is not known
+        self._doubtful = False  # whether an attempt may have been committed though we did not hear of it
 
     async def settle(self) -> Written | Conflict:
-        """One attempt. What failed before COMMIT was sent has left no trace, and may be tried again."""
-        async with self._pool.acquire() as connection:
+        """One attempt."""
+        async with lent(self._pool) as connection:
             if self._doubtful and (known := await self._known(connection)):
                 return known
-            transaction = Transaction(connection, self._unit, self._sql)
+            self._doubtful = True  # from now on
             try:
-                return await transaction.run()
+                if written := await in_one_statement(connection, self._unit, self._sql):
+                    return written
+                return await Transaction(connection, self._unit, self._sql).run()
             except GuardFailed as failed:
                 return await self._known(connection) or Conflict(guard=failed.guard)
             except asyncpg.UniqueViolationError:
@@ -127,11 +145,9 @@ class Attempts:
                 raise
             except ToolwrightError as error:
                 raise Unwritable(f"The journal cannot hold this: {error}") from error
-            finally:
-                self._doubtful = self._doubtful or transaction.sent
 
     async def _known(self, connection: Connection) -> Written | None:
-        return await written_before(connection, self._unit.token, self._sql)
+        return await written_before(connection, self._unit, self._sql)
 
 
 async def _drive(connection: Connection, steps: Reading[T]) -> T:
@@ -143,6 +159,18 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
             return stop.value
         records = await connection.fetch(op.statement.sql, *op.statement.bind(op.params))
         found = [tuple(record) for record in records]
+
+
+def _tell(outcome: "asyncio.Future[T]", done: "asyncio.Task[T]") -> None:
+    """What became of a commit. One that a deadline cancelled as it ended may be in the journal or not."""
+    if outcome.done():
+        return
+    if done.cancelled():
+        outcome.set_exception(StoreError("The journal has not answered in time."))
+    elif (error := done.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(done.result())
 
 
 def _thread_of(unit: Unit) -> str:

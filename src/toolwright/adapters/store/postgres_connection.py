@@ -3,14 +3,16 @@
 Needs the extra `postgres`.
 """
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import asyncpg
 
 from toolwright.adapters.store.rows import Row
 
-CONNECTIONS = 10
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 30.0
 
@@ -29,6 +31,20 @@ _SESSION = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many sessions a journal may have, and how long anything may take, in seconds.
+
+    The server ends a `statement` after that time; an `attempt` on one session is given up when even this does
+    not come to pass, for then the session is silent; after `patience` whoever waits is told.
+    """
+
+    connections: int = 20
+    statement: float = 8.0
+    attempt: float = 10.0
+    patience: float = 15.0
 
 
 class Connection(Protocol):
@@ -52,29 +68,72 @@ class Connection(Protocol):
 class Pool(Protocol):
     """Some sessions, each lent to one at a time."""
 
-    def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
+    async def acquire(self) -> Connection: ...
+
+    async def release(self, connection: Connection) -> None: ...
 
     async def close(self) -> None: ...
 
+    def terminate(self) -> None: ...
 
-async def connect(url: str) -> Connection:
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """Sessions for commits and sessions for reads: neither can use up the other's."""
+
+    commits: Pool
+    reads: Pool
+
+    async def close(self, patience: float) -> None:
+        """Close all sessions, those that stay silent without a word."""
+        for pool in (self.commits, self.reads):
+            try:
+                async with asyncio.timeout(patience):
+                    await pool.close()
+            except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                pool.terminate()
+
+
+@asynccontextmanager
+async def lent(pool: Pool) -> AsyncGenerator[Connection]:
+    """A session, given back afterwards; one that was left in the middle of something is cut off."""
+    connection = await pool.acquire()
+    try:
+        yield connection
+    except (asyncio.CancelledError, TimeoutError):
+        connection.terminate()  # to give it back would be to wait for it
+        raise
+    finally:
+        await pool.release(connection)
+
+
+async def connect(url: str, command_seconds: float | None = COMMAND_SECONDS) -> Connection:
     """A session of its own."""
     connection: Connection = await _asyncpg.connect(
-        url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=_SESSION
+        url, timeout=CONNECT_SECONDS, command_timeout=command_seconds, server_settings=_SESSION
     )
     return connection
 
 
-async def connect_pool(url: str) -> Pool:
+async def connect_pools(url: str, limits: Limits) -> Pools:
     """Sessions as the journal wants them."""
+    half = limits.connections // 2
+    commits = await _connect_pool(url, limits, limits.connections - half)
+    try:
+        return Pools(commits, await _connect_pool(url, limits, half))
+    except BaseException:
+        commits.terminate()
+        raise
+
+
+async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
     pool: Pool = await _asyncpg.create_pool(
         url,
-        min_size=1,
-        max_size=CONNECTIONS,
+        min_size=0,
+        max_size=most,
         timeout=CONNECT_SECONDS,
-        command_timeout=COMMAND_SECONDS,
         statement_cache_size=512,
-        server_settings=_SESSION,
+        server_settings={**_SESSION, "statement_timeout": f"{limits.statement:.3f}s"},
         reset=_left_clean,
     )
     return pool

@@ -5,7 +5,7 @@ import asyncpg
 from toolwright.core.errors import StoreError, Unwritable
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+RETRIED = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.TooManyConnectionsError)
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # an administrator, or the server itself, ended the session

@@ -1,4 +1,4 @@
-"""Several statements as one for Postgres: parts of one CTE, to spare round trips.
+"""Several statements as one for Postgres: parts of one CTE, to spare round trips; at best a whole unit.
 
 The rules (JOURNAL, "Units of work"): no row is written twice, nothing reads what a sibling wrote except
 through its RETURNING, and a failed guard aborts the whole. The parts run in their order, because the query
@@ -6,23 +6,34 @@ takes their rows in that order: so locks are taken in the order of the ops.
 
 All parts see one snapshot, which may be older than the lock that the first of them waited for. That is safe
 for guards on rows that are there already: Postgres looks at the newest version of a row before it writes it.
-A guard that needs a row to be absent (`joined_unread`) must be a statement of its own.
+A guard that needs a row to be absent is given what a part with the lock returned, and compares it with what it
+sees itself: where that is older, it fails. So a unit that fails as one statement may yet succeed as several, and
+only those tell which guard it was.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
+
+import asyncpg
 
 from toolwright.adapters.store.compiled import Statement
-from toolwright.adapters.store.programs import Op
+from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.written import GuardFailed
 
 Write: TypeAlias = tuple[Statement, Row]
 
 _PLACE = re.compile(r"\$(\d+)")
+_Given: TypeAlias = tuple[tuple[str, tuple[int, int]], ...]
+
+REFUSED = asyncpg.InvalidTextRepresentationError  # of the words in _RECORD as a number; nothing else is cast
+_RECORD = """INSERT INTO commits (token, answer, at)
+SELECT $1::VARCHAR, coalesce(json_agg(json_build_array(i, r))::text, '[]'), CASE count(*) FILTER (WHERE g) WHEN {guards}
+THEN $2::BIGINT ELSE ('no error: a guard of a unit failed, ' || count(*) || ' rows')::BIGINT END
+FROM ({rows}) AS found RETURNING answer"""
 
 
 def guarded(ops: Sequence[Op]) -> tuple[str, list[object]]:
@@ -37,7 +48,27 @@ def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
     for number, op in enumerate(ops):
         if op.guard is not None and number not in given:
             raise GuardFailed(op.guard)
-    return [given[number] for number in range(len(ops))]
+    return [given.get(number, ()) for number in range(len(ops))]
+
+
+def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
+    """The unit of these ops with its token as one statement, which gives what `rows_recorded` reads.
+
+    A failed guard raises `REFUSED`.
+    """
+    values: list[object] = [token, at]
+    for op in ops:
+        kept = _kept(op.statement.order, op.given)
+        for params in (op.params, *(op.more or ())):
+            row = op.statement.bind(params if op.given is None else {**params, **dict.fromkeys(op.given)})
+            values += row if op.given is None else [row[i] for i in kept]
+    return _at_once(tuple([_part(op) for op in ops])), values
+
+
+def rows_recorded(ops: Sequence[Op], recorded: str) -> list[Row]:
+    """One row for each op, from what a unit left with its token."""
+    given = {number: tuple(row.values()) for number, row in json.loads(recorded)}
+    return [given.get(number, ()) for number in range(len(ops))]
 
 
 def followed_by(writes: Sequence[Write], last: Write) -> tuple[str, list[object]]:
@@ -57,6 +88,73 @@ def _guarded(parts: tuple[tuple[str, int], ...]) -> str:
 def _followed_by(parts: tuple[tuple[str, int], ...], last: str) -> str:
     places = sum(count for _, count in parts)
     return f"WITH {_ctes(parts)} {_shifted(last, places)}" if parts else last
+
+
+class _Part(NamedTuple):
+    """What the text of a whole depends on."""
+
+    sql: str
+    order: tuple[str, ...]
+    rows: int
+    returns: bool
+    guarded: bool
+    given: _Given
+
+
+def _part(op: Op) -> _Part:
+    given = tuple(op.given.items()) if op.given is not None else ()
+    statement = op.statement
+    return _Part(
+        statement.sql, statement.order, 1 + len(op.more or ()), statement.returns, op.guard is not None, given
+    )
+
+
+def _kept(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
+    """Which parameters a value must be sent for."""
+    return [i for i, name in enumerate(order) if given is None or name not in given]
+
+
+@lru_cache(maxsize=512)
+def _at_once(parts: tuple[_Part, ...]) -> str:
+    texts: list[str] = []
+    found: list[str] = []
+    places = 2  # the token and the time
+    columns: dict[int, int] = {}  # how many of each part's columns get names, for those that are given them
+    for _, (number, column) in [given for part in parts for given in part.given]:
+        columns[number] = max(columns.get(number, 0), column + 1)
+    for number, part in enumerate(parts):
+        sql, used = _placed(part, places)
+        places += used
+        names = ", ".join(f"c{column}" for column in range(columns.get(number, 0)))
+        texts.append(f"p{number}{f' ({names})' if names else ''} AS ({sql})")
+        if part.returns:
+            guarded = str(part.guarded).upper()
+            found.append(f"SELECT {number} AS i, {guarded} AS g, to_json(p{number}) AS r FROM p{number}")  # noqa: S608 - numbers only
+    record = _RECORD.format(guards=sum(part.guarded for part in parts), rows=" UNION ALL ".join(found))
+    return f"WITH {', '.join(texts)} {record}"
+
+
+def _placed(part: _Part, places: int) -> tuple[str, int]:
+    """The part's text for its rows, its parameters numbered from there on, and how many they are."""
+    given = dict(part.given)
+    kept = _kept(part.order, given)
+    named = {index: name for index, name in enumerate(part.order) if name in given}
+
+    def row(text: str, start: int) -> str:
+        def place(match: re.Match[str]) -> str:
+            index = int(match[1]) - 1
+            if index in named:
+                number, column = given[named[index]]
+                return f"(SELECT c{column} FROM p{number})"  # noqa: S608 - numbers only
+            return f"${start + kept.index(index) + 1}"
+
+        return _PLACE.sub(place, text)
+
+    if part.rows == 1:
+        return row(part.sql, places), len(kept)
+    head, values = part.sql.rsplit(" VALUES ", 1)
+    lines = [row(values, places + n * len(kept)) for n in range(part.rows)]
+    return f"{head} VALUES {', '.join(lines)}", part.rows * len(kept)
 
 
 def _ctes(parts: tuple[tuple[str, int], ...]) -> str:

@@ -1,12 +1,14 @@
 """Opening a journal on Postgres. Needs the extra `postgres`."""
 
+from typing import Any
+
 import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from toolwright.adapters.store.migrate import migrate
 from toolwright.adapters.store.postgres import PostgresDriver
-from toolwright.adapters.store.postgres_connection import Connection, connect, connect_pool
+from toolwright.adapters.store.postgres_connection import Connection, Limits, connect, connect_pools
 from toolwright.adapters.store.postgres_faults import FAULTS, store_error
 from toolwright.adapters.store.schema import READ_REVISION, is_current
 from toolwright.adapters.store.sql import SqlStore
@@ -15,14 +17,15 @@ from toolwright.adapters.store.written import Publish
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
-async def open_postgres(url: str, publish: Publish) -> SqlStore:
+async def open_postgres(url: str, publish: Publish, **limits: Any) -> SqlStore:  # the fields of `Limits`
     """The journal in a Postgres database, migrated if need be."""
+    chosen = Limits(**limits)
     await upgrade_postgres(url)
     try:
-        pool = await connect_pool(url)
+        pools = await connect_pools(url, chosen)
     except FAULTS as error:
         raise store_error(error) from error
-    return SqlStore(PostgresDriver(pool, publish))
+    return SqlStore(PostgresDriver(pools, publish, chosen))
 
 
 async def postgres_revision(url: str) -> str | None:
@@ -50,10 +53,12 @@ async def upgrade_postgres(url: str) -> None:
 
 async def _migrate_alone(url: str) -> None:
     async def creator() -> Connection:
-        return await connect(url)
+        return await connect(url, None)  # a migration takes its time
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=creator)
-    async with engine.begin() as connection:
-        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-        await connection.run_sync(migrate)
-    await engine.dispose()
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            await connection.run_sync(migrate)
+    finally:
+        await engine.dispose()

@@ -1,5 +1,6 @@
-"""One unit in one transaction on one Postgres connection."""
+"""One unit on one Postgres connection: as one statement, or as several in one transaction."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -7,9 +8,17 @@ from dataclasses import fields
 from toolwright.adapters.store import rows
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.ops import Op, Ops, Program, Whole, filled
 from toolwright.adapters.store.postgres_connection import Connection
-from toolwright.adapters.store.postgres_merge import followed_by, guarded, rows_of
-from toolwright.adapters.store.programs import Op, Ops, program
+from toolwright.adapters.store.postgres_merge import (
+    REFUSED,
+    at_once,
+    followed_by,
+    guarded,
+    rows_of,
+    rows_recorded,
+)
+from toolwright.adapters.store.programs import program
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import GuardFailed, Written
@@ -20,26 +29,44 @@ _ANSWER = tuple([field.name for field in fields(Committed)])
 MERGED = 24  # statements in one at the most
 
 
+async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
+    """Commit the unit; None if it is not made for this, or a guard failed: then nothing was written.
+
+    A guard may have failed only because the statement's view of the journal was older than its locks. So
+    `Transaction` has the last word.
+    """
+    steps = program(unit, sql)
+    whole = next(steps)
+    if not isinstance(whole, Whole) or len(whole.ops) > MERGED or any(op.again for op in whole.ops):
+        return None
+    query, values = at_once(whole.ops, unit.token, micros(unit.at))
+    try:
+        recorded = await connection.fetchval(query, *values)
+    except REFUSED:
+        return None
+    return _finished(steps, rows_recorded(whole.ops, recorded))
+
+
 class Transaction:
-    """Runs one unit. `sent` is set when COMMIT goes out."""
+    """Runs one unit step by step."""
 
     def __init__(self, connection: Connection, unit: Unit, sql: Statements) -> None:
         self._connection = connection
         self._unit = unit
         self._sql = sql
         self._later: list[tuple[Statement, Row]] = []
-        self.sent = False
 
     async def run(self) -> Written:
         """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
         await self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         try:
             written = await self._apply()
+        except asyncio.CancelledError:
+            raise  # the session may be silent: whoever lent it cuts it off
         except BaseException:
             if not self._connection.is_closed():
                 await self._connection.execute("ROLLBACK")
             raise
-        self.sent = True
         try:
             await self._connection.execute("COMMIT")
         except BaseException:
@@ -61,16 +88,33 @@ class Transaction:
 
     async def _run(self, op: Ops) -> list[Row]:
         if not isinstance(op, Op):
-            chunks = [op[i : i + MERGED] for i in range(0, len(op), MERGED)]
-            return [row for chunk in chunks for row in await self._run_together(chunk)]
+            return await self._run_all(op.ops if isinstance(op, Whole) else op)
         if not op.statement.returns:
-            every = (op.params, *(op.more or ()))
-            self._later += [(op.statement, op.statement.bind(params)) for params in every]
+            self._put_off(op)
             return []
         found = await self._connection.fetch(op.statement.sql, *op.statement.bind(op.params))
         if op.guard is not None and len(found) != 1:
             raise GuardFailed(op.guard)
         return [tuple(row) for row in found]
+
+    async def _run_all(self, ops: Sequence[Op]) -> list[Row]:
+        """As few statements as may be; one that is given something, or writes a row again, begins anew."""
+        found: list[Row] = []
+        together: list[Op] = []
+        for op in ops:
+            if together and (op.given or op.again or not op.statement.returns or len(together) == MERGED):
+                found += await self._run_together(together)
+                together = []
+            if op.statement.returns:
+                together.append(filled(op, found))
+            else:
+                self._put_off(filled(op, found))
+                found.append(())
+        return found + (await self._run_together(together) if together else [])
+
+    def _put_off(self, op: Op) -> None:
+        every = (op.params, *(op.more or ()))
+        self._later += [(op.statement, op.statement.bind(params)) for params in every]
 
     async def _run_together(self, ops: Sequence[Op]) -> list[Row]:
         sql, values = guarded(ops)
@@ -90,6 +134,16 @@ class Transaction:
         await self._connection.execute(sql, *values)
 
 
+def _finished(steps: Program, found: list[Row]) -> Written:
+    """What a program with a single step returns."""
+    try:
+        steps.send(found)
+    except StopIteration as stop:
+        written: Written = stop.value
+        return written
+    raise AssertionError("A whole is all that its program yields.")
+
+
 def _recorded(written: Written) -> JSONObject:
     """The answer, and which events the unit made."""
     recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
@@ -99,12 +153,17 @@ def _recorded(written: Written) -> JSONObject:
     return recorded
 
 
-async def written_before(connection: Connection, token: str, sql: Statements) -> Written | None:
+async def written_before(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
     """What the unit with this token did, if it is in the journal."""
-    found = await connection.fetchval(sql.commit_answer.sql, token)
+    found = await connection.fetchval(sql.commit_answer.sql, unit.token)
     if found is None:
         return None
     recorded = json.loads(found)
+    if isinstance(recorded, list):
+        steps = program(unit, sql)
+        whole = next(steps)
+        assert isinstance(whole, Whole), "only these leave their rows"
+        return _finished(steps, rows_recorded(whole.ops, found))
     span = recorded.pop("events", None)
     events = await connection.fetch(sql.events_between.sql, *span) if span is not None else ()
     return Written(Committed(**recorded), tuple([rows.event(row) for row in events]))

@@ -2,37 +2,40 @@
 
 A program is a generator: it yields an `Op`, is sent the rows, and returns what was committed. It does not
 know whether its driver is SQLite's writer thread or a Postgres connection. A guard that fails raises
-`GuardFailed`, and the driver rolls the whole unit back.
-
-Two things a driver may do to spare round trips. A program may yield several guarded ops at once, on different
-rows, and is sent one row of each: they may be run as one statement. What returns nothing may be run any time
-before COMMIT: no program reads what it wrote.
+`GuardFailed`, and the driver rolls the whole unit back. What it may yield, and what its
+author obeys, is in `ops`.
 """
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
 
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows, rows_kept
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros, micros_or_none
-from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.ops import Op, Program, Whole
+from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
-from toolwright.adapters.store.written import GuardFailed, Written, numbered
+from toolwright.adapters.store.written import Written, numbered
 from toolwright.core.call import CallChange, is_over
+from toolwright.core.env import EnvChange
 from toolwright.core.event import Event
+from toolwright.core.file import FileChange
 from toolwright.core.units import (
     Advance,
     Claim,
     Committed,
     CreateThread,
-    Guard,
+    DropEntity,
     Leave,
     Leaving,
     PostMessage,
     Probe,
     Prune,
     RequestCancel,
+    Reseal,
+    RetryEvent,
+    SaveEntity,
+    SetEnv,
     Settle,
     Submit,
     Takeover,
@@ -40,20 +43,7 @@ from toolwright.core.units import (
 )
 
 PROBE = "probe"  # the token of the row that probes write
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """One statement to run. With a `guard` it must give exactly one row; `more` are further executions."""
-
-    statement: Statement
-    params: Params
-    guard: Guard | None = None
-    more: Sequence[Params] | None = None
-
-
-Ops: TypeAlias = Op | Sequence[Op]
-Program: TypeAlias = Generator[Ops, list[Row], Written]
+FENCE = 0  # the number of the fence among the ops of an advance
 
 
 def program(unit: Unit, sql: Statements) -> Program:
@@ -67,10 +57,20 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _settle(unit, sql)
         case RequestCancel():
             return _request_cancel(unit, sql)
+        case Reseal():
+            return _reseal(unit, sql)
+        case SetEnv():
+            return _set_env(unit, sql)
+        case RetryEvent():
+            return _retry_event(unit, sql)
         case CreateThread():
             return _create_thread(unit, sql)
         case Leave():
             return _leave(unit, sql)
+        case SaveEntity():
+            return _save_entity(unit, sql)
+        case DropEntity():
+            return _drop_entity(unit, sql)
         case Prune():
             return _prune(unit, sql)
         case Probe():
@@ -80,7 +80,8 @@ def program(unit: Unit, sql: Statements) -> Program:
 
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
-    yield Op(sql.insert_thread, rows.thread_params(unit.thread), "duplicate")
+    born = Op(sql.insert_thread, rows.thread_params(unit.thread), "duplicate")
+    yield Whole([born, *_write_env(unit.env, sql)])
     return Written(Committed())
 
 
@@ -88,21 +89,48 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
     thread_id, run = unit.event.thread_id, unit.run
     [(run_id, posted, ev, agent)] = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id}, "thread")
     events: tuple[Event, ...] = ()
-    if run_id == run.id:
-        yield Op(sql.insert_run, rows.run_params(run), "duplicate")
-        events = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
     event = replace(unit.event, run_id=run_id)
-    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
-    yield from _insert_events(events, sql)
-    yield _wake(unit, thread_id, sql)
+    inserts = [Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")]
+    if run_id == run.id:
+        inserts.insert(0, Op(sql.insert_run, rows.run_params(run), "duplicate"))
+        events = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
+    yield [*inserts, *_new_files(unit.files, sql)]
+    yield [
+        *_write_files(thread_id, unit.files, sql),
+        *_insert_events(events, sql),
+        _wake(unit, thread_id, sql),
+    ]
     return Written(Committed(run_id=run_id), events)
 
 
 def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
     at = micros(unit.at)
-    yield Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
-    yield _wake(unit, unit.thread_id, sql)
+    asked = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
+    yield Whole([asked, _wake(unit, unit.thread_id, sql)])
     return Written(Committed(run_id=unit.run_id))
+
+
+def _set_env(unit: SetEnv, sql: Statements) -> Program:
+    if unit.thread_id is not None:
+        yield Op(sql.count_posted, {"thread_id": unit.thread_id}, "thread")
+    if unit.env:
+        yield _write_env(unit.env, sql)
+    return Written(Committed())
+
+
+def _reseal(unit: Reseal, sql: Statements) -> Program:
+    count = 0
+    for was, now in unit.rows:
+        here: Params = {"owner": was.owner, "kind": was.kind, "name": was.name}
+        found = yield Op(sql.reseal, {**here, "was": was.value, "now": now.value, "by": now.key})
+        count += len(found)
+    return Written(Committed(count=count))
+
+
+def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
+    yield Op(sql.retry_event, {"thread_id": unit.thread_id, "event_id": unit.event_id}, "inbox")
+    yield _wake(unit, unit.thread_id, sql)
+    return Written(Committed())
 
 
 def _settle(unit: Settle, sql: Statements) -> Program:
@@ -123,9 +151,10 @@ def _settle(unit: Settle, sql: Statements) -> Program:
     if route == "inbox":
         [(posted,)] = yield Op(sql.count_posted, here, "thread")
         yield Op(sql.insert_inbox, rows.inbox_params(unit.notice, posted), "duplicate")
+    if unit.files:
+        yield _new_files(unit.files, sql)
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
-    yield from _insert_events(events, sql)
-    yield _wake(unit, unit.thread_id, sql)
+    yield [*_insert_events(events, sql), _wake(unit, unit.thread_id, sql)]
     return Written(Committed(run_id=run_id, route=route), events)
 
 
@@ -133,35 +162,61 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     run = unit.run
     opens = isinstance(unit, Claim) and unit.opens
     moves, again = _moves(unit, sql)
-    row = rows.run_params(run)
-    save = Op(sql.insert_run, row, "duplicate") if opens else Op(sql.save_run, row, "run")
+    saves = _saves(unit, opens, sql)
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
-    found = yield [_fence(unit, opens, sql), *moves, save, *reads]
-    for op in again:
-        found += yield op
-    ev, posted = found[0]
-    cancel_requested = not opens and found[1 + len(moves)][0] is not None
+    ops = [_fence(unit, opens, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
+    saved = len(moves) + len(again) + len(saves)
     if run.over:
-        if run.status != "cancelled" and cancel_requested:
-            raise GuardFailed("cancel")
-        unread = yield Op(sql.joined_unread, {"thread_id": unit.thread_id, "run_id": run.id})
-        if unread:
-            raise GuardFailed("unread")
-    left = unit.leaving is None or bool((yield _leaving(unit.thread_id, unit.leaving, sql)))
-    yield from _insert(sql.insert_call, [rows.call_params(call) for call in unit.calls])
-    yield from _insert(sql.insert_message, _message_params(unit))
+        ops.append(_all_read(unit, sql))
+    ops += _new_files(unit.files, sql)
+    leaving = len(ops)
+    if unit.leaving is not None:
+        ops.append(_leaving(unit.thread_id, unit.leaving, sql))
+    ops += [*_write_files(unit.thread_id, unit.files, sql), *_write_env(unit.env, sql)]
+    ops += _insert(sql.insert_call, [rows.call_params(call) for call in unit.calls])
+    ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
+    ops += _insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
-        yield Op(sql.insert_step, rows.step_params(unit.step))
-    events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
-    yield from _insert_events(events, sql)
-    answer = Committed(run_id=run.id, posted=posted, cancel_requested=cancel_requested, left=left)
-    return Written(answer, events)
+        ops.append(Op(sql.insert_step, rows.step_params(unit.step)))
+    events = [
+        rows.event_params(event)
+        for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
+    ]
+    ops += [replace(op, given={"base": (FENCE, 0)}) for op in _insert(sql.insert_event, events)]
+    found = yield Whole(ops)
+    ev, posted = found[FENCE]
+    answer = Committed(
+        run_id=run.id,
+        posted=posted,
+        cancel_requested=not opens and found[saved][0] is not None,
+        left=unit.leaving is None or bool(found[leaving]),
+    )
+    return Written(answer, numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent))
+
+
+def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
+    """The run's new row. A run that was asked to cancel ends in no other way."""
+    row = rows.run_params(unit.run)
+    if opens:
+        return [Op(sql.insert_run, row, "duplicate")]
+    if not unit.run.over or unit.run.status == "cancelled":
+        return [Op(sql.save_run, row, "run")]
+    here: Params = {"id": unit.run.id, "thread_id": unit.thread_id}
+    return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, row, "cancel")]
+
+
+def _all_read(unit: Advance, sql: Statements) -> Op:
+    """No joined message is unread but those that this unit reads, and none has come that we do not see here."""
+    params: Params = {"thread_id": unit.thread_id, "run_id": unit.run.id}
+    touched = [*unit.read, *[change.event_id for change in unit.inbox]]
+    params.update({f"read_{i}": event_id for i, event_id in enumerate(touched)})
+    return Op(sql.all_read(len(touched)), params, "unread", given={"posted": (FENCE, 1)})
 
 
 def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
     params: Params = {
         "thread_id": unit.thread_id,
-        "run_id": unit.run.id,
+        "run_id": None if unit.run.over else unit.run.id,
         "held_epoch": unit.epoch,
         "held_seq": unit.seq,
         "raised": 1 if isinstance(unit, Claim | Takeover) else 0,
@@ -173,8 +228,23 @@ def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
 
 
 def _leave(unit: Leave, sql: Statements) -> Program:
-    left = yield _leaving(unit.thread_id, unit.leaving, sql)
+    [left] = yield Whole([_leaving(unit.thread_id, unit.leaving, sql)])
     return Written(Committed(left=bool(left)))
+
+
+def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
+    """A changed row is taken away and put back: so an external id that is taken fails a guard, not a constraint."""
+    if unit.was is not None:
+        seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
+        yield Op(sql.drop_entity_seen, seen, "entity")
+    yield Op(sql.insert_entity, rows_kept.entity_params(unit.entity), "duplicate")
+    return Written(Committed())
+
+
+def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
+    yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
+    yield Op(sql.drop_env_of, {"owner": unit.entity_id})
+    return Written(Committed())
 
 
 def _prune(unit: Prune, sql: Statements) -> Program:
@@ -202,6 +272,24 @@ def _wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
     return Op(sql.wake, {"thread_id": thread_id, "due": at, "gen": at})
 
 
+def _inbox(unit: Advance, sql: Statements) -> list[Op]:
+    return [
+        Op(
+            sql.change_inbox,
+            {
+                "thread_id": unit.thread_id,
+                "event_id": change.event_id,
+                "was": change.was,
+                "now": change.now,
+                "run_id": change.run_id,
+                "attempts": change.attempts,
+            },
+            "inbox",
+        )
+        for change in unit.inbox
+    ]
+
+
 def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
     """The first move of each call, and those that move one of them again."""
     moves: dict[str, Op] = {}
@@ -209,7 +297,7 @@ def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
     for change in unit.changes:
         op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
         if moves.setdefault(change.id, op) is not op:
-            again.append(op)
+            again.append(replace(op, again=True))
     return list(moves.values()), again
 
 
@@ -236,10 +324,37 @@ def _message_params(unit: Advance) -> list[Params]:
     ]
 
 
-def _insert_events(events: tuple[Event, ...], sql: Statements) -> Generator[Op, list[Row], None]:
-    yield from _insert(sql.insert_event, [rows.event_params(event) for event in events])
+def _new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
+    """Files that must be the first at their paths."""
+    new = [change.file for change in changes if change.new and change.file is not None]
+    return [Op(sql.insert_file, rows_kept.file_params(file), "file") for file in new]
 
 
-def _insert(statement: Statement, params: list[Params]) -> Generator[Op, list[Row], None]:
-    if params:
-        yield Op(statement, params[0], more=params[1:])
+def _write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
+    """Files that are written over what is there, or taken away."""
+    ops: list[Op] = []
+    for change in changes:
+        if change.file is None:
+            ops.append(Op(sql.drop_file, {"thread_id": thread_id, "folded": change.folded}, again=True))
+        elif not change.new:
+            ops.append(Op(sql.put_file, rows_kept.file_params(change.file)))
+    return ops
+
+
+def _write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
+    ops: list[Op] = []
+    for change in changes:
+        if change.row is None:
+            key: Params = {"owner": change.owner, "kind": change.kind, "name": change.name}
+            ops.append(Op(sql.drop_env, key, again=True))
+        else:
+            ops.append(Op(sql.put_env, rows_kept.env_params(change.row)))
+    return ops
+
+
+def _insert_events(events: tuple[Event, ...], sql: Statements) -> list[Op]:
+    return _insert(sql.insert_event, [{**rows.event_params(event), "base": 0} for event in events])
+
+
+def _insert(statement: Statement, params: list[Params]) -> list[Op]:
+    return [Op(statement, params[0], more=params[1:])] if params else []

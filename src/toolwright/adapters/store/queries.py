@@ -3,10 +3,22 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Text, bindparam, func, select
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Text, bindparam, func, or_, select
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Rows, Statement
-from toolwright.adapters.store.tables import calls, events, inbox, messages, runs, steps, threads, wakes
+from toolwright.adapters.store.tables import (
+    calls,
+    entities,
+    env,
+    events,
+    files,
+    inbox,
+    messages,
+    runs,
+    steps,
+    threads,
+    wakes,
+)
 
 
 def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
@@ -15,6 +27,10 @@ def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over w
 
 def _text(name: str) -> Any:  # as above
     return bindparam(name, type_=Text)
+
+
+def _of_users(count: int) -> ColumnElement[bool]:
+    return threads.c.user_id.in_([_text(f"user_{i}") for i in range(count)])
 
 
 def _page(statement: Rows) -> Rows:
@@ -31,9 +47,7 @@ class Queries:
 
         in_thread = _text("thread_id")
         self.thread = compiled(select(threads).where(threads.c.id == in_thread))
-        every_thread = _page(select(threads).order_by(threads.c.created_at, threads.c.id))
-        self.threads = compiled(every_thread)
-        self.threads_of = compiled(every_thread.where(threads.c.user_id == _text("user_id")))
+        self.threads = cache(self._threads)
 
         said = select(messages).order_by(messages.c.seq)
         here = said.where(messages.c.thread_id == in_thread)
@@ -43,7 +57,10 @@ class Queries:
 
         waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
         self.unread = compiled(waiting.where(inbox.c.status == "pending"))
+        open_events = waiting.where(or_(inbox.c.status == "pending", inbox.c.status == "processing"))
+        self.open_inbox = compiled(open_events)
         self.inbox = compiled(_page(waiting))
+        self.inbox_event = compiled(waiting.where(inbox.c.event_id == _text("event_id")))
 
         self.run = compiled(select(runs).where(runs.c.id == _text("run_id")))
         self.steps = compiled(select(steps).where(steps.c.run_id == _text("run_id")).order_by(steps.c.number))
@@ -56,6 +73,20 @@ class Queries:
         self.due = compiled(due.limit(_big("limit")))
         self.next_due = compiled(select(func.min(wakes.c.due)).where(wakes.c.due > _big("at")))
         self._event_queries(compiled)
+        self._env_queries(compiled)
+        self._entity_queries(compiled)
+        of_thread = select(files).where(files.c.thread_id == in_thread)
+        self.files = compiled(of_thread.order_by(files.c.path))
+        self.file = compiled(of_thread.where(files.c.folded == _text("folded")))
+
+    def _env_queries(self, compiled: Compiler) -> None:
+        user = select(threads.c.user_id).where(threads.c.id == _text("thread_id")).scalar_subquery()
+        person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
+        by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
+        self.env = compiled(by_name.where(or_(env.c.owner == _text("thread_id"), env.c.owner.in_(person))))
+        self.env_of = compiled(by_name.where(env.c.owner == _text("owner")))
+        otherwise = or_(env.c.key < _text("key"), env.c.key > _text("key"))
+        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
         newer = select(events).where(events.c.n > _big("after")).order_by(events.c.n).limit(_big("limit"))
@@ -65,13 +96,26 @@ class Queries:
         self.events = {"thread": compiled(newer.where(of_thread)), "run": compiled(newer.where(of_run))}
         self.bounds = {"thread": compiled(bounds.where(of_thread)), "run": compiled(bounds.where(of_run))}
 
+    def _entity_queries(self, compiled: Compiler) -> None:
+        self.entity = compiled(select(entities).where(entities.c.id == _text("entity_id")))
+        self.entity_named = compiled(select(entities).where(entities.c.external_id == _text("external_id")))
+        self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
+
+    def _threads(self, users: int) -> Statement:
+        chosen = [_of_users(users)] if users else []
+        return self._compiled(
+            _page(select(threads).where(*chosen).order_by(threads.c.created_at, threads.c.id))
+        )
+
     def _runs(self, filters: tuple[str, ...]) -> Statement:
         chosen = [runs.c[name] == _text(name) for name in filters]
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         return self._compiled(_page(newest_first.where(*chosen)))
 
-    def _calls(self, filters: tuple[str, ...], statuses: int) -> Statement:
+    def _calls(self, filters: tuple[str, ...], statuses: int, users: int) -> Statement:
         chosen = [calls.c[name] == _text(name) for name in filters]
         if statuses:
             chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
+        if users:
+            chosen.append(calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users))))
         return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))

@@ -4,13 +4,16 @@ from collections.abc import Generator, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows, rows_kept
 from toolwright.adapters.store.instants import instant_or_none, micros
-from toolwright.adapters.store.programs import Op
+from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.core.call import Call, CallStatus
+from toolwright.core.entity import Entity
+from toolwright.core.env import EnvRow
 from toolwright.core.event import Event, Topic
+from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.ports import ThreadView
@@ -32,12 +35,11 @@ class Reads:
         found = yield Op(self._sql.thread, {"thread_id": thread_id})
         return rows.thread(found[0]) if found else None
 
-    def threads(self, user_id: str | None, limit: int, offset: int) -> Reading[Sequence[Thread]]:
-        page: Params = {"limit": limit, "offset": offset}
-        if user_id is None:
-            found = yield Op(self._sql.threads, page)
-        else:
-            found = yield Op(self._sql.threads_of, {**page, "user_id": user_id})
+    def threads(self, users: Sequence[str] | None, limit: int, offset: int) -> Reading[Sequence[Thread]]:
+        if users is not None and not users:
+            return []
+        params: Params = {"limit": limit, "offset": offset, **_numbered("user", users)}
+        found = yield Op(self._sql.threads(len(users or ())), params)
         return [rows.thread(row) for row in found]
 
     def view(self, thread_id: str) -> Reading[ThreadView | None]:
@@ -53,16 +55,40 @@ class Reads:
             made = yield Op(self._sql.step_calls, {"run_id": run.id, "step": run.step_count})
             calls = tuple([rows.call(row) for row in made])
         said = yield Op(self._sql.kept_messages, {**here, "kept": True})
-        unread = yield Op(self._sql.unread, here)
+        opened = yield Op(self._sql.open_inbox, here)
+        waiting = [rows.inbox_event(row) for row in opened]
         wake = yield from self.wake(thread_id)
+        env = yield from self.env(thread_id)
         return ThreadView(
             thread=thread,
             run=run,
             messages=tuple([rows.message(row) for row in said]),
             calls=calls,
-            inbox=tuple([rows.inbox_event(row) for row in unread]),
+            inbox=tuple([event for event in waiting if event.status == "pending"]),
             wake=wake,
+            env=tuple(env),
+            reading=tuple([event for event in waiting if event.status == "processing"]),
         )
+
+    def env(self, thread_id: str) -> Reading[Sequence[EnvRow]]:
+        found = yield Op(self._sql.env, {"thread_id": thread_id})
+        return [rows_kept.env_row(row) for row in found]
+
+    def env_of(self, owner: str) -> Reading[Sequence[EnvRow]]:
+        found = yield Op(self._sql.env_of, {"owner": owner})
+        return [rows_kept.env_row(row) for row in found]
+
+    def sealed_otherwise(self, key: str, limit: int) -> Reading[Sequence[EnvRow]]:
+        found = yield Op(self._sql.sealed_otherwise, {"key": key, "limit": limit})
+        return [rows_kept.env_row(row) for row in found]
+
+    def files(self, thread_id: str) -> Reading[Sequence[File]]:
+        found = yield Op(self._sql.files, {"thread_id": thread_id})
+        return [rows_kept.file(row) for row in found]
+
+    def file(self, thread_id: str, folded: str) -> Reading[File | None]:
+        found = yield Op(self._sql.file, {"thread_id": thread_id, "folded": folded})
+        return rows_kept.file(found[0]) if found else None
 
     def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.unread, {"thread_id": thread_id})
@@ -71,6 +97,10 @@ class Reads:
     def inbox(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.inbox, {"thread_id": thread_id, "limit": limit, "offset": offset})
         return [rows.inbox_event(row) for row in found]
+
+    def inbox_event(self, thread_id: str, event_id: str) -> Reading[InboxEvent | None]:
+        found = yield Op(self._sql.inbox_event, {"thread_id": thread_id, "event_id": event_id})
+        return rows.inbox_event(found[0]) if found else None
 
     def messages(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[Message]]:
         found = yield Op(self._sql.messages, {"thread_id": thread_id, "limit": limit, "offset": offset})
@@ -101,12 +131,19 @@ class Reads:
         return rows.call(found[0]) if found else None
 
     def calls(
-        self, status: Sequence[CallStatus] | None, run_id: str | None, limit: int, offset: int
+        self,
+        status: Sequence[CallStatus] | None,
+        run_id: str | None,
+        users: Sequence[str] | None,
+        limit: int,
+        offset: int,
     ) -> Reading[Sequence[Call]]:
+        if users is not None and not users:
+            return []
         params: Params = {"limit": limit, "offset": offset}
-        params.update({f"status_{i}": one for i, one in enumerate(status or ())})
+        params |= {**_numbered("status", status), **_numbered("user", users)}
         given: Params = {} if run_id is None else {"run_id": run_id}
-        statement = self._sql.calls(tuple(given), len(status or ()))
+        statement = self._sql.calls(tuple(given), len(status or ()), len(users or ()))
         found = yield Op(statement, {**params, **given})
         return [rows.call(row) for row in found]
 
@@ -117,6 +154,18 @@ class Reads:
     def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
         [(oldest, newest)] = yield Op(self._sql.bounds[topic.kind], {"topic": topic.id})
         return oldest, newest
+
+    def entity(self, entity_id: str) -> Reading[Entity | None]:
+        found = yield Op(self._sql.entity, {"entity_id": entity_id})
+        return rows_kept.entity(found[0]) if found else None
+
+    def entity_named(self, external_id: str) -> Reading[Entity | None]:
+        found = yield Op(self._sql.entity_named, {"external_id": external_id})
+        return rows_kept.entity(found[0]) if found else None
+
+    def entities(self, limit: int, offset: int) -> Reading[Sequence[Entity]]:
+        found = yield Op(self._sql.entities, {"limit": limit, "offset": offset})
+        return [rows_kept.entity(row) for row in found]
 
     def wake(self, thread_id: str) -> Reading[Wake | None]:
         found = yield Op(self._sql.wake, {"thread_id": thread_id})
@@ -129,3 +178,7 @@ class Reads:
     def next_due(self, after: datetime) -> Reading[datetime | None]:
         [(due,)] = yield Op(self._sql.next_due, {"at": micros(after)})
         return instant_or_none(due)
+
+
+def _numbered(name: str, values: Sequence[str] | None) -> Params:
+    return {f"{name}_{i}": one for i, one in enumerate(values or ())}

@@ -198,7 +198,8 @@ def _message_body(message: Message) -> JSONObject:
 
 
 def _attachment_body(ref: AttachmentRef) -> JSON:
-    return [ref.id, ref.path, ref.name, ref.mime_type, ref.size, ref.width, ref.height, ref.description]
+    described: list[JSON] = [ref.width, ref.height, ref.description, ref.digest]
+    return [ref.id, ref.path, ref.name, ref.mime_type, ref.size, *described]
 
 
 def _attachment(body: Sequence[Any]) -> AttachmentRef:  # as written by _attachment_body
@@ -211,6 +212,7 @@ def _attachment(body: Sequence[Any]) -> AttachmentRef:  # as written by _attachm
         width=body[5],
         height=body[6],
         description=body[7],
+        digest=body[8],
     )
 
 

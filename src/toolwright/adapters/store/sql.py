@@ -10,7 +10,10 @@ from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.reads import Reading, Reads
 from toolwright.adapters.store.shield import shielded
 from toolwright.core.call import Call, CallStatus
+from toolwright.core.entity import Entity
+from toolwright.core.env import EnvRow
 from toolwright.core.event import Event, Topic
+from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.ports import ThreadView
@@ -56,9 +59,9 @@ class SqlStore:
         return await self._driver.read(lambda: self._reads.thread(thread_id))
 
     async def threads(
-        self, *, user_id: str | None = None, limit: int = 50, offset: int = 0
+        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Thread]:
-        return await self._driver.read(lambda: self._reads.threads(user_id, limit, offset))
+        return await self._driver.read(lambda: self._reads.threads(users, limit, offset))
 
     async def view(self, thread_id: str) -> ThreadView | None:
         return await self._driver.snapshot(lambda: self._reads.view(thread_id))
@@ -68,6 +71,9 @@ class SqlStore:
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
         return await self._driver.read(lambda: self._reads.inbox(thread_id, limit, offset))
+
+    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
+        return await self._driver.read(lambda: self._reads.inbox_event(thread_id, event_id))
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         return await self._driver.read(lambda: self._reads.messages(thread_id, limit, offset))
@@ -100,16 +106,41 @@ class SqlStore:
         *,
         status: Sequence[CallStatus] | None = None,
         run_id: str | None = None,
+        users: Sequence[str] | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        return await self._driver.read(lambda: self._reads.calls(status, run_id, limit, offset))
+        return await self._driver.read(lambda: self._reads.calls(status, run_id, users, limit, offset))
+
+    async def env(self, thread_id: str) -> Sequence[EnvRow]:
+        return await self._driver.read(lambda: self._reads.env(thread_id))
+
+    async def env_of(self, owner: str) -> Sequence[EnvRow]:
+        return await self._driver.read(lambda: self._reads.env_of(owner))
+
+    async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
+        return await self._driver.read(lambda: self._reads.sealed_otherwise(key, limit))
+
+    async def files(self, thread_id: str) -> Sequence[File]:
+        return await self._driver.read(lambda: self._reads.files(thread_id))
+
+    async def file(self, thread_id: str, folded: str) -> File | None:
+        return await self._driver.read(lambda: self._reads.file(thread_id, folded))
 
     async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
         return await self._driver.read(lambda: self._reads.events(topic, after, limit))
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         return await self._driver.read(lambda: self._reads.bounds(topic))
+
+    async def entity(self, entity_id: str) -> Entity | None:
+        return await self._driver.read(lambda: self._reads.entity(entity_id))
+
+    async def entity_named(self, external_id: str) -> Entity | None:
+        return await self._driver.read(lambda: self._reads.entity_named(external_id))
+
+    async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        return await self._driver.read(lambda: self._reads.entities(limit, offset))
 
     async def wake(self, thread_id: str) -> Wake | None:
         return await self._driver.read(lambda: self._reads.wake(thread_id))

@@ -4,13 +4,14 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.compiled import DialectName
-from toolwright.adapters.store.programs import Op, program
+from toolwright.adapters.store.ops import Op, Whole, filled
+from toolwright.adapters.store.programs import program
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.sqlite_file import connect
@@ -151,7 +152,14 @@ class SqliteDriver:
             except StopIteration as stop:
                 written: Written = stop.value
                 return written
-            found = self._run(op) if isinstance(op, Op) else [self._run(one)[0] for one in op]
+            found = self._run(op) if isinstance(op, Op) else self._run_all(op)
+
+    def _run_all(self, ops: Whole | Sequence[Op]) -> list[Row]:
+        found: list[Row] = []
+        for op in ops.ops if isinstance(ops, Whole) else ops:
+            rows = self._run(filled(op, found))
+            found.append(rows[0] if rows else ())
+        return found
 
     def _run(self, op: Op) -> list[Row]:
         statement = op.statement

@@ -1,5 +1,6 @@
 """The statements that write the journal, in SQLAlchemy, compiled once for a driver."""
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -12,6 +13,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    false,
     func,
     insert,
     null,
@@ -27,7 +29,10 @@ from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.tables import (
     calls,
     commits,
+    entities,
+    env,
     events,
+    files,
     inbox,
     messages,
     runs,
@@ -68,7 +73,7 @@ class Statements:
 
     def __init__(self, name: DialectName) -> None:
         dialect_insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        compiled = Compiler(name)
+        self._compiled = compiled = Compiler(name)
 
         def insert_once(table: Table, *returning: str) -> Statement:
             values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
@@ -78,6 +83,8 @@ class Statements:
         self.insert_thread = insert_once(threads, "id")
         self.insert_run = insert_once(runs, "id")
         self.insert_inbox = insert_once(inbox, "n")
+        self.insert_file = insert_once(files, "path")
+        self.insert_entity = insert_once(entities, "id")
         self.insert_commit = compiled(_insert_all(commits))
         self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == _text("token")))
         self.events_between = compiled(
@@ -92,14 +99,42 @@ class Statements:
             probe.on_conflict_do_update(index_elements=[commits.c.token], set_={"at": probe.excluded.at})
         )
         self.insert_message = compiled(_insert_all(messages))
+        self.drop_message = compiled(
+            update(messages)
+            .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))
+            .values(kept=false())
+        )
         self.insert_call = compiled(_insert_all(calls))
         self.insert_step = compiled(_insert_all(steps))
-        self.insert_event = compiled(_insert_all(events))
+        numbers = {"n": _big("n") + _big("base")}  # `base` is 0, or comes from the fence
+        self.insert_event = compiled(_insert_all(events).values(numbers).inline())  # else it returns `n`
 
+        def put(table: Table, *key: str) -> Statement:
+            """Insert a row, or write it anew."""
+            values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+            inserted = dialect_insert(table).values(values)
+            rest = {c.name: inserted.excluded[c.name] for c in table.columns if c.name not in key}
+            return compiled(inserted.on_conflict_do_update(index_elements=list(key), set_=rest))
+
+        self.put_file = put(files, "thread_id", "folded")
+        self.put_env = put(env, "owner", "kind", "name")
+        self.drop_file = compiled(
+            delete(files).where(files.c.thread_id == _text("thread_id"), files.c.folded == _text("folded"))
+        )
+        here = and_(env.c.owner == _text("owner"), env.c.kind == _text("kind"), env.c.name == _text("name"))
+        self.reseal = compiled(
+            update(env)
+            .where(here, env.c.value == _text("was"))
+            .values(value=_text("now"), key=_text("by"))
+            .returning(env.c.name)
+        )
+        self.drop_env = compiled(delete(env).where(here))
+        self.drop_env_of = compiled(delete(env).where(env.c.owner == _text("owner")))
         self._thread_statements(compiled)
         self._run_statements(compiled)
         self._call_statements(compiled)
         self._inbox_statements(compiled)
+        self._entity_statements(compiled)
 
         upsert = dialect_insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
         self.wake = compiled(
@@ -158,12 +193,11 @@ class Statements:
             for c in runs.columns
             if c.name not in {"id", "thread_id", "agent", "created_at", "chain_depth", "cancel_requested_at"}
         }
-        self.save_run = compiled(
-            update(runs)
-            .where(runs.c.id == _text("id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
-            .values(written)
-            .returning(runs.c.cancel_requested_at)
-        )
+        here = and_(runs.c.id == _text("id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
+        self.find_open_run = compiled(select(runs.c.id).where(here))
+        save = update(runs).where(here).values(written).returning(runs.c.cancel_requested_at)
+        self.save_run = compiled(save)
+        self.end_run = compiled(save.where(runs.c.cancel_requested_at.is_(None)))
         self.request_cancel = compiled(
             update(runs)
             .where(runs.c.id == _text("run_id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
@@ -213,13 +247,34 @@ class Statements:
             .values(status="processed")
             .returning(inbox.c.n)
         )
-        self.joined_unread = compiled(
-            select(inbox.c.event_id).where(
-                inbox.c.thread_id == _text("thread_id"),
-                inbox.c.status == "pending",
-                inbox.c.run_id == _text("run_id"),
-            )
+        here = and_(inbox.c.thread_id == _text("thread_id"), inbox.c.event_id == _text("event_id"))
+        changed = {"status": _text("now"), "run_id": _text("run_id"), "attempts": _big("attempts")}
+        self.change_inbox = compiled(
+            update(inbox).where(here, inbox.c.status == _text("was")).values(changed).returning(inbox.c.n)
         )
+        self.retry_event = compiled(
+            update(inbox)
+            .where(here, inbox.c.status == "failed")
+            .values(status="pending", run_id=null(), attempts=0)
+            .returning(inbox.c.n)
+        )
+        self.all_read = cache(self._all_read)
+
+    def _all_read(self, count: int) -> Statement:
+        """The thread, if so many messages have been posted and no joined one is unread but `count` named ones."""
+        unread = select(inbox.c.event_id).where(
+            inbox.c.thread_id == _text("thread_id"),
+            inbox.c.status == "pending",
+            inbox.c.run_id == _text("run_id"),
+            *(inbox.c.event_id != _text(f"read_{i}") for i in range(count)),
+        )
+        here = and_(threads.c.id == _text("thread_id"), threads.c.posted == _big("posted"))
+        return self._compiled(select(threads.c.posted).where(here, ~unread.exists()))
+
+    def _entity_statements(self, compiled: Compiler) -> None:
+        gone = delete(entities).where(entities.c.id == _text("entity_id")).returning(entities.c.id)
+        self.drop_entity = compiled(gone)
+        self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == _big("seen")))
 
     def _wake_statements(self, compiled: Compiler) -> None:
         seen = and_(wakes.c.thread_id == _text("thread_id"), wakes.c.gen == _big("gen"))

@@ -12,9 +12,9 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.result import ToolResult
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
-from toolwright.web.callers import Service
+from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
-from toolwright.web.serving import AtWork, Here, Serving
+from toolwright.web.serving import Here, Serving
 from toolwright.web.shapes import CallList, ResultTaken, answers
 from toolwright.wire.call import call_json
 
@@ -65,7 +65,7 @@ class Submission(Form):
 
 @router.get("/calls", responses=answers(CallList, "The calls."))
 async def list_calls(
-    _: Service,
+    caller: Known,
     here: Here,
     status: Statuses = None,
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
@@ -74,12 +74,14 @@ async def list_calls(
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Answer:
-    """Tool calls, the oldest first; those that are open unless asked otherwise."""
+    """Tool calls, the oldest first; those that are open unless asked otherwise, a person's in their threads."""
     unknown = [name for name, given in (("agentId", agent_id), ("spaceId", space_id)) if given is not None]
     if unknown:
         details = [{"path": name, "message": "is not a filter of this version"} for name in unknown]
         raise InvalidRequest("Calls can be filtered by status and runId.", details)
-    found = await here.runtime.calls.list(status=status or OPEN, run_id=run_id, limit=limit, offset=offset)
+    found = await here.runtime.calls.list(
+        status=status or OPEN, run_id=run_id, users=caller.users, limit=limit, offset=offset
+    )
     agents = await here.runtime.agents_of(found)
     return listed("calls", [_shown(here, call, agents[call.run_id]) for call in found])
 
@@ -90,9 +92,11 @@ async def list_calls(
     openapi_extra=described(Submission),
 )
 async def submit_result(
-    _: Service, runtime: AtWork, run_id: Id, given: Annotated[Submission, Depends(reads(Submission))]
+    caller: Known, here: Here, run_id: Id, given: Annotated[Submission, Depends(reads(Submission))]
 ) -> Answer:
     """Hand in the result of an open call, exactly once."""
+    await here.permits.answer(caller, given.call_id)
+    runtime = here.runtime
     await runtime.calls.submit(run_id, given.call_id, given.outcome)
     agent = (await runtime.agents_of([await runtime.calls.get(given.call_id)]))[run_id]
     return answer({"success": True, "agentEntityId": agent and agent.entity_id})

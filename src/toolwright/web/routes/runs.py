@@ -7,12 +7,12 @@ from fastapi import APIRouter, Query
 from toolwright.core.event import Topic
 from toolwright.core.run import RunStatus
 from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.callers import Service
+from toolwright.web.callers import Known, Service
 from toolwright.web.fields import EventId, Id, Limit, Offset, Words
-from toolwright.web.serving import AtWork, Here
+from toolwright.web.serving import Here
 from toolwright.web.shapes import EventList, FullRunAnswer, RunAnswer, RunList, answers
 from toolwright.wire.event import event_json
-from toolwright.wire.run import run_json, run_with_steps
+from toolwright.wire.run import run_json, run_status_json, run_with_steps
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
@@ -36,16 +36,18 @@ async def list_runs(
 
 
 @router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
-async def get_run(_: Service, runtime: AtWork, run_id: Id) -> Answer:
+async def get_run(caller: Known, here: Here, run_id: Id) -> Answer:
     """One run with its steps and what was said in them."""
-    run = await runtime.runs.get(run_id)
-    steps, said = await runtime.runs.steps(run_id), await runtime.runs.messages(run_id)
+    run, sight = await here.permits.look(caller, run_id)
+    if sight == "status":
+        return answer({"run": run_status_json(run)})
+    steps, said = await here.runtime.runs.steps(run_id), await here.runtime.runs.messages(run_id)
     return answer({"run": run_with_steps(run, steps, said)})
 
 
 @router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))
 async def list_run_events(
-    _: Service,
+    caller: Known,
     here: Here,
     run_id: Id,
     after: Annotated[EventId, Query(description="Only events behind the one with this id.")] = "0",
@@ -53,6 +55,7 @@ async def list_run_events(
     offset: Offset = 0,
 ) -> Answer:
     """The run's recorded events, in order."""
+    await here.permits.run(caller, run_id)
     run = await here.runtime.runs.get(run_id)
     found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), offset + limit)
     entity_id = here.entity_of(run.agent)
@@ -60,6 +63,7 @@ async def list_run_events(
 
 
 @router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))
-async def cancel_run(_: Service, runtime: AtWork, run_id: Id) -> Answer:
+async def cancel_run(caller: Known, here: Here, run_id: Id) -> Answer:
     """Ask the run to stop."""
-    return answer({"run": run_json(await runtime.runs.cancel(run_id))})
+    await here.permits.run(caller, run_id)
+    return answer({"run": run_json(await here.runtime.runs.cancel(run_id))})

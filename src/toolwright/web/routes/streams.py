@@ -35,16 +35,18 @@ After = Annotated[int | None, Depends(_resume_after)]
 
 
 @router.get("/threads/{thread_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
-async def stream_thread(_: Follower, here: Here, after: After, thread_id: Id) -> EventStream:
+async def stream_thread(caller: Follower, here: Here, after: After, thread_id: Id) -> EventStream:
     """What happens in a thread."""
+    await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
     ids = _ids(here.entity_of(thread.agent), threadId=thread_id)
     return EventStream(here, Topic(kind="thread", id=thread_id), after, ids)
 
 
 @router.get("/runs/{run_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
-async def stream_run(_: Follower, here: Here, after: After, run_id: Id) -> EventStream:
+async def stream_run(caller: Follower, here: Here, after: After, run_id: Id) -> EventStream:
     """What happens in a run; the stream goes on when the run is over."""
+    await here.permits.run(caller, run_id)
     run = await here.runtime.runs.get(run_id)
     ids = _ids(here.entity_of(run.agent), threadId=run.thread_id, runId=run_id)
     return EventStream(here, Topic(kind="run", id=run_id), after, ids)

@@ -5,12 +5,25 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field, JsonValue
 
+from toolwright.core.content import Attachment
+from toolwright.core.env import read_env, stored_only
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
-from toolwright.web.callers import Service
+from toolwright.web.callers import Known
+from toolwright.web.env import NewEnv, Values, env_names
 from toolwright.web.fields import Id, Limit, Offset, Words
-from toolwright.web.serving import AtWork
-from toolwright.web.shapes import MessageList, MessageSent, ThreadAnswer, ThreadCreated, ThreadList, answers
+from toolwright.web.permits import owner_of_new
+from toolwright.web.serving import Here
+from toolwright.web.shapes import (
+    EnvNames,
+    MessageList,
+    MessageSent,
+    ThreadAnswer,
+    ThreadCreated,
+    ThreadList,
+    ThreadRefused,
+    answers,
+)
 from toolwright.wire.message import message_json
 from toolwright.wire.run import thread_json
 
@@ -22,46 +35,74 @@ class NewThread(Form):
 
     agent_id: Words = Field(description="The agent, by its name or id.")
     user_id: Words | None = None
+    env: Values | None = Field(None, description="Values by name: text, or an object with value and type.")
+    tenvs: dict[str, JsonValue] | None = Field(None, description="What the agent's tools need, by name.")
     tags: list[Words] | None = None
     arguments: dict[str, JsonValue] | None = None
+
+
+class NewFile(Form):
+    """A file of a message; `data` is base64."""
+
+    name: Words
+    mime_type: Words
+    data: str
+    width: int | None = Field(None, ge=0, lt=2**31)
+    height: int | None = Field(None, ge=0, lt=2**31)
 
 
 class NewMessage(Form):
     """A message to send."""
 
     content: Words
+    attachments: list[NewFile] | None = None
 
 
 @router.post(
     "",
     status_code=201,
-    responses=answers(ThreadCreated, "The new thread.", 201, (404, 413)),
+    responses=answers(ThreadCreated, "The new thread.", 201, (404, 413))
+    | {
+        400: {
+            "model": ThreadRefused,
+            "description": "A faulty body, or tenvs that are missing or of a wrong type.",
+        }
+    },
     openapi_extra=described(NewThread),
 )
 async def create_thread(
-    _: Service, runtime: AtWork, new: Annotated[NewThread, Depends(reads(NewThread))]
+    caller: Known, here: Here, new: Annotated[NewThread, Depends(reads(NewThread))]
 ) -> Answer:
-    """A new thread of an agent."""
-    thread = await runtime.threads.create(new.agent_id, new.user_id, tags=new.tags, arguments=new.arguments)
+    """A new thread of an agent; a person's is theirs."""
+    owner = owner_of_new(caller, new.user_id)
+    here.permits.agent(caller, new.agent_id)
+    env = stored_only(read_env(new.env))
+    here.permits.env(caller, new.agent_id, env)
+    here.permits.tenvs(caller, new.agent_id, new.tenvs or ())
+    thread = await here.runtime.threads.create(
+        new.agent_id, owner, env=env, tenvs=new.tenvs, tags=new.tags, arguments=new.arguments
+    )
     return answer({"thread": thread_json(thread), "threadId": thread.id}, 201)
 
 
 @router.get("", responses=answers(ThreadList, "The threads."))
 async def list_threads(
-    _: Service,
-    runtime: AtWork,
+    caller: Known,
+    here: Here,
     user_id: Annotated[Words | None, Query(alias="userId")] = None,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Answer:
-    """Threads, the oldest first."""
-    return listed("threads", [thread_json(one) for one in await runtime.threads.list(user_id, limit, offset)])
+    """Threads, the oldest first; a person's own."""
+    found = await here.runtime.threads.list(user_id, limit, offset, among=caller.users)
+    return listed("threads", [thread_json(one) for one in found])
 
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
-async def get_thread(_: Service, runtime: AtWork, thread_id: Id) -> Answer:
+async def get_thread(caller: Known, here: Here, thread_id: Id) -> Answer:
     """One thread."""
-    return answer({"thread": thread_json(await runtime.threads.get(thread_id))})
+    await here.permits.thread(caller, thread_id)
+    return answer({"thread": thread_json(await here.runtime.threads.get(thread_id))})
 
 
 @router.post(
@@ -71,17 +112,44 @@ async def get_thread(_: Service, runtime: AtWork, thread_id: Id) -> Answer:
     openapi_extra=described(NewMessage),
 )
 async def send_message(
-    _: Service, runtime: AtWork, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
+    caller: Known, here: Here, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
 ) -> Answer:
     """Send a message: it joins the running run, or starts one."""
-    sent = await runtime.threads.post(thread_id, new.content)
+    await here.permits.thread(caller, thread_id)
+    files = [
+        Attachment(
+            name=each.name, mime_type=each.mime_type, data=each.data, width=each.width, height=each.height
+        )
+        for each in new.attachments or ()
+    ]
+    sent = await here.runtime.threads.post(thread_id, new.content, files)
     return answer({"message": message_json(sent.message), "runId": sent.run_id}, 202)
 
 
 @router.get("/{thread_id}/messages", responses=answers(MessageList, "The messages.", errors=(404,)))
 async def list_messages(
-    _: Service, runtime: AtWork, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
 ) -> Answer:
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
-    said = await runtime.threads.messages(thread_id, limit, offset)
+    await here.permits.thread(caller, thread_id)
+    said = await here.runtime.threads.messages(thread_id, limit, offset)
     return listed("messages", [message_json(message) for message in said])
+
+
+@router.patch(
+    "/{thread_id}/env",
+    responses=answers(EnvNames, "The names that the thread has now.", errors=(404, 413)),
+    openapi_extra=described(NewEnv),
+)
+async def set_env(
+    caller: Known, here: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+) -> Answer:
+    """Set values of the thread, secrets unless said otherwise, or take them away with null.
+
+    A person may set only what the agent lists in its `user_env`.
+    """
+    await here.permits.thread(caller, thread_id)
+    thread = await here.runtime.threads.get(thread_id)
+    here.permits.env(caller, thread.agent, new.env)
+    names = await here.runtime.threads.set_env(thread_id, read_env(new.env))
+    return answer(env_names(names))

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from toolwright.web.answer import Answer, answer
-from toolwright.web.callers import Service
+from toolwright.web.callers import Known
 from toolwright.web.serving import Here
 from toolwright.web.shapes import StreamTokenShape, answers
 
@@ -11,7 +11,7 @@ router = APIRouter(prefix="/api/stream-tokens", tags=["streams"])
 
 
 @router.post("", responses=answers(StreamTokenShape, "The token."))
-async def create_stream_token(caller: Service, here: Here) -> Answer:
-    """A token that opens one stream within a minute, as `?token=`."""
+async def create_stream_token(caller: Known, here: Here) -> Answer:
+    """A token that opens one stream within a minute, as `?token=`, for the one who asks for it."""
     token, expires_at = here.tokens.issue(caller)
     return answer({"token": token, "expiresAt": expires_at.isoformat()})

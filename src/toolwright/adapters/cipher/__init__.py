@@ -1,0 +1,1 @@
+"""How secrets are sealed."""

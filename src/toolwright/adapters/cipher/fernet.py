@@ -1,0 +1,119 @@
+"""Secrets sealed with Fernet keys: the first one seals, any of them opens."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from toolwright.core.errors import CannotSeal, CannotUnseal, DefinitionError
+
+log = logging.getLogger("toolwright.secrets")
+
+
+class FernetCipher:
+    """The `Cipher` port over some keys."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._fernets = {_name(key): _fernet(key, number) for number, key in enumerate(keys, 1)}
+
+    @property
+    def key(self) -> str | None:
+        return next(iter(self._fernets), None)
+
+    def seal(self, text: str) -> tuple[str, str]:
+        for name, fernet in self._fernets.items():
+            return fernet.encrypt(text.encode()).decode(), name
+        raise CannotSeal
+
+    def open(self, sealed: str) -> str:
+        for fernet in self._fernets.values():
+            with contextlib.suppress(InvalidToken):
+                return fernet.decrypt(sealed).decode()
+        raise CannotUnseal
+
+
+class KeyFileCipher:
+    """The `Cipher` port of a journal in a file: its key lies beside it, made when the first secret is sealed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cipher: FernetCipher | None = None
+
+    @property
+    def key(self) -> str | None:
+        return self._read().key
+
+    def seal(self, text: str) -> tuple[str, str]:
+        cipher = self._read()
+        if cipher.key is None:
+            _make(self._path)
+            cipher = self._read()
+        return cipher.seal(text)
+
+    def open(self, sealed: str) -> str:
+        try:
+            return self._read().open(sealed)
+        except (CannotSeal, DefinitionError) as error:
+            raise CannotUnseal(error.message) from error
+
+    def _read(self) -> FernetCipher:
+        """What the file holds; it is read once it is there."""
+        if self._cipher is not None:
+            return self._cipher
+        try:
+            kept = self._path.read_text(encoding="ascii").split()
+        except FileNotFoundError:
+            return FernetCipher(())
+        except (OSError, UnicodeDecodeError) as error:
+            raise CannotSeal(f"The key file {str(self._path)!r} cannot be read: {error}.") from error
+        if not kept:
+            raise CannotSeal(f"The key file {str(self._path)!r} is empty: put its key back.")
+        if self._path.stat().st_mode & 0o077:
+            log.warning("The key file %s can be read by other users: chmod 600 it.", self._path)
+        self._cipher = FernetCipher(kept)
+        return self._cipher
+
+
+def _make(path: Path) -> None:
+    """A new key in a new file, whole from the first moment; of two processes that make one, the first wins."""
+    try:
+        with NamedTemporaryFile(
+            "wb", dir=path.parent, prefix=f".{path.name}."
+        ) as draft:  # made with mode 0600
+            draft.write(Fernet.generate_key() + b"\n")
+            draft.flush()
+            os.fsync(draft.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(draft.name, path)
+                _sync_folder(path.parent)
+                log.warning("Made the key file %s for secrets: keep it with the database, and private.", path)
+    except OSError as error:
+        raise CannotSeal(f"The key file {str(path)!r} cannot be made: {error}.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _fernet(key: str, number: int) -> Fernet:
+    try:
+        return Fernet(key)
+    except ValueError as error:
+        raise DefinitionError(
+            f"Encryption key {number} is not a Fernet key (32 bytes in URL-safe base64): make one with "
+            "`toolwright keys new`."
+        ) from error
+
+
+def _name(key: str) -> str:
+    """What a key is called beside what it has sealed: nothing about the key itself can be told from it."""
+    return sha256(b"toolwright key " + key.encode()).hexdigest()[:12]

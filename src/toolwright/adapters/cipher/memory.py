@@ -1,0 +1,24 @@
+"""The `Cipher` port in memory: what is sealed can be told apart from its text, and opened in this process only."""
+
+import secrets
+
+from toolwright.core.errors import CannotUnseal
+
+
+class MemoryCipher:
+    """Keeps the texts and gives tokens for them."""
+
+    key: str | None = "memory"
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def seal(self, text: str) -> tuple[str, str]:
+        token = secrets.token_urlsafe(16)
+        self._texts[token] = text
+        return token, "memory"
+
+    def open(self, sealed: str) -> str:
+        if sealed not in self._texts:
+            raise CannotUnseal
+        return self._texts[sealed]

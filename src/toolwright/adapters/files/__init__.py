@@ -1,0 +1,1 @@
+"""Where the bytes of files lie: an object store, or memory."""

@@ -1,0 +1,25 @@
+"""Bytes of files in memory: the `Files` port for tests and for journals that need not last."""
+
+from hashlib import sha256
+
+from toolwright.core.errors import NotFound
+
+
+class MemoryFiles:
+    """Keeps what it is given until the process ends."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    async def put(self, content: bytes) -> str:
+        digest = sha256(content).hexdigest()
+        self._kept.setdefault(digest, content)
+        return digest
+
+    async def get(self, digest: str) -> bytes:
+        if digest not in self._kept:
+            raise NotFound("The bytes of this file are not in the file store.")
+        return self._kept[digest]
+
+    async def close(self) -> None:
+        self._kept.clear()

@@ -1,0 +1,97 @@
+"""Bytes of files in an object store: a folder, or S3 by its URL, through one library.
+
+Objects are named by the SHA-256 of their bytes and only ever created, so that neither a crash nor a race can
+change one; what a dead process left behind is the same object again.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
+from obstore.store import LocalStore, ObjectStore, S3Store
+
+from toolwright.core.errors import NotFound, StoreError
+
+_FAULTS = (BaseError, OSError, ValueError)
+_DIGEST = re.compile("[0-9a-f]{64}")
+_THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
+
+
+class ObjectFiles:
+    """The `Files` port over an object store, which is opened when it is first needed.
+
+    With a `folder` every object is on the disk before it counts as put.
+    """
+
+    def __init__(self, opening: Callable[[], ObjectStore], folder: Path | None = None) -> None:
+        self._opening = opening
+        self._opened: ObjectStore | None = None
+        self._folder = folder
+
+    async def put(self, content: bytes) -> str:
+        digest = await asyncio.to_thread(lambda: sha256(content).hexdigest())
+        key = _key(digest)
+        try:
+            store = self._store()
+            await obstore.put_async(store, key, content, mode="create", use_multipart=False)
+            if self._folder is not None:
+                await asyncio.to_thread(_sync, self._folder / key)
+        except _THERE:
+            return digest
+        except _FAULTS as error:
+            raise StoreError(f"The file store cannot be written: {_told(error)}") from error
+        return digest
+
+    async def get(self, digest: str) -> bytes:
+        if not _DIGEST.fullmatch(digest):
+            raise NotFound("The bytes of this file are not in the file store.")
+        try:
+            found = await obstore.get_async(self._store(), _key(digest))
+            return bytes(await found.bytes_async())
+        except (FileNotFoundError, InvalidPathError) as error:
+            raise NotFound("The bytes of this file are not in the file store.") from error
+        except _FAULTS as error:
+            raise StoreError(f"The file store cannot be read: {_told(error)}") from error
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def _store(self) -> ObjectStore:
+        if self._opened is None:
+            self._opened = self._opening()
+        return self._opened
+
+
+def open_folder(folder: Path) -> ObjectFiles:
+    """Files in a folder, which is made when the first one is written."""
+    return ObjectFiles(lambda: LocalStore(folder, mkdir=True), folder)
+
+
+def open_bucket(url: str) -> ObjectFiles:
+    """Files in S3, by `s3://bucket/prefix`; keys, region and endpoint are those of the AWS environment."""
+    return ObjectFiles(lambda: S3Store.from_url(url))
+
+
+def _sync(path: Path) -> None:
+    """See to it that a file and its place in its folder outlast a loss of power."""
+    for each in (path, path.parent):
+        opened = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _key(digest: str) -> str:
+    return f"sha256/{digest[:2]}/{digest}"
+
+
+def _told(error: Exception) -> str:
+    """The first line of what the library says."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:300]

@@ -1,0 +1,41 @@
+"""The client: a server's threads, runs and calls from another program, over HTTP."""
+
+from toolwright.client.client import Client
+from toolwright.client.identity import Token
+from toolwright.wire.seen import (
+    Agent,
+    Call,
+    Entity,
+    Event,
+    File,
+    Health,
+    InboxEvent,
+    Message,
+    MessageCall,
+    Run,
+    Sent,
+    Step,
+    StepEntry,
+    StreamToken,
+    Thread,
+)
+
+__all__ = [
+    "Agent",
+    "Call",
+    "Client",
+    "Entity",
+    "Event",
+    "File",
+    "Health",
+    "InboxEvent",
+    "Message",
+    "MessageCall",
+    "Run",
+    "Sent",
+    "Step",
+    "StepEntry",
+    "StreamToken",
+    "Thread",
+    "Token",
+]

@@ -1,0 +1,56 @@
+"""Tool calls that wait for somebody outside, as a client sees them."""
+
+from collections.abc import Sequence
+
+from toolwright.client.http import Http, segment
+from toolwright.core.call import CallStatus
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.core.result import ToolResult
+from toolwright.wire.reading import read_list
+from toolwright.wire.seen import Call
+
+
+class Calls:
+    """What a client does with calls."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def list(
+        self,
+        status: CallStatus | Sequence[CallStatus] | None = None,
+        run_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Call]:
+        """Calls, the oldest first; those that are open unless other statuses are named."""
+        wanted = status if status is None or isinstance(status, str) else ",".join(status)
+        query = {"status": wanted, "runId": run_id, "limit": limit, "offset": offset}
+        return read_list(Call, await self._http.get("/api/calls", query), "calls")
+
+    async def submit(
+        self, run_id: str, call_id: str, result: JSON | ToolResult = None, *, error: str | None = None
+    ) -> None:
+        """Hand in the result of an open call, any JSON value, or the text of its failure; exactly once.
+
+        Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired`, `CallCancelled`; then
+        nothing has changed. After `AnswerLost` submit again: `CallResolved` then says that the first one was taken.
+        """
+        body: JSONObject = {"callId": call_id, **_outcome(result, error)}
+        await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
+
+
+def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:
+    if error is not None:
+        if result is not None:
+            raise InvalidRequest("Give either a result or an error.")
+        return {"error": error}
+    if not isinstance(result, ToolResult):
+        return {"result": plain(result)}
+    if result.attachments or result.error_code or result.error_data:
+        raise InvalidRequest(
+            "Over HTTP a result is a JSON value, or the text of an error, and nothing beside."
+        )
+    return {"error": result.error} if result.status == "error" else {"result": plain(result.result)}

@@ -1,0 +1,86 @@
+"""The client of one server."""
+
+import asyncio
+from types import TracebackType
+
+import httpx
+
+from toolwright.client.agents import Agents
+from toolwright.client.calls import Calls
+from toolwright.client.entities import Entities
+from toolwright.client.failures import error_of, shown_in
+from toolwright.client.files import Files
+from toolwright.client.http import Http, Pause
+from toolwright.client.identity import Identity, Token
+from toolwright.client.inboxes import Inboxes
+from toolwright.client.runs import Runs
+from toolwright.client.threads import Threads
+from toolwright.wire.reading import read
+from toolwright.wire.seen import Health, StreamToken
+
+
+class Client:
+    """A server's agents, threads, runs and calls: `async with Client("http://127.0.0.1:8000") as client:`.
+
+    A service gives its `secret_key`; a person's program the `public_key` and a `token`, a JWT or what gives a fresh
+    one. `timeout` are the seconds that each part of a request may take, `silence` those without a sign of life after
+    which a stream is taken up again; a server sends one every 15. `http` is an own client of httpx (for proxies,
+    certificates, tests), which is yours to close; without it nothing is read from the environment. `pause` waits
+    between two tries.
+
+    What the server refuses is raised as the error of the tree that it is there. What only reads, or is the same when it
+    is done twice, is tried four times when the server is not there or says 503; all else only if nothing was sent.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        secret_key: str | None = None,
+        public_key: str | None = None,
+        token: Token | None = None,
+        timeout: float = 30.0,
+        silence: float = 40.0,
+        http: httpx.AsyncClient | None = None,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        identity = Identity(secret_key, public_key, token)
+        self._own = httpx.AsyncClient(trust_env=False, limits=_UNLIMITED) if http is None else None
+        chosen = http or self._own
+        assert chosen is not None, "one of the two is there"
+        self._http = Http(base_url, identity, chosen, timeout=timeout, silence=silence, pause=pause)
+        self.agents = Agents(self._http)
+        self.threads = Threads(self._http)
+        self.files = Files(self._http)
+        self.runs = Runs(self._http)
+        self.calls = Calls(self._http)
+        self.inboxes = Inboxes(self._http)
+        self.entities = Entities(self._http)
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._own is not None:
+            await self._own.aclose()
+
+    async def health(self) -> Health:
+        """Whether the server can work; `unavailable` is an answer too. Raises `Unreachable` if there is none."""
+        answer = await self._http.once("GET", "/health")
+        shown = shown_in(answer.body)
+        if "status" in shown:
+            return read(Health, shown)
+        raise error_of(answer.status, answer.headers, answer.body)
+
+    async def stream_token(self) -> StreamToken:
+        """A token that opens one stream within a minute, for a browser: `?token=`."""
+        return read(StreamToken, (await self._http.call("POST", "/api/stream-tokens", repeat="lost")).json)
+
+
+_UNLIMITED = httpx.Limits(max_connections=None)  # each follower holds a connection: none waits for another

@@ -1,0 +1,62 @@
+"""Entities, as a client sees them."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from toolwright.client.env import Values, read_names, values_json
+from toolwright.client.http import Http, segment
+from toolwright.core.entity import EntityFields
+from toolwright.core.env import EnvType
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.wire.reading import read_field, read_list
+from toolwright.wire.seen import Entity
+
+_ROOT = "/api/entities"
+
+
+class Entities:
+    """What a service does with people, and the agents beside them. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(self, **fields: Unpack[EntityFields]) -> Entity:
+        """A human; where the external id is known, that one, with the fields given.
+
+        It is not repeated when its answer is lost (`AnswerLost`): without an external id there might be two.
+        """
+        body: JSONObject = {"type": "human", **_body(fields)}
+        return read_field(Entity, (await self._http.call("POST", _ROOT, body)).json, "entity")
+
+    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        """The agents in the order of their declaration, then the humans, the oldest first."""
+        return read_list(Entity, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "entities")
+
+    async def get(self, entity_id: str) -> Entity:
+        """The entity, a human or an agent."""
+        return read_field(Entity, await self._http.get(_path(entity_id)), "entity")
+
+    async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
+        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        answer = await self._http.call("PATCH", _path(entity_id), _body(fields), repeat="lost")
+        return read_field(Entity, answer.json, "entity")
+
+    async def delete(self, entity_id: str) -> None:
+        """Delete a human and their values: their tokens open nothing any more, their threads stay."""
+        await self._http.call("DELETE", _path(entity_id))
+
+    async def set_env(self, entity_id: str, env: Values) -> dict[str, EnvType]:
+        """Set values for all threads of a human, or take them away with None; the names that are set then."""
+        body: JSONObject = {"env": values_json(env)}
+        answer = await self._http.call("PATCH", f"{_path(entity_id)}/env", body, repeat="lost")
+        return read_names(answer.json)
+
+
+def _body(fields: EntityFields) -> JSONObject:
+    names = {"external_id": "externalId", "display_name": "displayName", "metadata": "metadata"}
+    given: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
+    return {names[name]: each for name, each in given.items()}
+
+
+def _path(entity_id: str) -> str:
+    return f"{_ROOT}/{segment(entity_id)}"

@@ -1,0 +1,83 @@
+"""Runs, as a client sees them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from toolwright.client.failures import RETRIABLE
+from toolwright.client.follow import CONNECTED, follow, signals
+from toolwright.client.http import Http, segment
+from toolwright.core.run import OVER, RunStatus
+from toolwright.wire.reading import read_field, read_list
+from toolwright.wire.seen import Event, Run
+
+ENDS = frozenset(f"run.{status}" for status in OVER)
+
+
+class Runs:
+    """What a client does with runs. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def get(self, run_id: str) -> Run:
+        """The run, with its steps."""
+        return read_field(Run, await self._http.get(_path(run_id)), "run")
+
+    async def list(
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Run]:
+        """Runs, the newest first, without their steps."""
+        query = {
+            "status": status,
+            "agentId": agent,
+            "threadId": thread_id,
+            "limit": limit,
+            "offset": offset,
+        }
+        return read_list(Run, await self._http.get("/api/runs", query), "runs")
+
+    async def events(self, run_id: str, after: int = 0, limit: int = 500, offset: int = 0) -> Sequence[Event]:
+        """The run's recorded events with a number above `after`, in order."""
+        query = {"after": after, "limit": limit, "offset": offset}
+        return read_list(Event, await self._http.get(f"{_path(run_id)}/events", query), "events")
+
+    def follow(self, run_id: str, after: int | None = None) -> AsyncGenerator[Event]:
+        """The run's events, for ever, also when it is over: those recorded after the number `after` first (0: all),
+        then what happens; without `after` it begins now. See `Threads.follow`.
+        """
+        return follow(self._http, f"{_path(run_id)}/stream", after)
+
+    async def wait(self, run_id: str, timeout: float | None = None) -> Run:
+        """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds.
+
+        It is told by the run's stream, and read when that begins and when it says that the run has ended.
+        """
+        begun = False
+        async with asyncio.timeout(timeout):
+            while True:
+                try:
+                    async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as found:
+                        async for event in found:
+                            begun = True
+                            if event.type == CONNECTED or event.type in ENDS:
+                                run = await self.get(run_id)
+                                if run.over:
+                                    return run
+                except RETRIABLE:
+                    if not begun:
+                        raise
+
+    async def cancel(self, run_id: str) -> Run:
+        """Ask the run to stop; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
+        return read_field(Run, (await self._http.call("POST", f"{_path(run_id)}/cancel")).json, "run")
+
+
+def _path(run_id: str) -> str:
+    return f"/api/runs/{segment(run_id)}"

@@ -1,0 +1,91 @@
+"""Threads and their messages, as a client sees them."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from toolwright.client.env import Values, read_names, values_json
+from toolwright.client.follow import follow
+from toolwright.client.http import Http, segment
+from toolwright.core.content import Attachment
+from toolwright.core.env import EnvType
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.result import attachment_to_json
+from toolwright.wire.seen import Event, Message, Sent, Thread
+
+
+class Threads:
+    """What a client does with threads. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(
+        self,
+        agent: str,
+        user_id: str | None = None,
+        *,
+        env: Values | None = None,
+        tenvs: Mapping[str, JSON] | None = None,
+        tags: Sequence[str] | None = None,
+        arguments: Mapping[str, JSON] | None = None,
+    ) -> Thread:
+        """A new thread of an agent, which is named by name or id.
+
+        Raises `TenvsLacking` with everything that is `missing` or `invalid`. It is not repeated when its answer is
+        lost (`AnswerLost`): there might be two.
+        """
+        given: dict[str, JSON | None] = {
+            "userId": user_id,
+            "env": None if env is None else values_json(env),
+            "tenvs": None if tenvs is None else plain(dict(tenvs)),
+            "tags": None if tags is None else list(tags),
+            "arguments": None if arguments is None else plain(dict(arguments)),
+        }
+        body: JSONObject = {"agentId": agent, **{n: each for n, each in given.items() if each is not None}}
+        return read_field(Thread, (await self._http.call("POST", "/api/threads", body)).json, "thread")
+
+    async def get(self, thread_id: str) -> Thread:
+        """The thread."""
+        return read_field(Thread, await self._http.get(_path(thread_id)), "thread")
+
+    async def list(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> Sequence[Thread]:
+        """Threads, the oldest first."""
+        query = {"userId": user_id, "limit": limit, "offset": offset}
+        return read_list(Thread, await self._http.get("/api/threads", query), "threads")
+
+    async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
+        """Send a message: it joins the running run, or starts one; `run_id` of what it returns says which.
+
+        When it returns, the message is in the journal. It is not repeated when its answer is lost (`AnswerLost`): it
+        might be said twice. `messages` shows whether it is there.
+        """
+        body: JSONObject = {"content": content}
+        if attachments:
+            body["attachments"] = [attachment_to_json(each) for each in attachments]
+        return read(Sent, (await self._http.call("POST", f"{_path(thread_id)}/messages", body)).json)
+
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+        query = {"limit": limit, "offset": offset}
+        return read_list(Message, await self._http.get(f"{_path(thread_id)}/messages", query), "messages")
+
+    async def set_env(self, thread_id: str, env: Values) -> dict[str, EnvType]:
+        """Set values, secrets unless said otherwise, or take them away with None; the names that are set then."""
+        body: JSONObject = {"env": values_json(env)}
+        answer = await self._http.call("PATCH", f"{_path(thread_id)}/env", body, repeat="lost")
+        return read_names(answer.json)
+
+    def follow(self, thread_id: str, after: int | None = None) -> AsyncGenerator[Event]:
+        """The thread's events, for ever: those recorded after the number `after` first (0: all), then what happens,
+        live events (without a number) among it. Without `after` it begins when the first connection stands.
+
+        Lost connections are taken up again, for as long as it takes once the first one stood; no recorded event is
+        skipped or repeated. Raises `Reset` when the server no longer has what lies behind, and the error that ends it
+        (`Unauthorized`, `Forbidden`, `NotFound`, …). Closing it, as `contextlib.aclosing` does, closes its connection.
+        """
+        return follow(self._http, f"{_path(thread_id)}/stream", after)
+
+
+def _path(thread_id: str) -> str:
+    return f"/api/threads/{segment(thread_id)}"

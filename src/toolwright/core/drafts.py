@@ -1,0 +1,125 @@
+"""Files as one call sees them: those of its thread, and on top what the call itself has written so far."""
+
+import mimetypes
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from toolwright.core.content import AttachmentRef
+from toolwright.core.errors import InvalidRequest, TooLarge
+from toolwright.core.file import ANY_TYPE, File, FileChange, checked_path, clean_mime_type, fold
+
+
+class FileDrafts:
+    """The changes of one call, one for each path, on top of the files that are there.
+
+    `known` are the thread's files by folded path; the bytes are kept elsewhere.
+    """
+
+    def __init__(self, known: Mapping[str, File]) -> None:
+        self._known = known
+        self._changes: dict[str, FileChange] = {}
+
+    def over(self, known: Mapping[str, File]) -> "FileDrafts":
+        """The same changes on top of other files: those that are there by now."""
+        made = FileDrafts(known)
+        made._changes = dict(self._changes)
+        return made
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """What the call has written, in order."""
+        return tuple(self._changes.values())
+
+    @property
+    def taken(self) -> set[str]:
+        """The folded paths that a new file cannot have: also one that this call has deleted is not free yet."""
+        return {*self._known, *self._changes}
+
+    def files(self) -> list[File]:
+        """All files as the call sees them, by path."""
+        seen = dict(self._known)
+        for folded, change in self._changes.items():
+            if change.file is None:
+                seen.pop(folded, None)
+            else:
+                seen[folded] = change.file
+        return sorted(seen.values(), key=lambda file: file.path)
+
+    def at(self, path: str) -> File | None:
+        """The file at a path."""
+        folded = fold(checked_path(path))
+        change = self._changes.get(folded)
+        return self._known.get(folded) if change is None else change.file
+
+    def put(self, file: File, *, new: bool = False) -> None:
+        """Write a file; a `new` one must be the first at its path."""
+        self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=new)
+
+    def drop(self, path: str) -> bool:
+        """Take a file away; whether there was one."""
+        file = self.at(path)
+        if file is not None:
+            self._changes[fold(file.path)] = FileChange(path=file.path)
+        return file is not None
+
+    def below(self, folder: str) -> Sequence[AttachmentRef]:
+        """The files in a folder and below."""
+        if folder.strip("/") == "":
+            return [file.ref for file in self.files()]
+        start = fold(f"{checked_path(folder.rstrip('/'))}/")
+        return [file.ref for file in self.files() if fold(file.path).startswith(start)]
+
+    def matching(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path, or name if the pattern has no slash, matches."""
+        if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise InvalidRequest(f"A pattern is text, not {pattern!r:.60}.")
+        folded = fold(pattern)
+        if "/" not in pattern:
+            return [file.ref for file in self.files() if fnmatchcase(fold(file.name), folded)]
+        folded = folded if folded.startswith("/") else f"/{folded}"
+        return [file.ref for file in self.files() if fnmatchcase(fold(file.path), folded)]
+
+
+def written_file(
+    thread_id: str,
+    path: str,
+    size: int,
+    digest: str,
+    mime_type: str | None,
+    *,
+    new_id: Callable[[str], str],
+    at: datetime,
+) -> File:
+    """The row of a file that a program writes; without a MIME type its name tells it."""
+    whole = checked_path(path)
+    kind = mime_type or mimetypes.guess_type(whole)[0] or ANY_TYPE
+    return File(
+        thread_id=thread_id,
+        path=whole,
+        id=new_id("fil"),
+        name=whole.rsplit("/", 1)[1],
+        mime_type=clean_mime_type(kind),
+        size=size,
+        digest=digest,
+        created_at=at,
+    )
+
+
+def as_bytes(content: object, limit: int) -> bytes:
+    """What a program wants to write, as bytes of at most `limit`."""
+    if isinstance(content, str):
+        try:
+            content = content.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest("The text of a file must not hold lone surrogates.") from None
+    if not isinstance(content, bytes | bytearray):
+        raise InvalidRequest(f"A file is bytes or text, not a {type(content).__name__}.")
+    if len(content) > limit:
+        raise TooLarge(f"A file has at most {limit} bytes, not {len(content)}.")
+    return bytes(content)
+
+
+def by_path(files: Iterable[File]) -> dict[str, File]:
+    """Files by their folded paths."""
+    return {fold(file.path): file for file in files}

@@ -1,0 +1,153 @@
+"""Files of a thread: rows that name bytes, and the rules for their names and paths (D19)."""
+
+import re
+import unicodedata
+from collections.abc import Container
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from toolwright.core.content import AttachmentRef
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.value import value
+
+ATTACHMENTS = "/attachments/"
+LONGEST_NAME = 200  # bytes of one segment in UTF-8: what every file system takes
+LONGEST_PATH = 1024  # bytes
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$)(\..*)?")
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"|?*/\\]')
+_MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
+ANY_TYPE = "application/octet-stream"
+
+
+@value
+class File:
+    """One file of a thread. Its bytes lie in the file store under `digest`, the hex SHA-256 of them.
+
+    `size` is in bytes, `width` and `height` are pixels.
+    """
+
+    thread_id: str
+    path: str
+    id: str
+    name: str
+    mime_type: str
+    size: int
+    digest: str
+    width: int | None = None
+    height: int | None = None
+    description: str | None = None
+    created_at: datetime
+
+    @property
+    def ref(self) -> AttachmentRef:
+        """The file as an attachment refers to it."""
+        return AttachmentRef(
+            id=self.id,
+            path=self.path,
+            name=self.name,
+            mime_type=self.mime_type,
+            size=self.size,
+            width=self.width,
+            height=self.height,
+            description=self.description,
+            digest=self.digest,
+        )
+
+
+@value
+class FileChange:
+    """A file of a thread is `new` (nothing may be at its path), `written` (whatever was there), or `deleted`."""
+
+    path: str
+    file: File | None = None
+    new: bool = False
+
+    @property
+    def folded(self) -> str:
+        """The path as paths are compared."""
+        return fold(self.path)
+
+
+def fold(path: str) -> str:
+    """Paths that are equal after Unicode and case folding are equal."""
+    folded = unicodedata.normalize("NFKC", path).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+def safe_name(name: str) -> str:
+    """A name from outside as one path segment that is safe on every system; at worst it is `file`."""
+    text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
+    text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
+    if _RESERVED.fullmatch(text):
+        text = f"_{text}"
+    return _shortened(text)
+
+
+def free_path(name: str, taken: Container[str], folder: str = ATTACHMENTS) -> str:
+    """The path of a new file: `chart.png`, and `chart-2.png` where that is taken; `taken` holds folded paths."""
+    stem, suffix = _split(name)
+    path, number = f"{folder}{name}", 1
+    while fold(path) in taken:
+        number += 1
+        path = f"{folder}{_shortened(stem, room=LONGEST_NAME - len(suffix.encode()) - 12)}-{number}{suffix}"
+    return path
+
+
+def checked_path(path: object) -> str:
+    """A path that a program gave, absolute; raises `InvalidRequest` for one that is not plain and safe."""
+    if not isinstance(path, str):
+        raise _faulty(path, "a path is text")
+    whole = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
+    segments = whole[1:].split("/")
+    if len(whole.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
+        raise _faulty(path, f"a path has at most {LONGEST_PATH} bytes")
+    for segment in segments:
+        if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > LONGEST_NAME:
+            raise _faulty(path, "each of its parts is a name, neither empty nor . or ..")
+        if _UNSAFE.search(segment) or _visible(segment) != segment:
+            raise _faulty(path, "it holds characters that a path may not have")
+    return whole
+
+
+def clean_mime_type(mime_type: str) -> str:
+    """A MIME type as it may stand in a header; what is none becomes `application/octet-stream`."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    return kind if _MIME_TYPE.fullmatch(kind) else ANY_TYPE
+
+
+def _visible(text: str) -> str:
+    """Without what cannot be seen: format and direction characters, private ones, halves of characters."""
+    if text.isascii():
+        return text
+    return "".join(
+        each for each in text if unicodedata.category(each) not in ("Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+    )
+
+
+def _last_segment(text: str) -> str:
+    parts = [part for part in re.split(r"[/\\]", text) if part.strip(" .")]
+    return parts[-1] if parts else ""
+
+
+def _split(name: str) -> tuple[str, str]:
+    suffix = PurePosixPath(name).suffix
+    return (name.removesuffix(suffix), suffix) if len(suffix.encode()) <= 20 else (name, "")
+
+
+def _shortened(text: str, room: int = LONGEST_NAME) -> str:
+    """At most `room` bytes, the extension kept."""
+    if len(_bytes(text)) <= room:
+        return text
+    stem, suffix = _split(text)
+    kept = _bytes(stem)[: room - len(_bytes(suffix))].decode("utf-8", "ignore")
+    return kept.rstrip(" .") + suffix
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _faulty(path: object, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The path {path!r:.100} cannot be used: {why}.", [{"path": "path", "message": why}]
+    )

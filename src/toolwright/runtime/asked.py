@@ -1,0 +1,32 @@
+"""What callers ask for by id and by page, checked before a journal sees it: each would fail in its own way."""
+
+from toolwright.core.brief import brief
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.plain import unwritable
+
+_LARGEST = 2**63 - 1  # what every journal can count to
+
+
+def by_id(what: str, given: str) -> str:
+    """The id; `NotFound` for what can be none, since no journal keeps it."""
+    if not isinstance(given, str) or unwritable(given):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise NotFound(f"There is no {what} {brief(repr(given), 200)}.")
+    return given
+
+
+def by_text(name: str, given: str | None) -> str | None:
+    """What is filtered by, or `InvalidRequest` if that is no text which a journal can hold."""
+    if given is not None and (not isinstance(given, str) or unwritable(given)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise _faulty(name, "must be text without NUL characters or halves of characters")
+    return given
+
+
+def page(limit: int, offset: int = 0) -> None:
+    """Raise `InvalidRequest` unless these are whole numbers from 0 that every journal can count to."""
+    for name, number in (("limit", limit), ("offset", offset)):
+        if type(number) is not int or not 0 <= number <= _LARGEST:
+            raise _faulty(name, "must be a whole number from 0")
+
+
+def _faulty(path: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])

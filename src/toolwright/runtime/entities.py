@@ -1,0 +1,210 @@
+"""Entities: the people of the journal, and the app's agents beside them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Unpack
+
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.catalog import Catalog
+from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
+from toolwright.core.env import EnvType, Given, read_env
+from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain, unwritable
+from toolwright.core.ports import Clock, NewId, Store
+from toolwright.core.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
+from toolwright.runtime.env import Environment
+
+LONGEST = 512  # characters of an external id: what every journal can index
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """An entity, and whether it is a new one."""
+
+    entity: Entity
+    created: bool
+
+
+class Entities:
+    """What a service does with entities. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, environment: Environment, clock: Clock, new_id: NewId
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+
+    async def create(self, **fields: Unpack[EntityFields]) -> Entity:
+        """A human; where the external id is known, that one, with the fields given."""
+        return (await self.register(**fields)).entity
+
+    async def register(self, **fields: Unpack[EntityFields]) -> Registered:
+        """The same, and whether there was none before. Of those who race with one external id, one makes it."""
+        given = _checked(fields)
+        now = self._clock.now()
+        new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
+        new = _with(new, given, now)
+        while True:
+            if await self._save(new) is None:
+                return Registered(entity=new, created=True)
+            known = await self.named(new.external_id) if new.external_id else None
+            if known is None:
+                continue  # deleted meanwhile
+            saved = await self._change(known, given)
+            if isinstance(saved, Entity):
+                return Registered(entity=saved, created=False)
+
+    async def get(self, entity_id: str) -> Entity:
+        """The entity, a human or an agent."""
+        found = self._agent(entity_id) or await self._store.entity(entity_id)
+        if found is None:
+            raise NotFound(f"There is no entity {entity_id!r}.")
+        return found
+
+    async def human(self, entity_id: str) -> Entity | None:
+        """The human of that id."""
+        return await self._store.entity(entity_id)
+
+    async def named(self, external_id: str) -> Entity | None:
+        """The human whom tokens call so."""
+        return None if unwritable(external_id) else await self._store.entity_named(external_id)
+
+    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        """The agents in the order of their declaration, then the humans, the oldest first."""
+        agents = [entity_of(agent) for agent in self._catalog.agents]
+        shown = agents[offset : offset + limit]
+        if len(shown) == limit:
+            return shown
+        humans = await self._store.entities(limit=limit - len(shown), offset=max(0, offset - len(agents)))
+        return [*shown, *humans]
+
+    async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
+        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        given = _checked(fields)
+        while True:
+            saved = await self._change(await self._human(entity_id), given)
+            if isinstance(saved, Entity):
+                return saved
+            if saved == "duplicate":
+                raise AlreadyThere(f"Another entity has the external id {given.get('external_id')!r}.")
+
+    async def delete(self, entity_id: str) -> None:
+        """Delete a human and their env: their tokens open nothing any more, their threads stay.
+
+        `Forbidden` for an agent.
+        """
+        await self._human(entity_id)
+        unit = DropEntity(token=self._new_id("unit"), at=self._clock.now(), entity_id=entity_id)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise NotFound(f"There is no entity {entity_id!r}.")
+
+    async def env(self, entity_id: str) -> Mapping[str, EnvType]:
+        """The names that were set for a human, and whether each is a secret; never a value."""
+        await self._human(entity_id)
+        return {row.name: row.type for row in await self._store.env_of(entity_id)}
+
+    async def set_env(self, entity_id: str, env: Given) -> Mapping[str, EnvType]:
+        """Set values that hold in all threads of a human (D5), or take them away with None; the names then.
+
+        A run at work sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
+        """
+        given, now = read_env(env), self._clock.now()
+        await self._human(entity_id)
+        changes = [self._environment.change(entity_id, name, var, now) for name, var in given.items()]
+        await self._store.commit(
+            SetEnv(token=self._new_id("unit"), at=now, thread_id=None, env=tuple(changes))
+        )
+        return await self.env(entity_id)
+
+    async def _human(self, entity_id: str) -> Entity:
+        found = await self.get(entity_id)
+        if found.type == "agent":
+            raise Forbidden(
+                f"The entity {entity_id!r} is the agent {found.display_name!r}: the app declares it, change it there."
+            )
+        return found
+
+    def _agent(self, entity_id: str) -> Entity | None:
+        return next((entity_of(one) for one in self._catalog.agents if one.entity_id == entity_id), None)
+
+    async def _change(self, was: Entity, given: EntityFields) -> Entity | Guard:
+        """The entity as it is then, or the guard that failed."""
+        changed = _with(was, given, was.updated_at)
+        if changed == was:
+            return was
+        changed = replace(changed, updated_at=_after(was.updated_at, self._clock.now()))
+        return await self._save(changed, was) or changed
+
+    async def _save(self, entity: Entity, was: Entity | None = None) -> Guard | None:
+        unit = SaveEntity(token=self._new_id("unit"), at=self._clock.now(), entity=entity, was=was)
+        answer = await self._store.commit(unit)
+        return answer.guard if isinstance(answer, Conflict) else None
+
+
+def _with(entity: Entity, given: EntityFields, at: datetime | None) -> Entity:
+    return replace(entity, updated_at=at, **given)
+
+
+def _after(last: datetime | None, now: datetime) -> datetime:
+    """An instant that tells this version from the one before, though the clock may stand."""
+    return now if last is None else max(now, last + _TICK)
+
+
+def _checked(fields: Mapping[str, object]) -> EntityFields:
+    """The fields, if every journal can keep them. Callers may pass anything."""
+    given: EntityFields = {}
+    for name, given_value in fields.items():
+        match name:
+            case "external_id":
+                given["external_id"] = _external_id(given_value)
+            case "display_name":
+                given["display_name"] = _text(name, given_value)
+            case "metadata":
+                given["metadata"] = _metadata(given_value)
+            case _:
+                raise TypeError(f"An entity has no field {name!r}.")
+    return given
+
+
+def _external_id(value: object) -> str | None:
+    text = _text("external_id", value)
+    if text is None:
+        return None
+    if not text.strip():
+        raise _faulty("external_id", "must not be empty")
+    if len(text) > LONGEST:
+        raise _faulty("external_id", f"must have at most {LONGEST} characters")
+    if text.startswith(OWN_PREFIX):
+        raise _faulty("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
+    return text
+
+
+def _text(path: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise _faulty(path, f"must be text, not {type(value).__name__}")
+    if value is not None and unwritable(value):
+        raise _faulty(path, "must not contain NUL or lone surrogates")
+    return value
+
+
+def _metadata(value: object) -> dict[str, JSON]:
+    try:
+        copy = plain(value)
+    except InvalidJSON as error:
+        raise _faulty("metadata", error.message) from error
+    if not isinstance(copy, dict):
+        raise _faulty("metadata", "must be an object")
+    return copy
+
+
+def _faulty(path: str, fault: str) -> InvalidRequest:
+    """Named as on the wire, where the same words are said."""
+    shown = to_camel(path)
+    return InvalidRequest(f"{shown} {fault}.", [{"path": shown, "message": fault}])

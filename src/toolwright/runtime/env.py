@@ -1,0 +1,152 @@
+"""The env and tenvs of threads: which values hold, what is a secret among them, and how they are stored (D4–D6)."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Literal
+
+from toolwright.core.catalog import ActiveAgent
+from toolwright.core.env import EnvChange, EnvRow, EnvVar
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.logs import logger
+from toolwright.core.ports import Cipher
+from toolwright.core.redact import LONG, NOTHING, Redactor
+from toolwright.core.thread import Thread
+from toolwright.core.value import changed
+
+log = logger("toolwright.secrets")
+
+REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a commit
+
+
+class ThreadEnv:
+    """What holds in one thread at one moment.
+
+    `tenvs` are merged, prompt, agent, thread; `redactor` knows every secret that the thread can resolve.
+    """
+
+    __slots__ = ("_layers", "redactor", "tenvs")
+
+    def __init__(
+        self, layers: Sequence[Mapping[str, EnvVar | CannotUnseal]], tenvs: JSONObject, redactor: Redactor
+    ) -> None:
+        self._layers = layers
+        self.tenvs = tenvs
+        self.redactor = redactor
+
+    def get(self, name: str, *, own: bool = True) -> EnvVar | None:
+        """The value that holds: the thread's, its user's, the app's, the agent's or the prompt's (D5).
+
+        Without `own` the thread's is passed over. Raises `CannotUnseal` where it is stored but cannot be read.
+        """
+        for layer in self._layers if own else self._layers[1:]:
+            found = layer.get(name)
+            if isinstance(found, CannotUnseal):
+                raise found
+            if found is not None:
+                return found
+        return None
+
+
+class Environment:
+    """Reads and makes the rows of values, secrets sealed by the cipher."""
+
+    def __init__(self, cipher: Cipher) -> None:
+        self._cipher = cipher
+        self._opened: OrderedDict[str, str] = OrderedDict()
+        self._unreadable: set[str] = set()
+        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
+
+    def of(self, thread: Thread, agent: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
+        """What holds in the thread of that agent, whose stored values are `rows`."""
+        if not rows and agent is not None and not agent.secrets:
+            return ThreadEnv(
+                ({}, *agent.env), agent.tenvs, NOTHING
+            )  # the common case, without a look at anything
+        own: dict[str, EnvVar | CannotUnseal] = {}
+        users: dict[str, EnvVar | CannotUnseal] = {}
+        tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
+        secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
+        for row in rows:
+            value = self._value(row)
+            if isinstance(value, EnvVar) and row.type == "secret":
+                secrets.add((row.name, _secret(row, value)))
+            if row.kind == "env":
+                (own if row.owner == thread.id else users)[row.name] = value
+            elif isinstance(value, EnvVar):
+                tenvs[row.name] = json.loads(value.value)
+        layers = (own, users, *(agent.env if agent is not None else ()))
+        return ThreadEnv(layers, tenvs, self._redactor(frozenset(secrets)))
+
+    def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
+        """One name of a thread or person set, or taken away with None. Raises `CannotSeal`."""
+        return self._change(owner, "env", name, var, at)
+
+    def tenv(self, owner: str, name: str, var: EnvVar, at: datetime) -> EnvChange:
+        """One tenv of a new thread; its value is JSON text."""
+        return self._change(owner, "tenv", name, var, at)
+
+    def _change(
+        self, owner: str, kind: Literal["env", "tenv"], name: str, var: EnvVar | None, at: datetime
+    ) -> EnvChange:
+        if var is None:
+            return EnvChange(owner=owner, kind=kind, name=name)
+        value, key = (var.value, None) if var.type == "text" else self._cipher.seal(var.value)
+        row = EnvRow(owner=owner, kind=kind, name=name, type=var.type, value=value, key=key, updated_at=at)
+        if key is not None and len(_secret(row, var)) < LONG:
+            log.warning(
+                "The secret %r has fewer than %d characters: it is only found where it is a whole word.",
+                name,
+                LONG,
+            )
+        return EnvChange(owner=owner, kind=kind, name=name, row=row)
+
+    def _value(self, row: EnvRow) -> EnvVar | CannotUnseal:
+        if row.key is None:
+            return EnvVar(value=row.value, type=row.type)
+        try:
+            return EnvVar(value=self._open(row.value), type=row.type)
+        except CannotUnseal as error:
+            if row.value not in self._unreadable:  # said once
+                self._unreadable.add(row.value)
+                log.warning("The secret %r of %s cannot be read: %s", row.name, row.owner, error.message)
+            return error
+
+    def _open(self, sealed: str) -> str:
+        known = self._opened.pop(sealed, None)
+        self._opened[sealed] = text = self._cipher.open(sealed) if known is None else known
+        if len(self._opened) > REMEMBERED:
+            self._opened.popitem(last=False)
+        return text
+
+    @property
+    def key(self) -> str | None:
+        """The name of the key that seals, None before there is one."""
+        return self._cipher.key
+
+    def resealed(self, row: EnvRow) -> EnvRow | None:
+        """The same value, sealed by the first key; None if it cannot be read."""
+        value = self._value(row)
+        if not isinstance(value, EnvVar):
+            return None
+        sealed, key = self._cipher.seal(value.value)
+        return changed(row, value=sealed, key=key)
+
+
+def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
+    """Tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
+    return {
+        name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
+        for name, value in values.items()
+    }
+
+
+def _secret(row: EnvRow, var: EnvVar) -> str:
+    """What must not be seen: of a tenv, the text within its JSON."""
+    if row.kind == "env":
+        return var.value
+    value = json.loads(var.value)
+    return value if isinstance(value, str) else var.value

@@ -1,0 +1,199 @@
+"""The files of threads: kept, named, read (D19)."""
+
+import binascii
+from collections.abc import Sequence
+
+from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.drafts import FileDrafts, written_file
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
+from toolwright.core.file import File, checked_path, clean_mime_type, fold, free_path, safe_name
+from toolwright.core.json_value import dumps
+from toolwright.core.ports import Clock, Files, NewId, Store
+from toolwright.core.result import ToolResult
+from toolwright.core.value import changed
+from toolwright.wire.result import error_object
+
+MOST_FILES = 100  # of one message or result
+
+
+class FileKeeper:
+    """Puts the bytes of files where they stay, and makes their rows.
+
+    `max_attachment` bounds one file, `max_text` what a model is shown of a result; both in bytes.
+    """
+
+    def __init__(
+        self, files: Files, clock: Clock, new_id: NewId, *, max_attachment: int, max_text: int
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._new_id = new_id
+        self.max_attachment = max_attachment
+        self._max_text = max_text
+
+    async def attach(
+        self, thread_id: str, drafts: FileDrafts, attachments: Sequence[Attachment | AttachmentRef]
+    ) -> tuple[AttachmentRef, ...]:
+        """Keep new files and look references up; all of them are in the drafts then.
+
+        Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first faulty one: the drafts are of no use then.
+        """
+        if len(attachments) > MOST_FILES:
+            raise InvalidRequest(
+                f"A message or a result has at most {MOST_FILES} files, not {len(attachments)}."
+            )
+        decoded = [self._checked(each, drafts) for each in attachments]
+        # All bytes before the first row: if the file store fails in between, the drafts are as they were.
+        kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
+        refs: list[AttachmentRef] = []
+        for each in kept:
+            if isinstance(each, AttachmentRef):
+                refs.append(each)
+                continue
+            file = self._new_file(thread_id, drafts, *each)
+            drafts.put(file, new=True)
+            refs.append(file.ref)
+        return tuple(refs)
+
+    async def _put(self, given: Attachment, content: bytes) -> tuple[Attachment, int, str]:
+        return given, len(content), await self._files.put(content)
+
+    async def write(
+        self, thread_id: str, drafts: FileDrafts, path: str, content: bytes, mime_type: str | None
+    ) -> AttachmentRef:
+        """Keep what a program writes, over a file that is there."""
+        known = drafts.at(path)
+        checked = checked_path(path)
+        digest = await self._files.put(content)
+        file = written_file(
+            thread_id, checked, len(content), digest, mime_type, new_id=self._new_id, at=self._clock.now()
+        )
+        if known is not None and known.path != file.path:
+            file = changed(file, path=known.path, name=known.name)
+        drafts.put(file)
+        return file.ref
+
+    async def read(self, file: File) -> bytes:
+        """The bytes of a file."""
+        return await self._files.get(file.digest)
+
+    async def load(self, ref: AttachmentRef) -> bytes | None:
+        """The bytes of an attachment of a message, None if they are gone."""
+        try:
+            return None if ref.digest is None else await self._files.get(ref.digest)
+        except NotFound:
+            return None
+
+    def too_long(self, result: ToolResult) -> bool:
+        """Whether a model would be shown more of the result than it may."""
+        if result.status == "success" and (result.result is None or isinstance(result.result, int | float)):
+            return False  # the common case, without writing it
+        text = _text_of(result)
+        return len(text) * 4 > self._max_text and len(_bytes(text)) > self._max_text
+
+    async def within_limit(
+        self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
+    ) -> ToolResult:
+        """The result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
+        if not self.too_long(result):
+            return result
+        whole = _bytes(_text_of(result))
+        structured = result.status == "success" and not isinstance(result.result, str)
+        kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
+        given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
+        file = self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
+        drafts.put(file, new=True)
+        text = f"{whole[: self._max_text].decode('utf-8', 'ignore')}\n{self._notice(file)}"
+        failed = result.status == "error"
+        cut = changed(result, error=text, error_data=None) if failed else changed(result, result=text)
+        return changed(cut, attachments=(*cut.attachments, file.ref))
+
+    def _notice(self, file: File) -> str:
+        return (
+            f"[The result has {file.size} bytes, of which the first {self._max_text} are shown. "
+            f"The whole is in the file {file.path}.]"
+        )
+
+    def _new_file(
+        self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
+    ) -> File:
+        path = free_path(safe_name(attachment.name), drafts.taken)
+        return File(
+            thread_id=thread_id,
+            path=path,
+            id=self._new_id("fil"),
+            name=path.rsplit("/", 1)[1],
+            mime_type=clean_mime_type(attachment.mime_type),
+            size=size,
+            digest=digest,
+            width=attachment.width,
+            height=attachment.height,
+            created_at=self._clock.now(),
+        )
+
+    def _checked(
+        self, given: Attachment | AttachmentRef, drafts: FileDrafts
+    ) -> AttachmentRef | tuple[Attachment, bytes]:
+        """A reference to what is there, or a new file with its bytes."""
+        if isinstance(given, AttachmentRef):
+            file = drafts.at(given.path)
+            if file is None:
+                raise NotFound(f"There is no file {given.path!r:.200} in this thread to refer to.")
+            # The path decides, all else is known here; a description may be the handler's own.
+            return changed(file.ref, description=given.description or file.description)
+        if len(given.data) * 3 // 4 > self.max_attachment + 2:
+            raise self._too_large(given)
+        try:
+            content = binascii.a2b_base64(given.data, strict_mode=True)
+        except ValueError:
+            raise InvalidRequest(f"The data of the file {given.name!r:.200} is not base64 text.") from None
+        if len(content) > self.max_attachment:
+            raise self._too_large(given)
+        return given, content
+
+    def _too_large(self, given: Attachment) -> TooLarge:
+        return TooLarge(
+            f"The file {given.name!r:.200} is larger than the limit of {self.max_attachment} bytes."
+        )
+
+
+class ThreadFiles:
+    """What users do with the files of threads. What is not there raises `NotFound`."""
+
+    def __init__(self, store: Store, keeper: FileKeeper) -> None:
+        self._store = store
+        self._keeper = keeper
+
+    async def list(self, thread_id: str) -> Sequence[File]:
+        """The thread's files, by path."""
+        if await self._store.thread(thread_id) is None:
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return await self._store.files(thread_id)
+
+    async def get(self, thread_id: str, path: str) -> File:
+        """The file at a path."""
+        try:
+            file = await self._store.file(thread_id, fold(checked_path(path)))
+        except InvalidRequest:
+            file = None  # nothing is ever kept at such a path
+        if file is None:
+            raise NotFound(f"There is no file {path!r:.200} in this thread.")
+        return file
+
+    async def read(self, thread_id: str, path: str) -> bytes:
+        """The bytes of the file at a path."""
+        return await self.content(await self.get(thread_id, path))
+
+    async def content(self, file: File) -> bytes:
+        """The bytes of a file whose row is at hand."""
+        return await self._keeper.read(file)
+
+
+def _text_of(result: ToolResult) -> str:
+    if result.status == "error":
+        return dumps(error_object(result)) if result.error_data else result.error or ""
+    return result.result if isinstance(result.result, str) else dumps(result.result)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")

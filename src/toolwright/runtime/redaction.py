@@ -1,0 +1,54 @@
+"""What a run records and shows, without the secrets of its thread (D6)."""
+
+import json
+
+from toolwright.core.event import EventDraft
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.message import Message
+from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.redact import Redactor
+from toolwright.core.value import changed
+
+
+def clean_message(message: Message, redactor: Redactor) -> Message:
+    """The message without secrets; the same one where there are none in it."""
+    content = redactor.text(message.content)
+    calls = tuple([changed(call, arguments=_arguments(call.arguments, redactor)) for call in message.calls])
+    stack, native = redactor.optional(message.stack), redactor.json(message.native)
+    same = content == message.content and calls == message.calls and stack == message.stack
+    if same and native is message.native:
+        return message
+    return changed(message, content=content, calls=calls, stack=stack, native=native)
+
+
+def clean_response(response: ModelResponse, redactor: Redactor) -> ModelResponse:
+    """A model's answer without secrets; its tools are called with what is recorded."""
+    calls = [
+        ModelCall(id=call.id, name=call.name, arguments=_arguments(call.arguments, redactor))
+        for call in response.calls
+    ]
+    return changed(
+        response,
+        text=redactor.text(response.text),
+        calls=tuple(calls),
+        native=redactor.json(response.native),
+    )
+
+
+def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
+    """An event of a handler's own without secrets in its type or its data."""
+    if not redactor:
+        return draft
+    payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
+    return EventDraft(type=redactor.text(draft.type), payload=payload)
+
+
+def _arguments(text: str, redactor: Redactor) -> str:
+    """Arguments without secrets, still JSON if they were; as the model wrote them where there are none in them."""
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return redactor.text(text)
+    clean = redactor.json(value)
+    same = clean is value and redactor.text(text) == text  # a name that stands twice hides its first value
+    return text if same else dumps(clean)

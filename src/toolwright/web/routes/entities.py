@@ -1,0 +1,103 @@
+"""Entities: the people who may call, and the app's agents."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import Field, JsonValue
+
+from toolwright.core.entity import EntityFields
+from toolwright.core.env import read_env
+from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.body import Form, described, reads
+from toolwright.web.callers import Service
+from toolwright.web.env import NewEnv, env_names
+from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.serving import AtWork
+from toolwright.web.shapes import Deleted, EntityAnswer, EntityList, EnvNames, answers
+from toolwright.wire.entity import entity_json
+
+router = APIRouter(prefix="/api/entities", tags=["entities"])
+
+
+class EntityChange(Form):
+    """What to change of a human; what is left out stays."""
+
+    external_id: Words | None = Field(None, description="What the person's tokens call them; unique.")
+    display_name: Words | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+    @property
+    def fields(self) -> EntityFields:
+        """Those that were given."""
+        given: EntityFields = {}
+        if "external_id" in self.model_fields_set:
+            given["external_id"] = self.external_id
+        if "display_name" in self.model_fields_set:
+            given["display_name"] = self.display_name
+        if "metadata" in self.model_fields_set:
+            given["metadata"] = self.metadata
+        return given
+
+
+class NewEntity(EntityChange):
+    """A human to register."""
+
+    type: Literal["human"] = Field(description="Agents are declared by the app.")
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=answers(EntityAnswer, "The known human of that externalId, changed.", errors=(413,))
+    | answers(EntityAnswer, "The new human.", 201),
+    openapi_extra=described(NewEntity),
+)
+async def create_entity(
+    _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
+) -> Answer:
+    """A human; where the externalId is known, that one, with the fields given."""
+    made = await runtime.entities.register(**new.fields)
+    return answer({"entity": entity_json(made.entity)}, 201 if made.created else 200)
+
+
+@router.get("", responses=answers(EntityList, "The entities."))
+async def list_entities(_: Service, runtime: AtWork, limit: Limit = 50, offset: Offset = 0) -> Answer:
+    """The agents in the order of their declaration, then the humans, the oldest first."""
+    return listed("entities", [entity_json(one) for one in await runtime.entities.list(limit, offset)])
+
+
+@router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))
+async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
+    """One entity."""
+    return answer({"entity": entity_json(await runtime.entities.get(entity_id))})
+
+
+@router.patch(
+    "/{entity_id}",
+    responses=answers(EntityAnswer, "The human as it is now.", errors=(404, 409, 413)),
+    openapi_extra=described(EntityChange),
+)
+async def change_entity(
+    _: Service, runtime: AtWork, entity_id: Id, given: Annotated[EntityChange, Depends(reads(EntityChange))]
+) -> Answer:
+    """Change a human."""
+    return answer({"entity": entity_json(await runtime.entities.update(entity_id, **given.fields))})
+
+
+@router.delete("/{entity_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
+    """Delete a human: their tokens open nothing any more, their threads stay."""
+    await runtime.entities.delete(entity_id)
+    return answer({"success": True})
+
+
+@router.patch(
+    "/{entity_id}/env",
+    responses=answers(EnvNames, "The names that the human has now.", errors=(404, 413)),
+    openapi_extra=described(NewEnv),
+)
+async def set_entity_env(
+    _: Service, runtime: AtWork, entity_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+) -> Answer:
+    """Set values for all threads of a human, secrets unless said otherwise, or take them away with null."""
+    return answer(env_names(await runtime.entities.set_env(entity_id, read_env(new.env))))

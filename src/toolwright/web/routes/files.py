@@ -1,0 +1,73 @@
+"""Files of threads: listed, and downloaded so that no browser runs them."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Header, Path
+from starlette.responses import Response
+
+from toolwright.core.file import File
+from toolwright.web.answer import Answer, listed
+from toolwright.web.callers import Known
+from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.serving import Here
+from toolwright.web.shapes import FileList, answers, failures
+from toolwright.wire.message import file_json
+
+router = APIRouter(prefix="/api/threads/{thread_id}/files", tags=["files"])
+
+SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
+"""Types that a browser may show in place; all others it saves: in none of these can a script be."""
+
+_BYTES: dict[str, Any] = {  # a part of an OpenAPI document
+    "description": "The bytes of the file.",
+    "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+}
+FilePath = Annotated[Words, Path(description="The file's path, with or without a slash before it.")]
+
+
+@router.get("", responses=answers(FileList, "The files.", errors=(404,)))
+async def list_files(
+    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+) -> Answer:
+    """The thread's files, by path."""
+    await here.permits.thread(caller, thread_id)
+    found = await here.runtime.files.list(thread_id)
+    return listed("files", [file_json(file) for file in found[offset : offset + limit]])
+
+
+@router.get(
+    "/{path:path}",
+    response_class=Response,
+    responses={200: _BYTES, 304: {"description": "The caller has these bytes already."}} | failures(404),
+)
+async def get_file(
+    caller: Known,
+    here: Here,
+    thread_id: Id,
+    path: FilePath,
+    if_none_match: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Response:
+    """The bytes of a file."""
+    await here.permits.thread(caller, thread_id)
+    file = await here.runtime.files.get(thread_id, path)
+    headers = _headers(file)
+    if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
+        return Response(status_code=304, headers=headers)
+    return Response(await here.runtime.files.content(file), headers=headers)
+
+
+def _headers(file: File) -> dict[str, str]:
+    """What a browser needs to know, and what it must not do with somebody else's file."""
+    shown = file.mime_type in SHOWN
+    charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
+    name = quote(file.name, safe="")
+    return {
+        "Content-Type": f"{file.mime_type}{charset}",
+        "Content-Disposition": f"{'inline' if shown else 'attachment'}; filename*=UTF-8''{name}",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "private, no-cache",
+        "ETag": f'"{file.digest}"',
+    }

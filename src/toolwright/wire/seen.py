@@ -1,0 +1,262 @@
+"""What those see who look from outside: values with exactly the fields that the wire shows.
+
+The values of the core are rows, with fences and what only the runtime may know; these carry the same names for the
+same things, and nothing that a caller was not told. A field is None where the wire has none.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, PlainValidator
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
+
+from toolwright.core.call import CallStatus
+from toolwright.core.content import AttachmentRef
+from toolwright.core.entity import EntityType
+from toolwright.core.inbox import InboxStatus, InboxType
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.message import Role
+from toolwright.core.run import OVER, RunStatus, StopReason, Usage
+from toolwright.core.value import value
+from toolwright.wire.result import reference_from_json
+from toolwright.wire.run import usage_from_json
+
+_CAMEL = ConfigDict(alias_generator=to_camel, extra="ignore")
+
+
+def _spelt(name: str) -> Any:  # what pydantic returns for a field
+    return Field(validation_alias=name)
+
+
+@dataclass(frozen=True, eq=False)
+class _As:
+    """Reads a field as that schema says: JSON comes from a parser, and is not looked through again."""
+
+    schema: CoreSchema
+
+    def __get_pydantic_core_schema__(self, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
+        return self.schema
+
+
+_Json = Annotated[JSON, _As(core_schema.any_schema())]
+_Object = Annotated[JSONObject, _As(core_schema.is_instance_schema(dict))]
+_Usage = Annotated[Usage, PlainValidator(usage_from_json)]
+_Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json)]
+
+
+@value
+class Health:
+    """Whether the server can work."""
+
+    __pydantic_config__ = _CAMEL
+    status: Literal["ok", "unavailable"]
+    version: str
+    error: str | None = None
+
+
+@value
+class Entity:
+    """Somebody who takes part; an agent has no instants, since it is declared and not made."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    type: EntityType
+    external_id: str | None = None
+    display_name: str | None = None
+    metadata: _Object
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@value
+class Agent:
+    """An agent."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    entity_id: str
+    name: str
+    description: str = ""
+    type: str
+
+
+@value
+class Thread:
+    """A thread; `running` while a run is open in it. `agent` is the agent's id."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    agent: Annotated[str, _spelt("agentId")]
+    parent_id: Annotated[str | None, _spelt("parentThreadId")] = None
+    name: str | None = None
+    user_id: str | None = None
+    tags: tuple[str, ...] = ()
+    status: Literal["running", "idle"]
+    created_at: datetime
+
+
+@value
+class MessageCall:
+    """A tool call of an assistant's message; `arguments` is JSON text as the model wrote it."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    name: str
+    arguments: str
+
+
+@value
+class Message:
+    """A message of a thread. `seq` is its place (1, 2, 3 …), None until it has one."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    role: Role
+    content: str
+    seq: int | None = None
+    run_id: str | None = None
+    calls: Annotated[tuple[MessageCall, ...], _spelt("toolCalls")] = ()
+    call_id: Annotated[str | None, _spelt("toolCallId")] = None
+    tool_name: str | None = None
+    status: Annotated[Literal["success", "error"] | None, _spelt("toolStatus")] = None
+    stack: str | None = None
+    attachments: tuple[_Reference, ...] = ()
+    created_at: datetime
+
+
+@value
+class Sent:
+    """A message that is in the journal, and the run that reads it."""
+
+    __pydantic_config__ = _CAMEL
+    message: Message
+    run_id: str
+
+
+@value
+class File:
+    """A file of a thread; `size` is in bytes, `width` and `height` are pixels."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    width: int | None = None
+    height: int | None = None
+    description: str | None = None
+    created_at: datetime
+
+
+@value
+class StepEntry:
+    """Something said within a step; `type` is such as `tool_call_message`."""
+
+    __pydantic_config__ = _CAMEL
+    type: Annotated[str, _spelt("messageType")]
+    content: str
+    tool_name: str | None = None
+    call_id: Annotated[str | None, _spelt("toolCallId")] = None
+    arguments: Annotated[_Json, _spelt("toolInput")] = None
+    created_at: datetime
+
+
+@value
+class Step:
+    """One model call and its tool calls; `number` counts 1, 2, 3 … within the run."""
+
+    __pydantic_config__ = _CAMEL
+    number: Annotated[int, _spelt("stepNumber")]
+    model: Annotated[str | None, _spelt("modelId")] = None
+    usage: _Usage | None = None
+    messages: tuple[StepEntry, ...] = ()
+
+
+@value
+class Run:
+    """One activation of a thread. `steps` come with a single run, not in lists.
+
+    Of a run that a person may only know about, just the first fields and the instants are there.
+    """
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    agent: Annotated[str, _spelt("agentId")]
+    status: RunStatus
+    thread_id: str | None = None
+    stop_reason: StopReason | None = None
+    error: str | None = None
+    output: _Json = None
+    chain_depth: int = 0
+    usage: _Usage = Usage()
+    cost: float | None = None
+    waiting: _Object | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.status in OVER
+
+
+@value
+class Call:
+    """A tool call; `result` is there once it has one, and `resolved_at` says that it has."""
+
+    __pydantic_config__ = _CAMEL
+    id: Annotated[str, _spelt("callId")]
+    name: Annotated[str, _spelt("toolName")]
+    args: _Json
+    status: CallStatus
+    visible: bool
+    space_id: str | None = None
+    thread_id: str | None = None
+    run_id: str
+    agent_entity_id: str | None = None
+    created_at: datetime
+    expires_at: datetime | None = None
+    deadline: datetime | None = None
+    result: _Json = None
+    resolved_at: datetime | None = None
+
+
+@value
+class InboxEvent:
+    """An event of an inbox; `processing` while the run that reads it is open, `failed` once it is set aside."""
+
+    __pydantic_config__ = _CAMEL
+    event_id: str
+    type: InboxType
+    status: InboxStatus
+    attempts: int
+    content: Annotated[_Object, _spelt("data")]
+    created_at: Annotated[datetime, _spelt("timestamp")]
+
+
+@value
+class Event:
+    """An event of a thread or a run. `n` is its number; a live event (a delta, progress) has none."""
+
+    __pydantic_config__ = _CAMEL
+    type: str
+    payload: Annotated[_Object, _spelt("data")]
+    at: Annotated[datetime, _spelt("ts")]
+    n: Annotated[int | None, _spelt("id")] = None
+    thread_id: str | None = None
+    run_id: str | None = None
+    agent_entity_id: str | None = None
+
+
+@value
+class StreamToken:
+    """A token that opens one stream, as `?token=`, until it expires."""
+
+    __pydantic_config__ = _CAMEL
+    token: str
+    expires_at: datetime

@@ -1,0 +1,229 @@
+"""Every route and every kind of caller: who is answered what (API §3, D24)."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from starlette.routing import Route
+
+from tests.api.rig import serving
+from tests.api.town import ADA, BOB, SERVICE, UNKNOWN, Town, person, town
+from tests.web.signing import OTHER, claims, raw, signed
+
+pytestmark = pytest.mark.anyio
+
+Headers = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A route, and what it answers: a service, the person whose the thing is, and another person."""
+
+    method: str
+    path: str
+    service: int
+    owner: int = 403
+    stranger: int = 403
+    body: dict[str, Any] | None = None  # JSON; `{call_id}` and the like are filled in
+    stream: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+NEW_THREAD = {"agentId": "tester"}
+SERVICE_ONLY = [
+    Row("GET", "/api/agents", 200),
+    Row("GET", "/api/agents/{agent_id}", 200),
+    Row("POST", "/api/entities", 201, body={"type": "human", "externalId": "user-eve"}),
+    Row("GET", "/api/entities", 200),
+    Row("GET", "/api/entities/{entity_id}", 200),
+    Row("PATCH", "/api/entities/{entity_id}", 200, body={"displayName": "Eve"}),
+    Row("PATCH", "/api/entities/{entity_id}/env", 200, body={"env": {"A": "a"}}),
+    Row("DELETE", "/api/entities/{entity_id}", 200),
+    Row("GET", "/api/runs", 200),
+    Row("GET", "/api/agents/{agent_id}/inbox", 200),
+    Row("POST", "/api/agents/{agent_id}/inbox/{event_id}/retry", 404),
+]
+FOR_PEOPLE = [
+    Row("POST", "/api/threads", 201, 201, 201, NEW_THREAD),
+    Row("GET", "/api/threads", 200, 200, 200),
+    Row("GET", "/api/threads/{thread_id}", 200, 200, 404),
+    Row("POST", "/api/threads/{thread_id}/messages", 202, 202, 404, {"content": "Hello"}),
+    Row("GET", "/api/threads/{thread_id}/messages", 200, 200, 404),
+    Row("GET", "/api/threads/{thread_id}/stream", 200, 200, 404, stream=True),
+    Row("GET", "/api/threads/{thread_id}/files", 200, 200, 404),
+    Row("GET", "/api/threads/{thread_id}/files/{path}", 200, 200, 404),
+    Row("PATCH", "/api/threads/{thread_id}/env", 200, 403, 404, {"env": {"A": "a"}}),
+    Row("GET", "/api/runs/{run_id}", 200, 200, 404),
+    Row("GET", "/api/runs/{run_id}/events", 200, 200, 404),
+    Row("GET", "/api/runs/{run_id}/stream", 200, 200, 404, stream=True),
+    Row("POST", "/api/runs/{run_id}/cancel", 200, 200, 404),
+    Row("POST", "/api/runs/{run_id}/tool-results", 200, 403, 404, {"callId": "{call_id}", "result": 1}),
+    Row("GET", "/api/calls", 200, 200, 200),
+    Row("POST", "/api/stream-tokens", 200, 200, 200),
+]
+ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
+OPEN = {("GET", path) for path in ("/health", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")}
+
+GOOD = signed(claims("user-ada"))
+REFUSED: dict[str, tuple[int, Headers]] = {
+    "nobody": (401, {}),
+    "a wrong secret key": (401, {"x-secret-key": "wrong"}),
+    "an empty secret key": (401, {"x-secret-key": ""}),
+    "a public key as the secret one": (401, {"x-secret-key": "pk"}),
+    "a wrong secret key beside a person": (401, {**ADA, "x-secret-key": "wrong"}),
+    "a public key alone": (401, {"x-public-key": "pk"}),
+    "a token alone": (401, {"authorization": f"Bearer {GOOD}"}),
+    "a wrong public key": (401, {**ADA, "x-public-key": "wrong"}),
+    "a secret key as the public one": (401, {**ADA, "x-public-key": "sk"}),
+    "an empty public key": (401, {**ADA, "x-public-key": ""}),
+    "no bearer": (401, {**ADA, "authorization": GOOD}),
+    "another scheme": (401, {**ADA, "authorization": f"Basic {GOOD}"}),
+    "an empty token": (401, {**ADA, "authorization": "Bearer"}),
+    "no token": (401, {**ADA, "authorization": "Bearer sk"}),
+    "an expired token": (401, person("user-ada", exp=1)),
+    "a token of another issuer": (401, {**ADA, "authorization": f"Bearer {signed(key=OTHER)}"}),
+    "an unsigned token": (401, {**ADA, "authorization": f"Bearer {raw({'alg': 'none'}, claims(), None)}"}),
+    "a token without the claim": (401, {**ADA, "authorization": f"Bearer {signed({'name': 'ada'})}"}),
+    "a token of nobody known": (403, UNKNOWN),
+    "a token of a NUL": (403, person("user-ada\x00")),
+    "a token of an entity's id": (403, person("ent_")),
+}
+
+
+def filled(given: Any, ids: dict[str, str]) -> Any:  # JSON
+    if isinstance(given, dict):
+        return {name: filled(value, ids) for name, value in given.items()}  # type: ignore[has-type]
+    return given.format(**ids) if isinstance(given, str) else given
+
+
+async def ask(
+    made: Town, row: Row, headers: Headers, ids: dict[str, str] | None = None, token: str | None = None
+) -> httpx.Response:
+    ids = ids or made.ids
+    path = filled(row.path, ids) + ("" if token is None else f"?token={token}")
+    return await made.api.client.request(row.method, path, headers=headers, json=filled(row.body, ids))
+
+
+async def status(made: Town, row: Row, headers: Headers, token: str | None = None) -> int:
+    """What the route answers; of a stream its head alone."""
+    if not row.stream:
+        return (await ask(made, row, headers, token=token)).status_code
+    path = filled(row.path, made.ids) + ("" if token is None else f"?token={token}")
+    async with (
+        httpx.AsyncClient(base_url=made.api.client.base_url) as client,
+        client.stream("GET", path, headers=headers) as stream,
+    ):
+        return stream.status_code
+
+
+def bare(answer: httpx.Response, ids: dict[str, str]) -> tuple[int, list[tuple[str, str]], str]:
+    """All of an answer that could tell one thing from another: without the ids that the caller gave."""
+    text = answer.text
+    for value in ids.values():
+        text = text.replace(value, "ID")
+    return answer.status_code, [(k, v) for k, v in answer.headers.multi_items() if k != "date"], text
+
+
+async def test_the_table_has_every_route() -> None:
+    async with serving(secret_keys=("sk",)) as api:
+        documented = {
+            (method.upper(), path)
+            for path, item in api.application.openapi()["paths"].items()
+            for method in item
+        }
+        assert documented | OPEN == {(row.method, row.path) for row in ROWS} | OPEN
+        assert len(ROWS) == len({row.name for row in ROWS})
+        beside = {
+            (method, route.path)
+            for route in api.application.routes
+            if isinstance(route, Route)
+            for method in route.methods or ()
+            if method != "HEAD"
+        }
+        assert beside <= documented | OPEN
+        for _, path in OPEN:
+            assert (await api.client.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_every_caller_is_answered_as_the_table_says(row: Row) -> None:
+    async with town() as made:
+        before = await made.journal()
+        told = [await made.stream_token(who) for who in (SERVICE, ADA, BOB)]
+        for who, (expected, headers) in REFUSED.items():
+            assert await status(made, row, headers) == expected, who
+        for expected, headers in ((row.owner, ADA), (row.stranger, BOB)):
+            if expected >= 400:
+                assert await status(made, row, headers) == expected
+        for token, opened in zip(told, (row.service, row.owner, row.stranger), strict=True):
+            if not row.stream or opened >= 400:
+                assert await status(made, row, {}, token) == (opened if row.stream else 401)
+            else:
+                assert await status(made, row, {}, token) == 200
+                assert await status(made, row, {}, token) == 401
+        assert await made.journal() == before
+    for expected, headers in ((row.service, SERVICE), (row.owner, ADA), (row.stranger, BOB)):
+        if expected < 400:
+            async with town() as made:
+                assert await status(made, row, headers) == expected
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.stranger == 404], ids=lambda row: row.name)
+async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row) -> None:
+    async with town() as made:
+        absent = {name: re.sub("[0-9a-z]{8}$", "00000000", one) for name, one in made.ids.items()}
+        faulty = [{}, {"content": ""}, {"content": 5}, {"callId": "{call_id}"}, {"callId": 5, "result": 1}]
+        queries = ["", "?limit=0", "?limit=1&offset=3", "?after=x", "?after=0", "?after=999"]
+        for body in [row.body, *(faulty if row.body else ())]:
+            for query in queries if row.method == "GET" else [""]:
+                asked = Row(row.method, row.path + query, 0, body=body)
+                theirs = bare(await ask(made, asked, BOB), made.ids)
+                nothing = bare(await ask(made, asked, BOB, absent), absent)
+                assert theirs == nothing
+                assert theirs[0] in (400, 404)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let_in(row: Row) -> None:
+    open_to_all = {"secret_keys": (), "public_keys": (), "verify_token": None}
+    async with town(**open_to_all) as made:
+        before = await made.journal()
+        for headers in (
+            {"Host": "evil.example"},
+            {"Origin": "https://evil.example"},
+            {"Origin": "null", **SERVICE},
+            {"Host": "evil.example", **ADA},
+        ):
+            response = await ask(made, row, headers)
+            assert response.status_code == 403
+        assert await made.journal() == before
+        assert await status(made, row, {}) == row.service
+    if row.stranger == 404:
+        async with town(**open_to_all) as made:
+            assert await status(made, row, BOB) == row.service
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_with_public_keys_alone_nobody_is_a_service(row: Row) -> None:
+    async with town(secret_keys=()) as made:
+        before = await made.journal()
+        for headers in ({}, SERVICE, {"x-secret-key": ""}, {"Host": "localhost"}):
+            assert await status(made, row, headers) == 401
+        assert await made.journal() == before
+        assert await status(made, row, {**ADA, "Host": "app.example"}) == row.owner
+
+
+async def test_a_person_brings_only_tenvs_that_the_agent_leaves_open() -> None:
+    options = {"tenvs": {"shop_url": "https://shop.test"}, "user_env": ["REGION"]}
+    async with town(agent_options=options) as made:
+        for tenvs, status in (({"shop_url": "http://evil.test"}, 403), ({"place": "Ulm"}, 201)):
+            body = {"agentId": "tester", "tenvs": tenvs}
+            await made.post("/api/threads", ADA, body, status)
+            await made.post("/api/threads", {"x-secret-key": "sk"}, body, 201)
+        for env, status in (({"TOKEN": "x"}, 403), ({"REGION": "eu"}, 201)):
+            await made.post("/api/threads", ADA, {"agentId": "tester", "env": env}, status)

@@ -1,0 +1,183 @@
+"""Readers that never read, or read slowly, beside healthy ones: nobody else notices, and memory stays bounded."""
+
+import asyncio
+import json
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import toolwright as tw
+from tests.api.rig import Api, serving
+from toolwright.adapters.bus.memory import ENVELOPE, MOST_BYTES, MemoryBus, QueueFollower
+from toolwright.core.event import Event, Topic
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.ports import Store
+from toolwright.testing import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+STEPS, EMITTED = 45, 25  # of 7 KiB each: some 8 MiB in all, beyond what sockets buffer and what may wait
+READERS = 20
+
+
+@tw.tool(description="Say a lot.")
+async def shout(state: tw.ThreadState) -> str:
+    for n in range(EMITTED):
+        state.emit("shout", {"n": n, "text": "x" * 7_000})
+    await asyncio.sleep(0)
+    return "done"
+
+
+class Loud:
+    """Calls the tool again and again, once it may."""
+
+    name = "loud"
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+        self.read = Counter[int]()
+        self.moved = asyncio.Condition()
+
+    async def has_read(self, step: int) -> None:
+        """A healthy reader has read that step."""
+        self.read[step] += 1
+        async with self.moved:
+            self.moved.notify_all()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        await self.may.wait()
+        async with self.moved:  # so that nobody falls behind who reads at all
+            await self.moved.wait_for(lambda: request.step == 1 or self.read[request.step - 1] == READERS)
+        if request.step > STEPS:
+            yield ModelResponse(text="Done.")
+        else:
+            yield ModelResponse(calls=(ModelCall(id=f"c{request.step}", name="shout", arguments="{}"),))
+
+
+async def stuck(api: Api, path: str) -> socket.socket:
+    """A reader with a small window that has asked, and reads nothing."""
+    reader = socket.socket()
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    reader.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(reader, ("127.0.0.1", api.port))
+    await loop.sock_sendall(reader, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return reader
+
+
+async def healthy_numbers(api: Api, path: str, ready: asyncio.Semaphore, model: Loud) -> list[int]:
+    """The same over one connection alone."""
+    seen: list[int] = []
+    async with api.stream(f"{path}?after=0") as stream:
+        await stream.event()
+        ready.release()
+        while True:
+            event = await stream.event()
+            if "id" in event:
+                seen.append(int(event["id"]))
+            if event["type"] == "step.done":
+                await model.has_read(event["data"]["stepNumber"])
+            if event["type"] == "run.completed":
+                return seen
+
+
+async def numbers(api: Api, path: str, ready: asyncio.Semaphore, pause: float) -> list[int]:
+    """The numbers of the recorded events up to the run's end; resumed where the stream broke off."""
+    seen: list[int] = []
+    while True:
+        try:
+            async with api.stream(f"{path}?after={seen[-1] if seen else 0}") as stream:
+                assert (await stream.event())["type"] == "connected"
+                ready.release()
+                while True:
+                    event = await stream.event()
+                    await asyncio.sleep(pause)
+                    if "id" in event:
+                        seen.append(int(event["id"]))
+                    if event["type"] == "run.completed":
+                        return seen
+        except (asyncio.IncompleteReadError, ConnectionResetError):
+            continue
+
+
+async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
+    buses: list[MemoryBus] = []
+
+    async def memory(bus: MemoryBus) -> Store:
+        buses.append(bus)
+        return MemoryStore(bus.publish)
+
+    model = Loud()
+    async with serving(model, [shout], store=memory) as api:
+        thread_id = await api.thread()
+        run_id = await api.run(thread_id)
+        path = f"/api/threads/{thread_id}/stream"
+        ready = asyncio.Semaphore(0)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            healthy = [tasks.create_task(healthy_numbers(api, path, ready, model)) for _ in range(READERS)]
+            slow = tasks.create_task(numbers(api, path, ready, 0.001))
+            for _ in range(READERS + 1):
+                await ready.acquire()
+            before = {*api.server.server_state.tasks}
+            never = await stuck(api, path)
+            while not (left := {*api.server.server_state.tasks} - before):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.005)
+            [lost] = left
+            model.may.set()
+            await asyncio.wait([lost])  # the stuck one's request is over while the others still read
+            assert (await api.rig.rt.runs.wait(run_id, 30)).status == "completed"
+        last = (await api.rig.rt.threads.get(thread_id)).ev
+        for reader in [*healthy, slow]:
+            assert reader.result() == list(range(1, last + 1))
+        with pytest.raises(ConnectionResetError):
+            await drained(never)
+        never.close()
+
+
+async def drained(reader: socket.socket) -> None:
+    """Read all that the kernel still holds; a connection that was cut off ends with a reset."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(10):
+        while await loop.sock_recv(reader, 65_536):
+            pass
+
+
+def event(n: int | None, text: str, stream: str = "s") -> Event:
+    return Event(
+        thread_id="t",
+        run_id="r",
+        agent="a",
+        type="x",
+        payload={"streamId": stream, "delta": text, "n": n},
+        at=None,  # type: ignore[arg-type]  # nobody looks at it
+        n=n,
+    )
+
+
+async def test_what_waits_for_a_follower_is_bounded_in_bytes() -> None:
+    bus = MemoryBus()
+    with bus.subscribe(Topic(kind="thread", id="t")) as follower:
+        overrun = asyncio.create_task(follower.overrun())
+        text = "x" * 8_000
+        fits = MOST_BYTES // (len(json.dumps(text)) + ENVELOPE + 100)
+        bus.publish([event(n, text) for n in range(fits)])
+        await asyncio.sleep(0)
+        assert not overrun.done()
+        assert len(await follower.next(0)) == fits
+        assert follower.took_all()
+        bus.publish([event(n, text) for n in range(2 * fits)])
+        await asyncio.wait([overrun], timeout=5)
+        assert overrun.done()
+        assert not follower.took_all()
+        assert len(await follower.next(0)) < fits + 2
+
+
+async def test_live_events_count_too() -> None:
+    follower = QueueFollower()
+    for n in range(200):
+        follower.put(event(None, "x" * 10_000, f"s{n}"), 10_300)
+    assert not follower.took_all()
+    async with asyncio.timeout(1):
+        await follower.overrun()

@@ -1,0 +1,72 @@
+"""A served runtime with two people, of whom one has a thread with a run that waits."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import toolwright as tw
+from tests.api.rig import JSON, Api, read, serving
+from tests.play import dump
+from tests.web.signing import SECRET, claims, signed
+from toolwright.adapters.system import SystemClock
+from toolwright.web.people import SharedSecret
+
+SERVICE = {"x-secret-key": "sk"}
+
+
+def person(name: Any, **more: Any) -> dict[str, str]:  # claims, any JSON
+    """The headers of a person whose token has that claim."""
+    return {"x-public-key": "pk", "authorization": f"Bearer {signed(claims(name, **more))}"}
+
+
+ADA, BOB, UNKNOWN = (person(name) for name in ("user-ada", "user-bob", "user-nobody"))
+
+
+@dataclass
+class Town:
+    """Ada and Bob are known; the thread, the run and the call are Ada's."""
+
+    api: Api
+    ids: dict[str, str]
+
+    async def journal(self) -> dict[str, Any]:  # values of all kinds
+        store: Any = self.api.rig.store  # the port's reads go through
+        return {**await dump(store), "entities": list(await store.entities(limit=1_000))}
+
+    async def get(self, path: str, headers: dict[str, str], status: int = 200, **params: Any) -> JSON:
+        return read(await self.api.client.get(path, headers=headers, params=params or None), status)
+
+    async def post(self, path: str, headers: dict[str, str], body: Any, status: int) -> JSON:
+        return read(await self.api.client.post(path, headers=headers, json=body), status)
+
+    async def stream_token(self, headers: dict[str, str]) -> str:
+        return str((await self.post("/api/stream-tokens", headers, None, 200))["token"])
+
+
+@asynccontextmanager
+async def town(**options: Any) -> AsyncGenerator[Town]:
+    """With a secret key `sk`, a public key `pk` and tokens signed with `SECRET`, unless said otherwise."""
+    keys: dict[str, Any] = {
+        "secret_keys": ("sk",),
+        "public_keys": ("pk", "zweiter-ü"),
+        "verify_token": SharedSecret(SECRET, "sub", SystemClock()),
+    }
+    async with serving(**{**keys, **options}) as api:
+        people = api.rig.rt.entities
+        ada, bob = [await people.create(external_id=name) for name in ("user-ada", "user-bob")]
+        thread = await api.rig.rt.threads.create("tester", ada.id)
+        file = tw.Attachment(name="note.txt", mime_type="text/plain", data="aGk=")
+        run = await api.rig.rt.threads.send(thread.id, "Go", [file])
+        await api.until(run.id, "run.waiting")
+        [call] = await api.rig.rt.calls.list(run_id=run.id)
+        agent = api.rig.rt.agents[0]
+        ids = {
+            "path": "attachments/note.txt",
+            "event_id": "tr:x",
+            "thread_id": thread.id,
+            "run_id": run.id,
+            "call_id": call.id,
+            "entity_id": bob.id,
+        }
+        yield Town(api, {**ids, "agent_id": agent.id, "ada": ada.id, "bob": bob.id})

@@ -1,0 +1,1 @@
+"""The requirements of the documents that Toolwright is built from, each with the tests that prove it."""

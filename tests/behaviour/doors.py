@@ -1,0 +1,112 @@
+"""The doors that the tests of this folder go through: an agent at work, its model watched, also over HTTP."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.adapters.system import SystemClock
+from toolwright.core.json_value import JSON
+from toolwright.core.message import Message
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.run import Run
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.gateway import create_gateway
+from toolwright.web.options import GatewayOptions
+
+Arguments = Mapping[str, JSON] | str
+
+
+class Watched:
+    """A scripted model that keeps what it is asked."""
+
+    name = "test:watched"
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        self._script = testing.ScriptedModel(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        async for event in self._script.respond(request):
+            yield event
+
+
+@dataclass
+class Seen:
+    """What a run left behind."""
+
+    rt: Runtime
+    run: Run
+    messages: Sequence[Message]
+    requests: Sequence[ModelRequest]
+
+    @property
+    def results(self) -> list[Message]:
+        """The messages that answer calls, in order."""
+        return [message for message in self.messages if message.role == "tool"]
+
+
+def turns(*calls: tuple[str, Arguments]) -> list[object]:
+    """A script of one call a step, and a last word."""
+    made: list[object] = [{"calls": [{"name": name, "args": args}]} for name, args in calls]
+    return [*made, {"text": "Done."}]
+
+
+def app_of(
+    model: object,
+    tools: Sequence[tw.Tool],
+    prompt: Mapping[str, Any] | None = None,  # further fields of the prompt
+    agent: Mapping[str, Any] | None = None,  # and of the agent
+) -> tw.App:
+    """An app of one agent `tester`."""
+    spoken = tw.Prompt("tester", "You test.", model=model, tools=tools, **(prompt or {}))
+    return tw.App(agents=[tw.Agent("tester", spoken, **(agent or {}))])
+
+
+async def ended(rt: Runtime, thread_id: str, content: str = "Go") -> Run:
+    """Send a message and wait until its run is over."""
+    return await rt.runs.wait((await rt.threads.send(thread_id, content)).id, 10)
+
+
+@asynccontextmanager
+async def carried_out(
+    tools: Sequence[tw.Tool],
+    *calls: tuple[str, Arguments],
+    settings: tw.Settings | None = None,
+    **thread: Any,  # the thread's tenvs, env, …
+) -> AsyncGenerator[Seen]:
+    """A run in which a model makes these calls, one a step."""
+    model = Watched(turns(*calls))
+    async with testing.runtime(app_of(model, tools), settings) as rt:
+        made = await rt.threads.create("tester", **thread)
+        run = await ended(rt, made.id)
+        assert run.status == "completed", run.error
+        yield Seen(rt, run, await rt.threads.messages(made.id), model.requests)
+
+
+async def results(tools: Sequence[tw.Tool], *calls: tuple[str, Arguments], **thread: Any) -> list[Message]:
+    """The results of these calls."""
+    async with carried_out(tools, *calls, **thread) as seen:
+        return seen.results
+
+
+def error_of(message: Message) -> dict[str, Any]:
+    """What the model reads of a call that failed."""
+    assert message.status == "error", message.content
+    read: dict[str, Any] = json.loads(message.content)
+    return read
+
+
+@asynccontextmanager
+async def over_http(rt: Runtime) -> AsyncGenerator[httpx.AsyncClient]:
+    """A client of the gateway over a runtime, on this machine."""
+    served = create_gateway(rt, GatewayOptions(clock=SystemClock()))
+    transport = httpx.ASGITransport(served, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client

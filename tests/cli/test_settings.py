@@ -1,0 +1,106 @@
+"""Settings for people: what belongs together, and what is refused in one sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import toolwright as tw
+from tests.cli.shell import Shell
+from toolwright.core.errors import CannotServe
+from toolwright.wiring.gateway import serve
+from toolwright.wiring.settings import Settings
+
+SECRET = "a-secret-that-is-long-enough-for-hs256"
+PEOPLE: dict[str, Any] = {"public_keys": ["pk"], "jwt_secret": SECRET}
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "settings.md"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        PEOPLE,
+        {**PEOPLE, "jwt_secret": "ü" * 16, "jwt_entity_claim": "email"},
+        {**PEOPLE, "jwt_jwks_url": ""},
+        {"public_keys": "pk, pk2", "jwt_jwks_url": "https://id.example/jwks.json"},
+        {"public_keys": ["pk"], "jwt_jwks_url": "http://127.0.0.1:9000/jwks.json", "jwt_secret": " "},
+        {"public_keys": ["pk"], "jwt_jwks_url": "http://[::1]/k", "secret_keys": ["sk"]},
+        {"public_keys": (), "jwt_secret": "", "jwt_jwks_url": ""},
+    ],
+)
+def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
+    settings = tw.Settings(**given)
+    assert settings.keyed == bool(settings.public_keys or settings.secret_keys)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "said"),
+    [
+        ({"public_keys": ["pk"]}, "public_keys", "must be verified"),
+        ({"jwt_secret": SECRET}, "public_keys", "need one of the public_keys"),
+        ({"jwt_jwks_url": "https://id.example/k"}, "public_keys", "need one of the public_keys"),
+        ({**PEOPLE, "jwt_jwks_url": "https://id.example/k"}, "jwt_jwks_url", "not both"),
+        ({**PEOPLE, "jwt_secret": "too-few-bytes"}, "jwt_secret", "32 bytes or more"),
+        ({**PEOPLE, "jwt_secret": "-----BEGIN PUBLIC KEY-----" + SECRET}, "jwt_secret", "PEM"),
+        ({**PEOPLE, "secret_keys": ["sk", "pk"]}, "public_keys", "must not be a secret key too"),
+        ({**PEOPLE, "jwt_entity_claim": ""}, "jwt_entity_claim", "at least 1 character"),
+        *[
+            ({"public_keys": ["pk"], "jwt_jwks_url": url}, "jwt_jwks_url", "must begin with https://")
+            for url in (
+                "http://id.example/k",
+                "id.example",
+                "file:///k",
+                "https://",
+                "https://a:b/",
+                "http://[",
+            )
+        ],
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_in_one_sentence(
+    given: dict[str, Any], name: str, said: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        tw.Settings(**given)
+    [fault] = refused.value.errors(include_url=False)
+    assert fault["loc"] == (name,)
+    assert said in fault["msg"]
+    assert "too-few-bytes" not in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert SECRET not in repr(tw.Settings(**PEOPLE))
+
+
+def test_the_environment_is_read_and_a_fault_names_its_variable(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_PUBLIC_KEYS"] = "pk_one,pk_two"
+    for command in (["doctor"], ["serve", "--port", "0"]):
+        done = shell.run(*command)
+        assert done.returncode in (1, 2)
+        assert (
+            "TOOLWRIGHT_PUBLIC_KEYS is not valid: people's tokens must be verified"
+            in done.stdout + done.stderr
+        )
+    shell.env["TOOLWRIGHT_JWT_SECRET"] = SECRET
+    assert "2 public keys, no secret key" in shell.run("doctor", "--port", "0").stdout.replace("\n", " ")
+    shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef"
+    assert "1 secret key, 2 public keys" in shell.run("doctor", "--port", "0").stdout.replace("\n", " ")
+
+
+def test_every_setting_stands_in_the_guide() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    for name in Settings.model_fields:
+        assert f"`TOOLWRIGHT_{name.upper()}`" in text, name
+
+
+@pytest.mark.anyio
+async def test_a_server_with_public_keys_alone_may_listen_anywhere() -> None:
+    """It goes beyond the check of its reach, and ends at a database that is not there."""
+    app = tw.App()
+    closed = tw.Settings(database_url="sqlite:///nowhere/x.db")
+    with pytest.raises(CannotServe):
+        await serve(app, closed, host="0.0.0.0", port=0)
+    with pytest.raises(tw.ToolwrightError, match="its folder is not there"):
+        await serve(app, tw.Settings(database_url="sqlite:///nowhere/x.db", **PEOPLE), host="0.0.0.0", port=0)

@@ -1,0 +1,156 @@
+"""A served app is stopped under load: what was acknowledged is there, and a second process brings it to its end."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import httpx
+
+from tests.cli.shell import Running, Shell
+from tests.cli.test_serve import url_of
+
+RUNS = 200
+PATIENCE = 15  # seconds in which the server must be gone
+
+APP = """
+import asyncio, os
+import toolwright as tw
+from toolwright.testing import ScriptedModel
+
+def note(*words):
+    file = os.open("witness", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(file, (" ".join(words) + "\\n").encode())
+    os.close(file)
+
+@tw.tool(description="Work slowly, or at once.")
+async def work(state: tw.ThreadState, slow: bool) -> str:
+    note("begin", state.call_id)
+    if slow:
+        await asyncio.sleep(30 if os.path.exists("slowly") else 0)
+    note("end", state.call_id)
+    return "worked"
+
+outside = tw.Tool(name="outside", description="Ask outside.", kind="external", timeout=600.0,
+    parameters={"type": "object", "properties": {}})
+
+def turns(*calls):
+    return [{"text": "On it.", "calls": list(calls)}, {"text": "Done."}]
+
+QUICK = {"name": "work", "args": {"slow": False}}
+SLOW = {"name": "work", "args": {"slow": True}}
+ASK = {"name": "outside", "args": {}}
+models = {"quick": turns(QUICK, QUICK, QUICK), "slow": turns(QUICK, SLOW), "waits": turns(QUICK, ASK)}
+app = tw.App(agents=[
+    tw.Agent(name, tw.Prompt(name, "Work.", model=ScriptedModel(said), tools=[work, outside]))
+    for name, said in models.items()
+])
+"""
+
+
+def test_a_stop_under_load_loses_and_repeats_nothing(shell: Shell) -> None:
+    shell.write("app.py", APP)
+    shell.write("slowly", "")
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        told = asyncio.run(_load(url_of(server), server))
+        assert server.process.wait(PATIENCE) == 0
+    (shell.folder / "slowly").unlink()
+    assert len(told) >= RUNS
+    stored = {row[0] for row in _rows(shell.folder, "SELECT id FROM runs")}
+    assert told <= stored, "what was acknowledged is there"
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        asyncio.run(_bring_to_an_end(url_of(server), told))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE) == 0
+    _check(shell.folder)
+
+
+async def _load(url: str, server: Running) -> set[str]:
+    """Runs, streams and requests, in the midst of which the server is told to stop; the runs that it acknowledged."""
+    told: set[str] = set()
+    ready, streaming = asyncio.Event(), asyncio.Event()
+    async with (
+        httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+
+        async def one(n: int) -> None:
+            agent = ("quick", "slow", "waits")[n % 3]
+            made = await client.post("/api/threads", json={"agentId": agent})
+            thread_id = made.json()["threadId"]
+            sent = await client.post(f"/api/threads/{thread_id}/messages", json={"content": "Go"})
+            if sent.status_code == 202:
+                told.add(sent.json()["runId"])
+            if len(told) >= RUNS:
+                ready.set()
+
+        async def many(first: int) -> None:
+            n = first
+            try:
+                while True:
+                    await one(n)
+                    n += 8
+            except (httpx.HTTPError, KeyError, json.JSONDecodeError):
+                return  # the server stops
+
+        async def follow() -> None:
+            made = await client.post("/api/threads", json={"agentId": "waits"})
+            path = f"/api/threads/{made.json()['threadId']}/stream"
+            try:
+                async with client.stream("GET", path) as stream:
+                    async for _ in stream.aiter_bytes():
+                        streaming.set()
+            except httpx.HTTPError:
+                return
+
+        for _ in range(5):
+            tasks.create_task(follow())
+        await asyncio.wait_for(streaming.wait(), 20)
+        for first in range(8):
+            tasks.create_task(many(first))
+        await asyncio.wait_for(ready.wait(), 60)
+        server.process.send_signal(signal.SIGTERM)
+    return told
+
+
+async def _bring_to_an_end(url: str, told: set[str]) -> None:
+    async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client, asyncio.timeout(60):
+        while told:
+            calls = (await client.get("/api/calls", params={"limit": 1000})).json()["calls"]
+            for call in calls:
+                path = f"/api/runs/{call['runId']}/tool-results"
+                await client.post(path, json={"callId": call["callId"], "result": "here"})
+            for status in ("completed", "failed"):
+                for offset in range(0, 10_000, 1_000):
+                    query = {"status": status, "limit": 1000, "offset": offset}
+                    runs = (await client.get("/api/runs", params=query)).json()["runs"]
+                    told -= {run["id"] for run in runs}
+                    if len(runs) < 1_000:
+                        break
+            await asyncio.sleep(0.1)
+
+
+def _check(folder: Path) -> None:
+    assert {row[0] for row in _rows(folder, "SELECT DISTINCT status FROM runs")} == {"completed"}
+    begun = Counter(
+        line.split()[1] for line in (folder / "witness").read_text().splitlines() if "begin" in line
+    )
+    assert set(begun.values()) == {1}, "no effect may happen twice"
+    transcripts: dict[str, list[str]] = {}
+    for thread_id, role in _rows(folder, "SELECT thread_id, role FROM messages ORDER BY thread_id, seq"):
+        transcripts.setdefault(thread_id, []).append(role)
+    for roles in transcripts.values():
+        assert roles in (
+            ["user", "assistant", "tool", "tool", "tool", "assistant"],
+            ["user", "assistant", "tool", "tool", "assistant"],
+        )
+
+
+def _rows(folder: Path, query: str) -> list[tuple[str, ...]]:
+    connection = sqlite3.connect(folder / "toolwright.db")
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()

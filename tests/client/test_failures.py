@@ -1,0 +1,104 @@
+"""Errors cross the wire: what the runtime raises on one side is raised on the other."""
+
+import pytest
+
+from tests.web.test_statuses import below
+from toolwright.client.failures import CODES, error_of, retry_after
+from toolwright.core import errors
+from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError
+from toolwright.web.faults import answer_error
+from toolwright.web.statuses import INTERNAL, status_of
+
+TREE = below(ToolwrightError)
+
+
+def crossed(error: ToolwrightError) -> ToolwrightError:
+    """The error after the way over the wire."""
+    answer = answer_error(error)
+    return error_of(answer.status_code, answer.headers, bytes(answer.body))
+
+
+def an_error(kind: type[ToolwrightError]) -> ToolwrightError:
+    if issubclass(kind, TenvsLacking):
+        return kind("Something is missing.", ["A"], [{"name": "B", "message": "must be text"}])
+    return kind("Something is wrong with 'ü'.")
+
+
+@pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
+def test_every_error_that_is_answered_comes_back_as_itself(kind: type[ToolwrightError]) -> None:
+    error = an_error(kind)
+    found = crossed(error)
+    if status_of(kind) == INTERNAL:  # its words stay on the server
+        assert (type(found), found.message) == (errors.ServerFailed, "Internal server error")
+    else:
+        assert (type(found), found.message) == (kind, error.message)
+
+
+def test_no_two_errors_have_one_code() -> None:
+    codes = [kind.code for kind in TREE]
+    assert len(set(codes)) == len(codes)
+    assert set(CODES.values()) == {ToolwrightError, *TREE}
+
+
+@pytest.mark.parametrize("kind", TREE, ids=lambda kind: kind.__name__)
+def test_without_a_code_the_status_decides(kind: type[ToolwrightError]) -> None:
+    status = status_of(kind)
+    for body in (b'{"error": "No.", "code": "of_the_future"}', b'{"error": "No."}'):
+        found = error_of(status, {}, body)
+        assert found.message == "No."
+        assert status_of(type(found)) in (status, 503)  # 502 and 503 are alike: the answer is not here
+        assert status == 502 or status_of(type(found)) == status
+
+
+def test_details_come_with_an_error() -> None:
+    error = InvalidRequest("a is required", [{"path": "a", "message": "is required"}])
+    found = crossed(error)
+    assert isinstance(found, InvalidRequest)
+    assert found.details == error.details
+    lacking = crossed(TenvsLacking("No.", ["A", "B"], [{"name": "C", "message": "must be text"}]))
+    assert isinstance(lacking, TenvsLacking)
+    assert (lacking.missing, lacking.invalid) == (["A", "B"], [{"name": "C", "message": "must be text"}])
+
+
+def test_a_journal_that_is_unavailable_says_when_to_come_again() -> None:
+    found = crossed(errors.StoreError("Not now."))
+    assert isinstance(found, errors.StoreError)
+    assert found.retry_after == 1.0
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("0.5", 0.5), ("-1", None), ("nan", None),
+                                               ("inf", None), ("Wed, 21 Oct 2026 07:28:00 GMT", None)])  # fmt: skip
+def test_a_retry_after_that_is_no_number_is_passed_over(said: str, seconds: float | None) -> None:
+    assert retry_after({"retry-after": said}) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (502, errors.AnswerLost), (503, errors.Unreachable), (504, errors.AnswerLost), (429, errors.Unreachable),
+        (404, errors.NotFound), (418, errors.InvalidRequest), (599, errors.ServerFailed), (302, errors.BadAnswer),
+    ],
+)  # fmt: skip
+def test_a_page_of_a_proxy_is_an_error_with_its_first_words(status: int, kind: type[ToolwrightError]) -> None:
+    page = b"<html>\n  <h1>Bad Gateway \xff</h1>" + b"x" * 10_000
+    found = error_of(status, {"retry-after": "7"}, page)
+    assert type(found) is kind
+    assert found.message.startswith(f"The server answered with the status {status}: <html> <h1>Bad Gateway")
+    assert len(found.message) < 500
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b'{"error": 3}', b'{"error": "", "code": []}', b"[" * 99_999]
+)
+def test_a_strange_body_is_no_stumbling_block(body: bytes) -> None:
+    assert type(error_of(404, {}, body)) is errors.NotFound
+
+
+def test_strange_details_are_left_out() -> None:
+    body = b'{"error": "No.", "code": "invalid_request", "details": [1, {"path": 3, "message": "x"}, null]}'
+    found = error_of(400, {}, body)
+    assert isinstance(found, InvalidRequest)
+    assert found.details == [{"message": "x"}]
+    assert isinstance(
+        error_of(400, {}, b'{"code": "tenvs_required", "missing": 3, "invalid": {}}'), TenvsLacking
+    )

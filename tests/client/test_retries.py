@@ -1,0 +1,122 @@
+"""What is tried again, how often and when; and what is not, since it might be done twice."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.client.rig import Pauses, Stub, answer, client_of
+from toolwright.client import Client
+from toolwright.core.errors import AnswerLost, StoreError, ToolwrightError, Unreachable
+
+pytestmark = pytest.mark.anyio
+
+BUSY = answer(503, '{"error": "Not now.", "code": "store_unavailable"}', retry_after="3")
+THREAD = (
+    '"id": "t", "agentId": "a", "parentThreadId": null, "name": null, "userId": null, "tags": [], '
+    '"status": "idle", "createdAt": "2026-01-01T00:00:00+00:00"'
+)
+ONE = answer(200, f'{{"thread": {{{THREAD}}}}}')
+ENV = answer(200, '{"env": {"A": {"type": "secret"}}}')
+TOKEN = answer(200, '{"token": "x", "expiresAt": "2026-01-01T00:00:00+00:00"}')
+Attempt = Callable[[Client], Awaitable[object]]
+
+ONCE: dict[str, Attempt] = {
+    "create": lambda client: client.threads.create("a"),
+    "send": lambda client: client.threads.send("t", "Hi"),
+    "submit": lambda client: client.calls.submit("r", "c", 1),
+    "cancel": lambda client: client.runs.cancel("r"),
+    "retry": lambda client: client.inboxes.retry("a", "e"),
+}
+TWICE: dict[str, tuple[Attempt, bytes]] = {
+    "get": (lambda client: client.threads.get("t"), ONE),
+    "set_env": (lambda client: client.threads.set_env("t", {"A": "x"}), ENV),
+    "stream_token": (lambda client: client.stream_token(), TOKEN),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.parametrize(("fault", "pauses"), [(BUSY, [3.0, 3.0, 4.0]), (None, [1.0, 2.0, 4.0])])
+async def test_what_may_be_done_twice_is_tried_four_times(
+    name: str, fault: bytes | None, pauses: list[float]
+) -> None:
+    attempt, good = TWICE[name]
+    waited = Pauses()
+    async with Stub(fault, fault, fault, good) as stub, client_of(stub.port, pause=waited) as client:
+        await attempt(client)
+    assert (len(stub.asked), waited.asked) == (4, pauses)
+    kind = AnswerLost if fault is None else StoreError
+    async with Stub(fault) as stub, client_of(stub.port) as client:
+        with pytest.raises(kind):
+            await attempt(client)
+    assert len(stub.asked) == 4
+
+
+@pytest.mark.parametrize("name", ONCE)
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [(BUSY, StoreError), (None, AnswerLost), (answer(503, "busy", "text/plain"), Unreachable),
+     (answer(502, "gone", "text/plain"), AnswerLost)],
+)  # fmt: skip
+async def test_what_might_be_done_twice_is_sent_once(
+    name: str, fault: bytes | None, kind: type[ToolwrightError]
+) -> None:
+    async with Stub(fault) as stub, client_of(stub.port) as client:
+        with pytest.raises(kind) as caught:
+            await ONCE[name](client)
+    assert type(caught.value) is kind
+    assert len(stub.asked) == 1
+
+
+@pytest.mark.parametrize("name", ONCE)
+async def test_a_refused_connection_is_tried_again_whatever_was_to_be_sent(name: str) -> None:
+    async with Stub(None) as stub:
+        port = stub.port
+    pauses = Pauses()
+    async with client_of(port, pause=pauses) as client:
+        with pytest.raises(Unreachable, match="cannot be reached") as caught:
+            await ONCE[name](client)
+    assert type(caught.value) is Unreachable
+    assert pauses.asked == [1.0, 2.0, 4.0]
+
+
+async def test_a_server_that_comes_up_meanwhile_gets_the_request_once() -> None:
+    async with Stub(None) as stub:
+        port = stub.port
+    asked: list[bytes] = []
+    servers: list[asyncio.Server] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer(201, f'{{"thread": {{{THREAD}}}, "threadId": "t"}}'))
+        writer.close()
+
+    async def come_up() -> None:
+        servers.append(await asyncio.start_server(serve, "127.0.0.1", port))
+
+    async with client_of(port, pause=Pauses(come_up)) as client:
+        assert (await client.threads.create("a")).id == "t"
+    assert len(asked) == 1
+    servers[0].close()
+
+
+async def test_an_answer_that_takes_too_long_is_lost() -> None:
+    never = asyncio.Event()
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await never.wait()
+        writer.close()
+
+    server = await asyncio.start_server(wait, "127.0.0.1", 0)
+    async with server, client_of(server.sockets[0].getsockname()[1], timeout=0.05) as client:
+        with pytest.raises(AnswerLost, match="whether the request took effect is unknown"):
+            await client.threads.send("t", "Hi")
+        never.set()
+
+
+async def test_a_server_that_asks_for_very_long_pauses_is_not_waited_for_longer_than_half_a_minute() -> None:
+    pauses = Pauses()
+    later = answer(503, "busy", "text/plain", retry_after="86400")
+    async with Stub(later, ONE) as stub, client_of(stub.port, pause=pauses) as client:
+        await client.threads.get("t")
+    assert pauses.asked == [30.0]

@@ -1,0 +1,325 @@
+"""Every route by the client, against a served runtime."""
+
+import base64
+from typing import Annotated
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+import toolwright as tw
+from tests.api.rig import asking, outside, serving
+from tests.client.rig import client_of
+from toolwright.client import Client
+from toolwright.core.errors import (
+    AlreadyThere,
+    CallResolved,
+    Forbidden,
+    InvalidJSON,
+    InvalidRequest,
+    NotFailed,
+    NotFound,
+    RunOver,
+    StoreError,
+    TenvsLacking,
+    TooLarge,
+    Unauthorized,
+)
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+def hello() -> ScriptedModel:
+    return ScriptedModel([{"text": "Hi."}])
+
+
+async def test_a_conversation_from_beginning_to_end() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        [agent] = await client.agents.list()
+        assert agent == await client.agents.get("tester")
+        assert (agent.name, agent.type) == ("tester", "ai_human")
+        thread = await client.threads.create(
+            "tester", "u1", tags=["Ü"], arguments={"snake_case": {"camelCase": None}}
+        )
+        assert (thread.agent, thread.user_id, thread.tags) == (agent.id, "u1", ("Ü",))
+        sent = await client.threads.send(thread.id, "Go \U0001f642")
+        assert sent.message.content == "Go \U0001f642"
+        await api.until(sent.run_id, "run.waiting")
+        [call] = await client.calls.list(run_id=sent.run_id)
+        assert (call.name, call.args, call.status) == ("ask_outside", {"user_name": "Ada"}, "waiting")
+        assert (await client.runs.get(sent.run_id)).status == "waiting"
+        await client.calls.submit(sent.run_id, call.id, {"snake_case": None})
+        run = await client.runs.wait(sent.run_id, 10)
+        assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", "Thanks.")
+        assert [step.number for step in run.steps][-1] == 2
+        [resolved] = await client.calls.list("resolved")
+        assert (resolved.result, resolved.args) == ({"snake_case": None}, call.args)
+        assert await client.calls.list(["waiting", "pending"]) == []
+        said = await client.threads.messages(thread.id)
+        assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"]
+        assert (said[2].call_id, said[2].status, said[1].calls[0].id) == (call.id, "success", call.id)
+        assert await client.threads.messages(thread.id, limit=1, offset=2) == [said[2]]
+        assert [one.id for one in await client.threads.list("u1")] == [thread.id]
+        assert await client.threads.get(thread.id) == thread
+        [listed] = await client.runs.list(agent="tester", thread_id=thread.id, status="completed")
+        assert (listed.id, listed.steps) == (run.id, ())
+        events = await client.runs.events(run.id)
+        assert events[-1].type == "run.completed"
+        assert await client.runs.events(run.id, after=events[1].n or 0, limit=2) == events[2:4]
+        assert (await client.health()).status == "ok"
+
+
+@pytest.mark.parametrize("result", [None, False, 0, "", [], tw.ToolResult.ok("ä")])
+async def test_any_value_is_a_result(result: tw.ToolResult | None) -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        run_id, call_id = await api.waiting()
+        await client.calls.submit(run_id, call_id, result)
+        [call] = await client.calls.list("resolved")
+        assert call.result == (result.result if isinstance(result, tw.ToolResult) else result)
+
+
+@pytest.mark.parametrize("by", ["error", "result"])
+async def test_a_failure_is_submitted_as_text(by: str) -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        run_id, call_id = await api.waiting()
+        if by == "error":
+            await client.calls.submit(run_id, call_id, error="No luck.")
+        else:
+            await client.calls.submit(run_id, call_id, tw.ToolResult.fail("No luck."))
+        [call] = await client.calls.list("resolved")
+        assert call.result == {"error": "No luck."}
+
+
+async def test_a_submission_that_cannot_be_taken_is_the_error_of_the_runtime() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        run_id, call_id = await api.waiting()
+        other = await api.run(await api.thread())
+        with pytest.raises(Forbidden, match="another run"):
+            await client.calls.submit(other, call_id, 1)
+        with pytest.raises(NotFound, match="Pending tool call not found"):
+            await client.calls.submit(run_id, "call_x", 1)
+        with pytest.raises(InvalidRequest, match="either"):
+            await client.calls.submit(run_id, call_id, 1, error="x")
+        with pytest.raises(InvalidRequest, match="nothing beside"):
+            await client.calls.submit(run_id, call_id, tw.ToolResult.fail("x", error_code="y"))
+        with pytest.raises(InvalidJSON):
+            await client.calls.submit(run_id, call_id, float("nan"))
+        await client.calls.submit(run_id, call_id, 1)
+        with pytest.raises(CallResolved, match="Tool call already resolved"):
+            await client.calls.submit(run_id, call_id, 2)
+
+
+async def test_a_run_is_cancelled_once() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        run_id, _ = await api.waiting()
+        assert (await client.runs.cancel(run_id)).id == run_id
+        assert (await client.runs.wait(run_id, 10)).status == "cancelled"
+        with pytest.raises(RunOver):
+            await client.runs.cancel(run_id)
+
+
+async def test_files_are_sent_listed_and_read() -> None:
+    async with serving(hello()) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester")
+        content = bytes(range(256))
+        data = base64.b64encode(content).decode()
+        files = [
+            tw.Attachment(name="ä #?%.bin", mime_type="application/octet-stream", data=data),
+            tw.Attachment(name="dot.png", mime_type="image/png", data=data, width=1, height=2),
+        ]
+        sent = await client.threads.send(thread.id, "See", files)
+        found = await client.files.list(thread.id)
+        assert sorted(ref.path for ref in sent.message.attachments) == [file.path for file in found]
+        assert [(file.size, file.width) for file in found] == [(256, 1), (256, None)]
+        for file in found:
+            assert await client.files.read(thread.id, file.path) == content
+        assert await client.files.list(thread.id, limit=1, offset=1) == found[1:]
+        with pytest.raises(NotFound):
+            await client.files.read(thread.id, "/attachments/none.png")
+
+
+async def test_env_is_set_and_taken_away_and_only_names_come_back() -> None:
+    async with serving(hello()) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester", env={"A": "one"})
+        names = await client.threads.set_env(thread.id, {"B": {"value": "two", "type": "text"}, "C": "three"})
+        assert names == {"A": "secret", "B": "text", "C": "secret"}
+        assert await client.threads.set_env(thread.id, {"A": None, "C": None}) == {"B": "text"}
+        with pytest.raises(InvalidRequest) as caught:
+            await client.threads.set_env(thread.id, {"D": {"type": "text"}})
+        assert caught.value.details[0]["path"] == "env.D"
+
+
+class Needed(BaseModel):
+    store: Annotated[str, tw.Secret]
+    shelf: int
+
+
+async def test_tenvs_that_are_lacking_are_all_named() -> None:
+    @tw.tool(description="Look.", tenvs=Needed)
+    async def look() -> str:
+        return "x"
+
+    async with serving(hello(), [look]) as api, client_of(api.port) as client:
+        with pytest.raises(TenvsLacking) as caught:
+            await client.threads.create("tester", tenvs={"shelf": "three"})
+        assert caught.value.missing == ["store"]
+        assert [each["name"] for each in caught.value.invalid] == ["shelf"]
+        assert (await client.threads.create("tester", tenvs={"store": "s", "shelf": 3})).status == "idle"
+
+
+async def test_inboxes_are_read_and_retried() -> None:
+    async with serving(hello()) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester")
+        sent = await client.threads.send(thread.id, "Hi")
+        await client.runs.wait(sent.run_id, 10)
+        [event] = await client.inboxes.list("tester", thread.id)
+        assert (event.type, event.status) == ("message", "processed")
+        assert event == (await client.inboxes.list("tester", thread.id, limit=5))[0]
+        with pytest.raises(NotFailed):
+            await client.inboxes.retry("tester", event.event_id, thread.id)
+        with pytest.raises(NotFound):
+            await client.inboxes.list("nobody")
+
+
+async def test_a_key_is_needed_where_the_server_has_one() -> None:
+    async with serving(hello(), secret_keys=("k",)) as api:
+        async with client_of(api.port) as stranger:
+            with pytest.raises(Unauthorized):
+                await stranger.threads.list()
+            with pytest.raises(Unauthorized):
+                await anext(stranger.threads.follow("thr_x"))
+            assert (await stranger.health()).status == "ok"
+        async with client_of(api.port, secret_key="k") as client:
+            thread = await client.threads.create("tester")
+            made = await client.stream_token()
+            assert made.expires_at.tzinfo is not None
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{api.port}") as browser:
+            path = f"/api/threads/{thread.id}/stream?token={made.token}"
+            async with browser.stream("GET", path) as opened:
+                assert opened.status_code == 200
+
+
+async def test_a_person_gives_a_public_key_and_a_fresh_token_for_each_request() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, json={"threads": []})
+
+    tokens = iter("abcd")
+
+    async def fresh() -> str:
+        return next(tokens)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        for token in ("fixed", lambda: next(tokens), fresh):
+            client = Client("https://example.org/base/", public_key="pk", token=token, http=http)
+            await client.threads.list()
+            await client.threads.list()
+    assert [request.headers["authorization"] for request in asked] == [
+        f"Bearer {token}" for token in ("fixed", "fixed", "a", "b", "c", "d")
+    ]
+    assert {request.headers["x-public-key"] for request in asked} == {"pk"}
+    assert {str(request.url) for request in asked} == {
+        "https://example.org/base/api/threads?limit=50&offset=0"
+    }
+
+
+async def test_a_journal_that_cannot_be_written_is_told() -> None:
+    async with serving(hello()) as api, client_of(api.port) as client:
+        await api.rig.store.inner.close()
+        health = await client.health()
+        assert health.status == "unavailable"
+        assert health.error
+        with pytest.raises(StoreError) as caught:
+            await client.threads.create("tester")
+        assert caught.value.retry_after == 1.0
+
+
+async def test_ids_are_never_more_than_one_part_of_a_path() -> None:
+    async with serving(hello()) as api, client_of(api.port) as client:
+        for odd in ("../agents", "..", ".", "a/b", "a?b=c", "a#b", "%2e%2e", "ü \n", "\x00"):
+            with pytest.raises((NotFound, InvalidRequest)):
+                await client.threads.get(odd)
+        for none in ("", "\ud800"):
+            with pytest.raises(InvalidRequest, match="id"):
+                await client.threads.get(none)
+
+
+async def test_a_body_that_is_too_large_is_told_as_such() -> None:
+    async with serving(hello(), max_body=1_000) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester")
+        with pytest.raises(TooLarge, match="limit of 1000 bytes"):
+            await client.threads.send(thread.id, "x" * 2_000)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "ftp://x", "http://", "http://x?y", "http://x:port", "//x"]
+)
+def test_a_base_url_that_is_none_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="URL"):
+        Client(url)
+
+
+@pytest.mark.parametrize("bad", ["k\r\nx: y", "kü", " ", ""])
+def test_keys_that_no_header_can_carry_are_refused_and_not_repeated(bad: str) -> None:
+    attempts = (
+        lambda: Client("http://localhost", secret_key=bad),
+        lambda: Client("http://localhost", public_key=bad),
+        lambda: Client("http://localhost", token=bad),
+    )
+    for attempt in attempts:
+        with pytest.raises(InvalidRequest) as caught:
+            attempt()
+        assert not bad.strip() or bad not in caught.value.message
+
+
+async def test_entities_are_made_changed_and_deleted() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        ada = await client.entities.create(external_id="user-ada", metadata={"a": [1]})
+        assert (ada.type, ada.external_id, ada.display_name, ada.metadata) == (
+            "human",
+            "user-ada",
+            None,
+            {"a": [1]},
+        )
+        named = await client.entities.update(ada.id, display_name="Ada")
+        assert (named.display_name, named.external_id) == ("Ada", "user-ada")
+        assert await client.entities.create(external_id="user-ada") == named
+        agent, human = await client.entities.list()
+        assert (agent.type, human) == ("agent", named)
+        assert await client.entities.get(ada.id) == named
+        assert await client.entities.set_env(
+            ada.id, {"A": "secret-of-ada", "B": {"value": "b", "type": "text"}}
+        ) == {
+            "A": "secret",
+            "B": "text",
+        }
+        other = await client.entities.create(external_id="user-bob")
+        with pytest.raises(AlreadyThere):
+            await client.entities.update(other.id, external_id="user-ada")
+        with pytest.raises(Forbidden):
+            await client.entities.delete(agent.id)
+        await client.entities.delete(ada.id)
+        with pytest.raises(NotFound):
+            await client.entities.get(ada.id)
+
+
+async def test_no_route_is_left_out() -> None:
+    """What the client asks for in this module, held against the gateway's own list."""
+    left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
+    async with serving(hello(), [outside]) as api:
+        document = (await api.client.get("/openapi.json")).json()
+    routes = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
+    assert routes - left_out == {
+        "GET /health", "GET /api/agents", "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
+        "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "POST /api/threads", "GET /api/threads",
+        "GET /api/threads/{thread_id}", "POST /api/threads/{thread_id}/messages",
+        "GET /api/threads/{thread_id}/messages", "PATCH /api/threads/{thread_id}/env",
+        "GET /api/threads/{thread_id}/files", "GET /api/threads/{thread_id}/files/{path}", "GET /api/runs",
+        "GET /api/runs/{run_id}", "GET /api/runs/{run_id}/events", "POST /api/runs/{run_id}/cancel",
+        "POST /api/entities", "GET /api/entities", "GET /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}",
+        "DELETE /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}/env",
+        "POST /api/runs/{run_id}/tool-results", "GET /api/calls", "POST /api/stream-tokens",
+    }  # fmt: skip

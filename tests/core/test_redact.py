@@ -1,0 +1,146 @@
+"""Secrets are found in every form that DESIGN D6 names, and nothing else is touched."""
+
+import base64
+import json
+import random
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.behaviour.marks import requirement
+
+import toolwright as tw
+from toolwright.core.redact import NOTHING, Redactor
+
+SECRET = 'k3y/with+odd"chars\\and ümläut&=%'
+REDACTOR = Redactor([("API_KEY", SECRET)])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        json.dumps(SECRET)[1:-1],
+        json.dumps(SECRET, ensure_ascii=False)[1:-1],
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote_plus(SECRET),
+        quote(SECRET, safe="").lower() if SECRET.islower() else quote(SECRET, safe=""),
+    ],
+)
+def test_a_long_secret_is_found_within_other_text(form: str) -> None:
+    assert REDACTOR.text(f"before{form}behind") == "before[redacted:API_KEY]behind"
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("before", range(7))
+@pytest.mark.parametrize("behind", range(4))
+def test_base64_is_found_at_every_alignment(
+    encode: Callable[[bytes], bytes], before: int, behind: int
+) -> None:
+    text = encode(b"x" * before + SECRET.encode() + b"y" * behind).decode().rstrip("=")
+    clean = REDACTOR.text(text)
+    assert "[redacted:API_KEY]" in clean
+    rest = clean.replace("[redacted:API_KEY]", "")
+    assert len(rest) <= (before + behind) * 4 / 3 + 4  # at most a character at each end is left of the secret
+
+
+def test_eleven_characters_are_too_few_for_base64() -> None:
+    text = base64.b64encode(b"elevenchars").decode()
+    assert Redactor([("A", "elevenchars")]).text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("pin12", "[redacted:PIN]"),
+        ("it is pin12.", "it is [redacted:PIN]."),
+        ("xpin12", "xpin12"),
+        ("pin123", "pin123"),
+        ('{"a":"pin12"}', '{"a":"[redacted:PIN]"}'),
+    ],
+)
+def test_a_short_secret_counts_only_as_a_whole_word(text: str, clean: str) -> None:
+    assert Redactor([("PIN", "pin12")]).text(text) == clean
+
+
+def test_a_secret_within_a_secret_leaves_nothing_behind() -> None:
+    redactor = Redactor([("SHORT", "abcdefgh"), ("LONG", "abcdefgh-ijkl")])
+    assert redactor.text("abcdefgh-ijkl abcdefgh") == "[redacted:LONG] [redacted:SHORT]"
+
+
+def test_what_was_put_in_is_not_looked_at_again() -> None:
+    assert Redactor([("A", "redacted"), ("B", "something-long")]).text("something-long") == "[redacted:B]"
+
+
+def test_keys_and_strings_of_json_are_cleaned_and_the_rest_is_the_same() -> None:
+    value: dict[str, object] = {"a": [1, True, None, SECRET], SECRET: {"b": 2.5}, "[redacted:API_KEY]": 1}
+    clean = REDACTOR.json(json.loads(json.dumps(value)))
+    assert clean == {
+        "a": [1, True, None, "[redacted:API_KEY]"],
+        "[redacted:API_KEY]": {"b": 2.5},
+        "[redacted:API_KEY]-2": 1,
+    }
+
+
+def test_a_number_that_is_a_long_secret_is_hidden_and_a_short_one_stays() -> None:
+    redactor = Redactor([("LONG", "1234567890"), ("SHORT", "42")])
+    assert redactor.json([1234567890, 42]) == ["[redacted:LONG]", 42]
+
+
+def test_where_nothing_is_found_the_same_objects_come_back() -> None:
+    value: dict[str, object] = {"a": ["text", {"b": 1}]}
+    assert REDACTOR.json(value) is value  # type: ignore[arg-type]  # it is JSON
+    assert NOTHING.json(value) is value  # type: ignore[arg-type]  # the same
+    assert not NOTHING
+
+
+def test_blank_values_are_no_secrets() -> None:
+    assert not Redactor([("EMPTY", ""), ("BLANK", "   ")])
+
+
+@requirement("S2-4.3-5")
+def test_a_result_is_cleaned_in_all_its_texts_and_its_files_are_left_alone() -> None:
+    data = base64.b64encode(SECRET.encode()).decode()
+    result = tw.ToolResult(
+        status="error",
+        result={"a": SECRET},
+        error=SECRET,
+        stack=f"Traceback {SECRET}",
+        error_data={SECRET: SECRET},
+        attachments=(tw.Attachment(name=f"{SECRET}.txt", mime_type="text/plain", data=data),),
+    )
+    clean = REDACTOR.result(result)
+    assert SECRET not in repr(clean)
+    assert isinstance(clean.attachments[0], tw.Attachment)
+    assert clean.attachments[0].data == data
+
+
+def test_a_secret_does_not_show_itself() -> None:
+    assert SECRET not in repr(REDACTOR)
+
+
+LETTERS = st.characters(codec="ascii", categories=["L", "N", "P"])
+
+
+@given(
+    secrets=st.lists(st.text(LETTERS, min_size=1, max_size=14), max_size=4),
+    seed=st.integers(0, 2**32),
+)
+def test_a_stream_shows_what_the_whole_would_and_never_the_start_of_a_secret(
+    secrets: list[str], seed: int
+) -> None:
+    chance = random.Random(seed)
+    redactor = Redactor([(f"S{number}", secret) for number, secret in enumerate(secrets)])
+    pieces = [chance.choice([*secrets, " ", "x", "hello "]) for _ in range(6)]
+    whole = "".join(pieces)
+    shown = ""
+    read = 0
+    while read < len(whole):
+        read += chance.randint(1, 3)
+        visible, _ = redactor.so_far(whole[:read])
+        assert visible.startswith(shown), (visible, shown, whole)
+        shown = visible
+    assert redactor.text(whole).startswith(shown)

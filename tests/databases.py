@@ -1,0 +1,45 @@
+"""Databases to run a test on: each kind that processes share."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from tests.postgres_server import fresh_database
+from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.opening import open_postgres, open_sqlite
+from toolwright.core.ports import Store
+from toolwright.testing import MemoryBus
+
+OpenStore: TypeAlias = Callable[[MemoryBus], Awaitable[Store]]
+
+
+@asynccontextmanager
+async def database(kind: str, folder: Path) -> AsyncGenerator[str]:
+    """The url of an empty database of that kind."""
+    if kind == "postgres":
+        async with fresh_database() as url:
+            yield url
+    else:
+        yield f"sqlite:///{folder / 'journal.db'}"
+
+
+async def opened(url: str, bus: MemoryBus) -> Store:
+    """The journal at that url."""
+    if url.startswith("sqlite:///"):
+        return await open_sqlite(Path(url.removeprefix("sqlite:///")), bus.publish)
+    return await open_postgres(url, bus.publish)
+
+
+@asynccontextmanager
+async def stores(kind: str, folder: Path) -> AsyncGenerator[OpenStore]:
+    """A way to open a journal of that kind, `memory` among them."""
+    if kind == "memory":
+
+        async def in_memory(bus: MemoryBus) -> Store:
+            return MemoryStore(bus.publish)
+
+        yield in_memory
+        return
+    async with database(kind, folder) as url:
+        yield lambda bus: opened(url, bus)

@@ -1,0 +1,135 @@
+"""One behaviour of every file store: memory, a folder, S3."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Generator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.files.objects import open_bucket, open_folder
+from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.ports import Files
+from toolwright.wiring.settings import Settings
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("default"),  # moto's server and what it stands on warn of their own future
+]
+
+
+@pytest.fixture(scope="module")
+def s3() -> Generator[str]:
+    """The endpoint of a server that speaks S3."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "folder", "s3"])
+async def files(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[Files]:
+    match request.param:
+        case "memory":
+            made: Files = MemoryFiles()
+        case "folder":
+            made = open_folder(tmp_path / "deep" / "files")
+        case _:
+            made = _bucket(request.getfixturevalue("s3"), monkeypatch)
+    yield made
+    await made.close()
+
+
+def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Files:
+    for name, value in {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    import httpx  # noqa: PLC0415 - one use
+
+    httpx.put(f"{endpoint}/bucket", headers={"Authorization": "AWS test:test"}).raise_for_status()
+    return open_bucket("s3://bucket/a/prefix")
+
+
+async def test_bytes_come_back_as_they_were_under_their_digest(files: Files) -> None:
+    for content in (b"", b"x", bytes(range(256)) * 40_000):
+        digest = await files.put(content)
+        assert digest == sha256(content).hexdigest()
+        assert await files.get(digest) == content
+
+
+async def test_the_same_bytes_put_at_once_are_kept_once(files: Files) -> None:
+    digests = await asyncio.gather(*(files.put(b"the same") for _ in range(20)))
+    assert len(set(digests)) == 1
+    assert await files.get(digests[0]) == b"the same"
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "none", "../../etc/passwd", ""])
+async def test_what_was_never_put_is_not_there(files: Files, digest: str) -> None:
+    with pytest.raises(NotFound):
+        await files.get(digest)
+
+
+async def test_a_folder_that_cannot_be_written_is_a_fault_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    made = open_folder(tmp_path / "file" / "below")
+    with pytest.raises(StoreError, match="cannot be written"):
+        await made.put(b"x")
+
+
+async def test_a_store_that_is_away_is_a_fault_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    made = open_bucket("s3://bucket/prefix")
+    with pytest.raises(StoreError):
+        async with asyncio.timeout(30):
+            await made.get("0" * 64)
+
+
+async def test_a_folder_is_not_made_before_there_is_a_file(tmp_path: Path) -> None:
+    made = open_folder(tmp_path / "files")
+    assert not (tmp_path / "files").exists()
+    await made.put(b"x")
+    assert sum(len(names) for _, _, names in os.walk(tmp_path / "files")) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [
+        ({}, "toolwright.db.files"),
+        ({"database_url": "sqlite:///a/b.db"}, "a/b.db.files"),
+        ({"database_url": "postgresql://x/y"}, "toolwright.files"),
+        ({"database_url": "memory://"}, None),
+        ({"files_url": "/data/files"}, "/data/files"),
+        ({"files_url": "file:///data/files"}, "/data/files"),
+        ({"files_url": "s3://bucket/x"}, None),
+        ({"files_url": "memory://"}, None),
+    ],
+)
+def test_files_lie_beside_the_database_unless_told_otherwise(
+    settings: dict[str, str], folder: str | None
+) -> None:
+    found = Settings(**settings).files_folder  # type: ignore[arg-type]  # texts
+    assert found == (None if folder is None else Path(folder))
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "gs://bucket", "http://x/y"])
+def test_a_file_store_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="files_url must be"):
+        Settings(files_url=url)

@@ -1,0 +1,87 @@
+"""Files of messages on the providers' wires: images are shown to models that see, all files are named."""
+
+import base64
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic_ai.models.openai import OpenAIChatModel
+
+from tests.models.asking import MakeModel, ask, assistant, request, tool, user
+from tests.models.wire_server import WireServer
+from toolwright.adapters.models.pydantic_ai import PydanticAIModel
+from toolwright.core.content import AttachmentRef
+from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+
+pytestmark = pytest.mark.anyio
+
+PIXELS = b"\x89PNG\r\n\x1a\n pixels"
+SHOWN = base64.b64encode(PIXELS).decode()
+
+
+def ref(name: str, mime_type: str, digest: str = "d1", size: int = len(PIXELS)) -> AttachmentRef:
+    return AttachmentRef(
+        id="fil_1", path=f"/attachments/{name}", name=name, mime_type=mime_type, size=size, digest=digest
+    )
+
+
+class Loading:
+    """Gives the bytes of what is known, and keeps count."""
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+
+    async def __call__(self, wanted: AttachmentRef) -> bytes | None:
+        self.loaded.append(wanted.path)
+        return PIXELS if wanted.digest == "d1" else None
+
+
+def asked(*files: AttachmentRef, load: Loading) -> ModelRequest:
+    """A conversation in which a person sends the files, and a tool returns them."""
+    call = ModelCall(id="c1", name="search", arguments="{}")
+    said = replace(user("See"), attachments=files)
+    result = replace(tool("c1", "Drawn."), attachments=files)
+    return replace(request(said, assistant(ModelResponse(calls=(call,))), result), load=load)
+
+
+async def test_images_of_messages_and_results_are_shown(model: PydanticAIModel, server: WireServer) -> None:
+    load = Loading()
+    files = (ref("chart.png", "image/png"), ref("report.pdf", "application/pdf"))
+    for _ in range(2):
+        server.answer(text=("Seen.",))
+        await ask(model, asked(*files, load=load))
+    sent = json.dumps(server.requests[-1].body)
+    assert sent.count(SHOWN) == 2
+    assert sent.count("[File /attachments/chart.png (image/png, 15 bytes)]") == 2
+    assert sent.count("[File /attachments/report.pdf (application/pdf, 15 bytes)]") == 2
+    assert load.loaded == ["/attachments/chart.png"]  # once for both messages and both requests
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        ref("x.svg", "image/svg+xml"),
+        ref("gone.png", "image/png", digest="gone"),
+        ref("huge.png", "image/png", size=6 * 1024 * 1024),
+    ],
+)
+async def test_what_cannot_be_shown_is_named(
+    model: PydanticAIModel, server: WireServer, file: AttachmentRef
+) -> None:
+    server.answer(text=("Seen.",))
+    await ask(model, asked(file, load=Loading()))
+    sent = json.dumps(server.requests[-1].body)
+    assert SHOWN not in sent
+    assert sent.count(f"[File {file.path} (") == 2
+
+
+async def test_a_model_that_cannot_see_is_shown_no_image(make_model: MakeModel, server: WireServer) -> None:
+    make_model("openai-chat:gpt-4o")  # sets the provider's environment
+    load = Loading()
+    server.answer(text=("Read.",))
+    async with OpenAIChatModel("gpt-4o", profile={"supports_image_input": False}) as blind:
+        await ask(PydanticAIModel(blind), asked(ref("chart.png", "image/png"), load=load))
+    sent = json.dumps(server.requests[-1].body)
+    assert "[File /attachments/chart.png" in sent
+    assert SHOWN not in sent
+    assert load.loaded == []

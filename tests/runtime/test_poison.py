@@ -1,0 +1,256 @@
+"""Events that fail every run that reads them: tried three times, then parked; all others go on as usual."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import Rig, assert_valid, running
+from toolwright.core.errors import ModelUnavailable, NotFailed, NotFound, Unwritable
+from toolwright.core.event import Topic
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.run import Run
+from toolwright.core.units import Advance, Claim, Finish, Submit, Unit
+
+pytestmark = pytest.mark.anyio
+
+outside = tw.Tool(
+    name="ask_outside",
+    description="Ask somebody outside.",
+    kind="external",
+    timeout=0.01,
+    parameters={"type": "object", "properties": {}},
+)
+POISON = "poison"
+
+
+class Reader:
+    """Asks outside so many times, then says what it has read; fails at what `fault` is raised for."""
+
+    name = "reader"
+
+    def __init__(self, calls: int, fault: Exception | None = None) -> None:
+        self.calls = calls
+        self.fault = fault
+        self.read: list[list[str]] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if len(request.messages) == 1:
+            asked = [ModelCall(id=f"c{n}", name="ask_outside", arguments="{}") for n in range(self.calls)]
+            yield ModelResponse(calls=tuple(asked))
+            return
+        said = [message.content for message in request.messages if message.id.startswith("evt_")]
+        if self.fault is not None and any(POISON in content for content in said):
+            raise self.fault
+        self.read.append([content.rpartition(" ")[2] for content in said])
+        yield ModelResponse(text="I see.")
+
+
+def spoiled(rig: Rig, store: Callable[[Unit], bool]) -> None:
+    """A journal that cannot hold some units."""
+
+    async def refuse(_: int, unit: Unit) -> None:
+        if store(unit):
+            raise Unwritable
+
+    rig.store.before = refuse
+
+
+def says_poison(unit: Unit) -> bool:
+    return isinstance(unit, Advance) and any(
+        POISON in message.content and message.kept for message in unit.messages
+    )
+
+
+async def begin(rig: Rig, results: Sequence[object]) -> tuple[str, Sequence[str]]:
+    """A thread whose calls have got these results late, all at once; its events, by name."""
+    thread = await rig.rt.threads.create("tester")
+    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    calls = await rig.rt.calls.list(run_id=run.id)
+    held = asyncio.Event()
+
+    async def hold(_: int, unit: Unit) -> None:
+        if isinstance(unit, Claim):
+            await held.wait()
+
+    before, rig.store.before = rig.store.before, hold
+    for call, result in zip(calls, results, strict=True):
+        await rig.rt.calls.submit(run.id, call.id, result)  # type: ignore[arg-type]  # JSON all of them
+    rig.store.before = before
+    held.set()
+    return thread.id, [f"tr:{call.id}" for call in calls]
+
+
+async def settled(rig: Rig, thread_id: str) -> dict[str, InboxEvent]:
+    """The inbox, once nothing in it waits or is being read."""
+    agent = rig.rt.agent("tester")
+    async with asyncio.timeout(20):
+        while True:
+            events = await rig.rt.inboxes.list(agent, thread_id)
+            thread = await rig.rt.threads.get(thread_id)
+            if thread.run_id is None and not any(e.status in ("pending", "processing") for e in events):
+                return {event.event_id: event for event in events}
+            await asyncio.sleep(0.01)
+
+
+async def runs_of(rig: Rig, thread_id: str) -> list[Run]:
+    return list(reversed(await rig.rt.runs.list(thread_id=thread_id)))
+
+
+async def check(rig: Rig, thread_id: str, bad: str, good: Sequence[str]) -> None:
+    inbox = await settled(rig, thread_id)
+    assert (inbox[bad].status, inbox[bad].attempts) == ("failed", 3)
+    assert [inbox[one].status for one in good] == ["processed"] * len(good)
+    assert_valid(await rig.transcript(thread_id))
+    view = await rig.store.inner.view(thread_id)
+    assert view is not None
+    assert view.reading == ()
+    read = [message.id for message in view.messages if message.id.startswith("evt_")]
+    assert sorted(read) == sorted(f"evt_{one.removeprefix('tr:')}" for one in good)
+    assert view.messages[-1].role == "assistant"
+    failed = [run for run in await runs_of(rig, thread_id) if run.status == "failed"]
+    assert len(failed) == 3
+    assert all(run.error for run in failed)
+
+
+async def test_what_the_journal_cannot_hold_is_parked_and_the_others_go_on() -> None:
+    model = Reader(4)
+    async with running(model, [outside]) as rig:
+        spoiled(rig, says_poison)
+        thread_id, events = await begin(rig, ["a", POISON, "b", "c"])
+        await check(rig, thread_id, events[1], [events[0], *events[2:]])
+
+
+async def test_what_cannot_be_rendered_is_parked() -> None:
+    model = Reader(2)
+    async with running(model, [outside]) as rig:
+
+        async def spoil(_: int, unit: Unit) -> None:
+            if isinstance(unit, Submit) and unit.notice.content["result"] == POISON:
+                del unit.notice.content["toolName"]  # as an older version, or a bug, may have written it
+
+        rig.store.after = spoil
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        first, second = await rig.rt.calls.list(run_id=run.id)
+        await rig.rt.calls.submit(run.id, first.id, POISON)
+        await rig.rt.calls.submit(run.id, second.id, "good")
+        await check(rig, thread.id, f"tr:{first.id}", [f"tr:{second.id}"])
+        assert model.read == [['"good"']] or model.read[-1] == ['"good"']
+
+
+async def test_what_a_models_bug_fails_at_is_parked() -> None:
+    model = Reader(3, RuntimeError("a bug"))
+    async with running(model, [outside]) as rig:
+        thread_id, events = await begin(rig, ["a", POISON, "b"])
+        await check(rig, thread_id, events[1], [events[0], events[2]])
+
+
+async def test_a_models_own_fault_does_not_count() -> None:
+    model = Reader(1, ModelUnavailable("busy"))
+    async with running(model, [outside]) as rig:
+        thread_id, [event] = await begin(rig, [POISON])
+        agent = rig.rt.agent("tester")
+        backed_off = rig.rt.events.follow(Topic(kind="thread", id=thread_id), after=0)
+        async with asyncio.timeout(20):
+            await anext(event async for event in backed_off if event.payload.get("error") == "busy")
+        [shown] = [e for e in await rig.rt.inboxes.list(agent, thread_id) if e.event_id == event]
+        assert (shown.status, shown.attempts) == ("processing", 0)
+        model.fault = None
+        inbox = await settled(rig, thread_id)
+        assert inbox[event].status == "processed"
+        assert [run.status for run in await runs_of(rig, thread_id)] == ["completed", "completed"]
+
+
+async def test_a_parked_event_is_retried_on_demand() -> None:
+    model = Reader(1, RuntimeError("a bug"))
+    async with running(model, [outside]) as rig:
+        agent = rig.rt.agent("tester")
+        thread_id, [event] = await begin(rig, [POISON])
+        assert (await settled(rig, thread_id))[event].status == "failed"
+        model.fault = None
+        assert await rig.rt.inboxes.list(agent) == []
+        with pytest.raises(NotFound):
+            await rig.rt.inboxes.retry(agent, event)
+        with pytest.raises(NotFound):
+            await rig.rt.inboxes.retry(agent, "tr:none", thread_id)
+        with pytest.raises(NotFound):
+            await rig.rt.inboxes.list(agent, "thr_none")
+        again = await rig.rt.inboxes.retry(agent, event, thread_id)
+        assert (again.status, again.attempts) == ("pending", 0)
+        assert (await settled(rig, thread_id))[event].status == "processed"
+        with pytest.raises(NotFailed):
+            await rig.rt.inboxes.retry(agent, event, thread_id)
+        assert model.read[-1] == [f'"{POISON}"']
+
+
+async def test_a_message_is_not_tried_again_and_frees_the_events_beside_it() -> None:
+    model = Reader(1, RuntimeError("a bug"))
+    async with running(model, [outside]) as rig:
+        held = asyncio.Event()
+
+        async def hold(_: int, unit: Unit) -> None:
+            if isinstance(unit, Claim):
+                await held.wait()
+
+        thread = await rig.rt.threads.create("tester")
+        first = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        [call] = await rig.rt.calls.list(run_id=first.id)
+        rig.store.before = hold
+        mine = await rig.rt.threads.send(thread.id, "Hello")
+        await rig.rt.calls.submit(first.id, call.id, POISON)
+        held.set()
+        inbox = await settled(rig, thread.id)
+        assert (await rig.rt.runs.get(mine.id)).status == "failed"
+        assert (inbox[f"tr:{call.id}"].status, inbox[f"tr:{call.id}"].attempts) == ("failed", 3)
+        view = await rig.store.inner.view(thread.id)
+        assert view is not None
+        assert [m.content for m in view.messages if m.role == "user"] == ["Go", "Hello"]
+        assert_valid(await rig.transcript(thread.id))
+
+
+async def test_a_message_that_cannot_be_kept_does_not_hold_its_thread_up() -> None:
+    async with running(Reader(0)) as rig:
+        spoiled(rig, says_poison)
+        thread = await rig.rt.threads.create("tester")
+        bad = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, POISON)).id, 10)
+        assert (bad.status, bad.output) == ("failed", None)
+        inbox = await settled(rig, thread.id)
+        assert [event.status for event in inbox.values()] == ["failed"]
+        good = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert good.status == "completed"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("n", range(1, 9))
+async def test_whoever_takes_over_at_any_point_counts_on(n: int, when: str) -> None:
+    """A new owner comes before or after the n-th unit of the failing runs: the old one's next unit is refused."""
+    model = Reader(2, RuntimeError("a bug"))
+    async with running(model, [outside]) as rig:
+        thread_id, events = "", ["", ""]
+        seen = 0
+
+        async def rob(_: int, unit: Unit) -> None:
+            nonlocal seen
+            if not isinstance(unit, Claim | Finish) or unit.thread_id != thread_id:
+                return
+            seen += 1
+            if seen == n:
+                raise asyncio.CancelledError
+
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        calls = await rig.rt.calls.list(run_id=run.id)
+        thread_id, events = thread.id, [f"tr:{call.id}" for call in calls]
+        if when == "before":
+            rig.store.before = rob
+        else:
+            rig.store.after = rob
+        for call, result in zip(calls, [POISON, "good"], strict=True):
+            await rig.rt.calls.submit(run.id, call.id, result)
+        inbox = await settled(rig, thread_id)
+        assert (inbox[events[0]].status, inbox[events[1]].status) == ("failed", "processed")
+        assert inbox[events[0]].attempts == 3
+        assert_valid(await rig.transcript(thread_id))

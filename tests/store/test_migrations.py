@@ -1,0 +1,168 @@
+"""Migrations on data: what an older version wrote is read the same, and its runs go on."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from tests.postgres_server import fresh_database
+
+import toolwright as tw
+from toolwright.adapters.store import migrate
+from toolwright.adapters.store.postgres_connection import connect
+from toolwright.core.errors import StoreError
+from toolwright.core.event import Topic
+from toolwright.testing import ScriptedModel
+from toolwright.wiring import database
+
+pytestmark = pytest.mark.anyio
+
+WRITTEN = Path(__file__).parent / "journal_0001.sql"
+NEW_TABLES = {"files", "env", "entities"}
+
+
+def calling(name: str, **args: int) -> dict[str, object]:
+    """A turn of a model that calls that tool."""
+    return {"calls": [{"name": name, "args": args}]}
+
+
+def app() -> tw.App:
+    """The app whose runs `journal_0001.sql` holds."""
+
+    @tw.tool(description="Add.")
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    ask = tw.Tool(
+        name="ask",
+        description="Ask them.",
+        kind="external",
+        parameters={"type": "object", "properties": {}},
+    )
+    adding = ScriptedModel([calling("add", a=1, b=2), {"text": "It's 3."}])
+    asking = ScriptedModel([calling("ask"), {"text": "They said so."}])
+    return tw.App(
+        agents=[
+            tw.Agent("worker", tw.Prompt("w", "Work.", model=adding, tools=[add])),
+            tw.Agent("asker", tw.Prompt("a", "Ask.", model=asking, tools=[ask])),
+        ]
+    )
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def old(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
+    """The url of a database at revision 0001, with what is written there."""
+    if request.param == "postgres":
+        async with fresh_database(migrated=False) as url:
+            await in_postgres(url, as_of_old)
+            yield url
+        return
+    engine = migrate.sqlite_engine(tmp_path / "journal.db")
+    with engine.begin() as connection:
+        as_of_old(connection)
+    engine.dispose()
+    yield f"sqlite:///{tmp_path / 'journal.db'}"
+
+
+def as_of_old(connection: Connection) -> None:
+    command.upgrade(migrate.config(connection), "0001")
+    for statement in WRITTEN.read_text(encoding="utf-8").split(";\n"):
+        if statement.strip():
+            connection.exec_driver_sql(statement)
+
+
+async def in_postgres(url: str, act: Callable[[Connection], None]) -> None:
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=lambda: connect(url))
+    async with engine.begin() as connection:
+        await connection.run_sync(act)
+    await engine.dispose()
+
+
+async def execute(url: str, *statements: str) -> None:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as file:
+            for statement in statements:
+                file.execute(statement)
+        return
+
+    def run_all(connection: Connection) -> None:
+        for statement in statements:
+            connection.execute(text(statement))
+
+    await in_postgres(url, run_all)
+
+
+async def tables(url: str) -> set[str]:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            return {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    connection = await connect(url)
+    found = await connection.fetch("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
+    await connection.close()
+    return {row[0] for row in found}
+
+
+async def test_what_an_older_version_wrote_is_read_the_same_and_its_run_goes_on(old: str) -> None:
+    settings = tw.Settings(database_url=old)
+    assert await database.revision(settings) == "0001"
+    async with asyncio.timeout(30), app().runtime(settings) as rt:
+        assert await database.revision(settings) == database.HEAD
+        done, waiting = await rt.threads.list()
+        said = [(message.role, message.content) for message in await rt.threads.messages(done.id, 100)]
+        assert said == [("user", "Add it up"), ("assistant", ""), ("tool", "3"), ("assistant", "It's 3.")]
+        [over] = await rt.runs.list(thread_id=done.id)
+        assert (over.status, over.output, over.step_count) == ("completed", "It's 3.", 2)
+        events = await rt.events.list(Topic(kind="thread", id=done.id))
+        assert [event.n for event in events] == list(range(1, done.ev + 1))
+        [call] = await rt.calls.list()
+        assert await rt.calls.submit(call.run_id, call.id, "yes") == "inline"
+        run = await rt.runs.wait(call.run_id)
+        assert (run.status, run.output) == ("completed", "They said so.")
+        again = await rt.threads.send(done.id, "And again")
+        assert (await rt.runs.wait(again.id)).status == "completed"
+        assert len(await rt.threads.messages(waiting.id, 100)) == 4
+
+
+async def test_a_failing_migration_leaves_the_old_schema_and_may_be_tried_again(old: str) -> None:
+    settings = tw.Settings(database_url=old)
+    await execute(old, "CREATE TABLE entities (in_the_way INTEGER)")
+    before = await tables(old)
+    with pytest.raises(StoreError, match="cannot be migrated"):
+        await database.upgrade(settings)
+    assert await database.revision(settings) == "0001"
+    assert await tables(old) == before
+    await execute(old, "DROP TABLE entities")
+    await database.upgrade(settings)
+    assert await tables(old) >= NEW_TABLES
+
+
+async def test_a_database_that_newer_code_has_migrated_is_refused(old: str) -> None:
+    await execute(old, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match="'9999'"):
+        await database.upgrade(tw.Settings(database_url=old))
+
+
+def upgrading(url: str) -> "subprocess.Popen[str]":
+    """A process that upgrades the database."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "toolwright.cli", "db", "upgrade"],
+        env={**os.environ, "TOOLWRIGHT_DATABASE_URL": url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+async def test_processes_that_migrate_at_once_do_not_meet(old: str) -> None:
+    upgrades = [upgrading(old) for _ in range(3)]
+    said = [(await asyncio.to_thread(one.communicate, timeout=60))[0] for one in upgrades]
+    assert [one.returncode for one in upgrades] == [0, 0, 0], said
+    assert await database.revision(tw.Settings(database_url=old)) == database.HEAD
