@@ -1,5 +1,6 @@
 """How many commits a run takes, counted on SQLite's driver: what is not a COMMIT there is not one."""
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -92,4 +93,6 @@ async def test_a_run_takes_as_many_commits_as_it_must(
         await rig.rt.health.check()  # the start's housekeeping is over, whose commit is none of the run's
         before = count.commits
         await course(rig, thread.id)
+        while await rig.store.wake(thread.id) is not None:
+            await asyncio.sleep(0)  # until the thread is left for good
         assert count.commits - before == commits

@@ -118,7 +118,13 @@ class Hold:
         return Leaving(gen=self.gen, due=self.clock.now() if rest else None)
 
     async def look(self) -> None:
-        """Read the inbox anew, and the env: both may have been changed from outside."""
+        """Read the inbox anew, and the env: both may have been changed from outside.
+
+        The wake is read first, so that whatever is not in the inbox by then has raised it once more.
+        """
+        wake = await self.insist(lambda: self._store.wake(self.thread.id))
+        if wake is not None:
+            self.gen = wake.gen
         unread = await self.insist(lambda: self._store.unread(self.thread.id))
         self.inbox = {event.event_id: event for event in unread}
         await self.insist(self.look_at_env)
