@@ -21,11 +21,17 @@ from tests.play import (
 from toolwright.core.content import AttachmentRef
 from toolwright.core.event import Topic
 from toolwright.core.message import MessageCall
-from toolwright.core.ports import Store
+from toolwright.core.ports import Sight, Store
 from toolwright.core.run import Usage
 from toolwright.core.units import Finish, Result, Submit
 
 pytestmark = pytest.mark.anyio
+
+
+def seen_by(*users: str) -> Sight:
+    """What people see who are in no space."""
+    return Sight(users=users, entity_id="ent_none")
+
 
 HOSTILE = {
     "NUL": "a\x00b",
@@ -130,9 +136,9 @@ async def test_threads_runs_and_calls_are_filtered_and_paged(store: Store):
     assert [run.id for run in await store.runs(agent="nobody")] == []
     assert [call.id for call in await store.calls(limit=2)] == ["call_0", "call_1"]
     assert [call.id for call in await store.calls(run_id="run_2")] == ["call_2"]
-    assert [call.id for call in await store.calls(users=["ann"], limit=1, offset=1)] == ["call_3"]
-    assert [call.id for call in await store.calls(users=["bob", "eve"], run_id="run_2")] == ["call_2"]
-    assert [*await store.calls(users=[]), *await store.calls(users=["ann"], run_id="run_2")] == []
+    assert [call.id for call in await store.calls(sees=seen_by("ann"), limit=1, offset=1)] == ["call_3"]
+    assert [call.id for call in await store.calls(sees=seen_by("bob", "eve"), run_id="run_2")] == ["call_2"]
+    assert [*await store.calls(sees=seen_by()), *await store.calls(sees=seen_by("ann"), run_id="run_2")] == []
     assert [call.id for call in await store.calls(status=("resolved",))] == []
     assert len(await store.calls(status=("pending", "waiting"))) == 4
 

@@ -31,10 +31,10 @@ def differences(connection: Connection) -> list[object]:
 
 
 def created(engine: Engine) -> set[str]:
-    """The CREATE statements that a database was made of, as SQLite keeps them."""
+    """The CREATE statements that a database was made of, as SQLite keeps them; it quotes names that were changed."""
     with engine.connect() as connection:
         query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'alembic_version'"
-        return {" ".join(row[0].split()) for row in connection.exec_driver_sql(query)}
+        return {" ".join(row[0].replace('"', "").split()) for row in connection.exec_driver_sql(query)}
 
 
 async def test_on_sqlite_the_migrated_schema_is_the_known_one(tmp_path: Path):

@@ -44,6 +44,8 @@ class Call:
     `id` is ours and unique; `model_call_id` is what the model called it. `arguments` is the JSON text as the
     model wrote it. `deadline` ends the inline wait, `expires_at` ends the acceptance of a submission.
     `result` is a rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was begun.
+    A `visible` one is shown in `space_id`, if there was a space to show it in. `worker` has claimed it until
+    `leased_until`; after that it is offered again only if it is `repeatable` (D25).
     """
 
     id: str
@@ -61,9 +63,22 @@ class Call:
     attempts: int = 0
     deadline: datetime | None = None
     expires_at: datetime | None = None
+    visible: bool = False
+    space_id: str | None = None
+    repeatable: bool = False
+    worker: str | None = None
+    leased_until: datetime | None = None
     created_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None
+
+    def free_for(self, worker: str, at: datetime) -> bool:
+        """Whether the worker may claim it: nobody else has, or their lease is over and it may be run again."""
+        if self.expires_at is not None and self.expires_at <= at:
+            return False
+        if self.worker is None or self.worker == worker:
+            return True
+        return self.repeatable and self.leased_until is not None and self.leased_until <= at
 
     def moved(self, change: "CallChange") -> "Call":
         """This call after that move."""

@@ -17,20 +17,25 @@ class EventDraft:
 
 @value
 class Event:
-    """An event of a thread. `n` is its number there; a live event (a delta, progress) has none."""
+    """An event of a thread, or of a space. `n` is its number; a live event (a delta, progress) has none.
 
-    thread_id: str
+    Events of a thread are numbered by thread, those of all spaces together. `agent` is the id of the agent that it
+    comes from; in a space it may come from nobody's run.
+    """
+
+    thread_id: str | None
     run_id: str | None
-    agent: str
+    agent: str | None
     type: str
     payload: JSONObject
     at: datetime
     n: int | None = None
+    space_id: str | None = None
 
 
 @value
 class Topic:
-    """What a follower follows: all of a thread, or one run."""
+    """What a follower follows: all of a thread, one run, one space, or all spaces (whose id is empty)."""
 
-    kind: Literal["thread", "run"]
+    kind: Literal["thread", "run", "space", "spaces"]
     id: str

@@ -21,6 +21,7 @@ class InboxEvent:
 
     A message of the thread's own carries the `run_id` that it joined (D22) and is `processed` once it is read; all
     others wait for the next run, and are `processing` until that is over. `attempts` counts the runs that they failed.
+    `author` is the entity that has caused it, and `promised` the run that was to read it when it came.
     """
 
     thread_id: str
@@ -31,6 +32,8 @@ class InboxEvent:
     status: InboxStatus = "pending"
     attempts: int = 0
     n: int | None = None
+    author: str | None = None
+    promised: str | None = None
     created_at: datetime
 
     def taken(self, run_id: str) -> "InboxChange":

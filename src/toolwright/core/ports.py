@@ -15,6 +15,7 @@ from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
+from toolwright.core.store_spaces import SpaceReads
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
 from toolwright.core.value import value
@@ -40,6 +41,14 @@ class ThreadView:
     reading: tuple[InboxEvent, ...] = ()
 
 
+@value
+class Sight:
+    """Whose calls are asked for: those of the threads of `users`, and those shown in a space that `entity_id` sees."""
+
+    users: Sequence[str]
+    entity_id: str
+
+
 class Clock(Protocol):
     """The time. `now` is an aware instant in UTC, `monotonic` counts seconds and never goes back."""
 
@@ -58,6 +67,11 @@ class NewId(Protocol):
 
 class Store(Protocol):
     """The journal. Raises `StoreError` when it cannot be read or written; then nothing was acknowledged."""
+
+    @property
+    def spaces(self) -> SpaceReads:
+        """The same journal, as far as it is about spaces."""
+        ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         """Apply the unit whole or not at all, and hand its events to the bus.
@@ -115,11 +129,13 @@ class Store(Protocol):
         *,
         status: Sequence[CallStatus] | None = None,
         run_id: str | None = None,
-        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; with `users` only those of their threads."""
+        """Calls, the oldest first; those that `sees` may see if it is given."""
         ...
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:

@@ -38,6 +38,7 @@ class Run:
     `held` is true while a process drains it: a run found `running` and held by nobody alive was interrupted.
     `lives` counts such take-overs since the run's last commit. `waiting` says what a parked run waits for.
     `cost` is in US dollars, None where the provider's prices are not known. `output` is the last answer.
+    `revision` is that of the configured agent that it began with, None for an agent that the app declares.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Run:
     created_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None
+    revision: int | None = None
 
     @property
     def over(self) -> bool:

@@ -11,7 +11,8 @@ class Thread:
     """A thread as the journal keeps it.
 
     `run_id` names the run that is open in it, if any. `epoch` is raised by whoever takes the thread, `seq`
-    counts its messages, `ev` its events and `posted` what was ever put into its inbox.
+    counts its messages, `ev` its events and `posted` what was ever put into its inbox. `begun` says whether the
+    open run has read its inbox: what comes then is for the run `next_run_id`. `space_id` is the active space.
     """
 
     id: str
@@ -26,4 +27,7 @@ class Thread:
     seq: int = 0
     ev: int = 0
     posted: int = 0
+    begun: bool = False
+    next_run_id: str | None = None
+    space_id: str | None = None
     created_at: datetime

@@ -2,16 +2,18 @@
 
 A unit that a drain makes is an `Advance`: it is fenced by the thread's `(epoch, seq)`, so that whoever lost the
 thread can no longer write. The others come from outside a drain: they never touch a thread's messages, only
-inbox rows, call rows, files, env, flags and wakes. A store answers `Committed`, or `Conflict` with the guard that
-failed, in which case the unit has left no trace.
+inbox rows, call rows, files, env, flags and wakes. What happens in spaces and to timers are the `effects` of
+both. A store answers `Committed`, or `Conflict` with the guard that failed, in which case the unit has left no trace.
 
-Every unit locks in one order: threads, calls, runs, inbox, files, env, wakes.
+Every unit locks in one order: threads, calls, runs, inbox, files, env, wakes; its effects after that: other threads,
+spaces, their inboxes, timers, and the counter of spaces' events last.
 """
 
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.call import Call, CallChange
+from toolwright.core.effects import Effect
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.event import EventDraft
@@ -33,6 +35,9 @@ Guard: TypeAlias = Literal[
     "unread",  # a message that joined the run has not been read
     "file",  # there is a file at this path already
     "entity",  # there is no such entity, or it has changed since it was read
+    "space",  # there is no such space, or it or its membership has changed since it was read
+    "member",  # the entity is not in the space
+    "message",  # there is no such message in the space
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]
 
@@ -129,6 +134,7 @@ class Settle(Unit):
     notice: InboxEvent
     event: EventDraft
     files: tuple[FileChange, ...] = ()
+    effects: tuple[Effect, ...] = ()
 
     @property
     def outcome(self) -> Literal["resolved", "expired", "cancelled"]:
@@ -161,6 +167,22 @@ class CancelCall(Settle):
     @property
     def outcome(self) -> Literal["cancelled"]:
         return "cancelled"
+
+
+@value
+class LeaseCall(Unit):
+    """A worker claims an open call until then, if nobody has it, or its lease is over and it is repeatable (D25)."""
+
+    call_id: str
+    worker: str
+    until: datetime
+
+
+@value
+class Act(Unit):
+    """Effects from outside a run: what people and services do in spaces, and what timers do."""
+
+    effects: tuple[Effect, ...]
 
 
 @value
@@ -204,6 +226,7 @@ class Advance(Unit):
     dropped: tuple[int, ...] = ()
     step: Step | None = None
     events: tuple[EventDraft, ...] = ()
+    effects: tuple[Effect, ...] = ()
     leaving: Leaving | None = None
 
 
@@ -282,8 +305,9 @@ class Committed:
 
     `run_id` is the run that a message joined or the one made for it. For an `Advance`: `posted` is how much was
     ever put into the thread's inbox, `cancel_requested` whether the run was asked to cancel, `left` whether
-    `leaving` held. `route` tells where a settled call's result went. `count` is how many rows `Prune` deleted, or
-    `Reseal` changed.
+    `leaving` held. `route` tells where a settled call's result went. `count` is how many rows `Prune` deleted,
+    `Reseal` changed, or how many effects on spaces found what they change. `seq` is the place of the last message
+    that was said in a space, `runs` are the runs that read what was delivered, by thread.
     """
 
     run_id: str | None = None
@@ -292,6 +316,8 @@ class Committed:
     left: bool = True
     route: Literal["inline", "inbox"] | None = None
     count: int = 0
+    seq: int | None = None
+    runs: tuple[tuple[str, str], ...] = ()
 
 
 @value

@@ -17,7 +17,7 @@ from toolwright.core.errors import (
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
 from toolwright.core.value import changed
@@ -61,14 +61,28 @@ class PendingCalls:
         *,
         status: Sequence[CallStatus] | None = ("waiting", "pending"),
         run_id: str | None = None,
-        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Sequence[Call]:
-        """Calls, the oldest first; the open ones unless asked otherwise, with `users` those of their threads."""
+        """Calls, the oldest first; the open ones unless asked otherwise, those that `sees` may see if it is given.
+
+        `agent` is an agent's id.
+        """
         page(limit, offset)
         by_text("run_id", run_id)
-        return await self._store.calls(status=status, run_id=run_id, users=users, limit=limit, offset=offset)
+        by_text("space_id", space_id)
+        return await self._store.calls(
+            status=status,
+            run_id=run_id,
+            agent=agent,
+            space_id=space_id,
+            sees=sees,
+            limit=limit,
+            offset=offset,
+        )
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult

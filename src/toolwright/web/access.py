@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from toolwright.core.entity import Entity
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
+from toolwright.core.ports import Sight
 from toolwright.web.token_verifier import TokenVerifier
 
 CLOSED = "This server has no keys, so it serves callers on this machine only."
@@ -31,6 +32,11 @@ class Caller:
     def users(self) -> tuple[str, ...] | None:
         """Whose things they see: None for a service, which sees everybody's."""
         return None if self.kind == "service" else self.user_ids
+
+    @property
+    def sight(self) -> Sight | None:
+        """Whose calls they see: None for a service, which sees all."""
+        return None if self.entity_id is None else Sight(users=self.user_ids, entity_id=self.entity_id)
 
 
 SERVICE = Caller(kind="service")

@@ -13,15 +13,17 @@ class Frames:
 
     def __init__(self, entity_of: Callable[[str], str | None]) -> None:
         self._entity_of = entity_of
-        self._made: dict[tuple[str, int] | int, tuple[Event, bytes]] = {}
+        self._made: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
     def of(self, event: Event) -> bytes:
         """The event's frame. A recorded event is known by its number, a live one by being the same object."""
-        key = id(event) if event.n is None else (event.thread_id, event.n)
+        whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
+        key = id(event) if event.n is None else (whose, event.n)
         known = self._made.get(key)
         if known is not None and (event.n is not None or known[0] is event):
             return known[1]
-        made = frame(event_json(event, self._entity_of(event.agent)))
+        entity_id = None if event.agent is None else self._entity_of(event.agent)
+        made = frame(event_json(event, entity_id))
         if len(self._made) >= KEPT:
             del self._made[next(iter(self._made))]
         self._made[key] = (event, made)

@@ -78,11 +78,15 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
 
 
 def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
-    """`{id?, type, ts, threadId, runId?, agentEntityId?, data}`; live events have no id."""
-    shown: JSONObject = {"type": event.type, "ts": event.at.isoformat(), "threadId": event.thread_id}
+    """`{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
+    shown: JSONObject = {"type": event.type, "ts": event.at.isoformat()}
     if event.n is not None:
         shown["id"] = str(event.n)
         shown["seq"] = event.n
+    if event.space_id is not None:
+        shown |= {"spaceId": event.space_id, "smartSpaceId": event.space_id}
+    if event.thread_id is not None:
+        shown["threadId"] = event.thread_id
     if event.run_id is not None:
         shown["runId"] = event.run_id
     if agent_entity_id is not None:

@@ -107,18 +107,33 @@ class MemoryBus:
 
     def __init__(self) -> None:
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
+        self._told = 0
 
     def publish(self, events: Sequence[Event]) -> None:
-        if not self._followers:
-            return
         for event in events:
-            followers = self._followers.get(("thread", event.thread_id), [])
-            if event.run_id is not None:
-                followers = followers + self._followers.get(("run", event.run_id), [])
+            if event.space_id is not None and event.n is not None:
+                self._count(event.n)
+            followers = self._of(event) if self._followers else []
             if followers:
                 size = _size(event) if event.n is None else RECORDED
                 for follower in followers:
                     follower.put(event, size)
+
+    def _of(self, event: Event) -> list[QueueFollower]:
+        found = self._followers.get
+        if event.space_id is not None:
+            return [*found(("space", event.space_id), []), *found(("spaces", ""), [])]
+        followers = found(("thread", event.thread_id or ""), [])
+        return followers if event.run_id is None else [*followers, *found(("run", event.run_id), [])]
+
+    def _count(self, n: int) -> None:
+        """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
+        if self._told and n > self._told + 1:
+            for (kind, _), followers in self._followers.items():
+                if kind in ("space", "spaces"):
+                    for follower in followers:
+                        follower.missed = True
+        self._told = n
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
         """Whether anybody follows that thread or run."""

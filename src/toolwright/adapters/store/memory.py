@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from toolwright.adapters.store.instants import micros_or_none
+from toolwright.adapters.store.memory_space_reads import MemorySpaces
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.memory_units import apply
 from toolwright.adapters.store.written import GuardFailed, Publish
@@ -22,7 +23,7 @@ from toolwright.core.event import Event, Topic
 from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
-from toolwright.core.ports import ThreadView
+from toolwright.core.ports import Sight, ThreadView
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
@@ -37,6 +38,7 @@ class MemoryStore:
         self._publish = publish
         self._tables = Tables()
         self._closed = False
+        self.spaces = MemorySpaces(self._tables)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if self._closed:
@@ -161,7 +163,9 @@ class MemoryStore:
         *,
         status: Sequence[CallStatus] | None = None,
         run_id: str | None = None,
-        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
@@ -170,10 +174,18 @@ class MemoryStore:
             for call in self._tables.calls.values()
             if (not status or call.status in status)
             and run_id in (None, call.run_id)
-            and (users is None or self._tables.threads[call.thread_id].born.user_id in users)
+            and space_id in (None, call.space_id)
+            and agent in (None, self._tables.threads[call.thread_id].born.agent)
+            and (sees is None or self._sees(sees, call))
         ]
         chosen.sort(key=lambda call: (call.created_at, call.id))
         return _page(chosen, limit, offset)
+
+    def _sees(self, sees: Sight, call: Call) -> bool:
+        if self._tables.threads[call.thread_id].born.user_id in sees.users:
+            return True
+        shown = call.visible and call.space_id is not None
+        return shown and (call.space_id, sees.entity_id) in self._tables.members
 
     async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
         found = self._events(topic)
@@ -185,6 +197,10 @@ class MemoryStore:
         return (_number(found[0]), _number(found[-1])) if found else (0, 0)
 
     def _events(self, topic: Topic) -> list[Event]:
+        if topic.kind == "spaces":
+            return self._tables.space_events
+        if topic.kind == "space":
+            return [event for event in self._tables.space_events if event.space_id == topic.id]
         if topic.kind == "thread":
             row = self._tables.threads.get(topic.id)
             return [] if row is None else row.events

@@ -14,6 +14,7 @@ from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.run import Run, Step
+from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.thread import Thread
 from toolwright.core.units import Leaving, Wake
 
@@ -28,6 +29,9 @@ class ThreadRow:
     seq: int
     ev: int
     posted: int
+    begun: bool = False
+    next_run_id: str | None = None
+    space_id: str | None = None
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
@@ -35,11 +39,33 @@ class ThreadRow:
     events: list[Event] = field(default_factory=list[Event])
     files: dict[str, File] = field(default_factory=dict[str, File])
 
+    @classmethod
+    def born_as(cls, thread: Thread) -> "ThreadRow":
+        """The row of a new thread."""
+        return cls(thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted)
+
     def value(self) -> Thread:
         """The thread as it is now."""
         return replace(
-            self.born, run_id=self.run_id, epoch=self.epoch, seq=self.seq, ev=self.ev, posted=self.posted
+            self.born,
+            run_id=self.run_id,
+            epoch=self.epoch,
+            seq=self.seq,
+            ev=self.ev,
+            posted=self.posted,
+            begun=self.begun,
+            next_run_id=self.next_run_id,
+            space_id=self.space_id,
         )
+
+    def promise(self, new_run: str) -> str:
+        """The run that reads what comes now: the queued one, else `new_run`, which is queued with that."""
+        if self.run_id is None:
+            self.run_id = new_run
+        if not self.begun:
+            return self.run_id
+        self.next_run_id = self.next_run_id or new_run
+        return self.next_run_id
 
     def write(self, changes: Sequence[FileChange]) -> None:
         """Put files at their folded paths, or take them away."""
@@ -82,6 +108,14 @@ class Tables:
     )
     entities: dict[str, Entity] = field(default_factory=dict[str, Entity])
     wakes: dict[str, Wake] = field(default_factory=dict[str, Wake])
+    spaces: dict[str, Space] = field(default_factory=dict[str, Space])
+    members: dict[tuple[str, str], Member] = field(default_factory=dict[tuple[str, str], Member])
+    space_messages: dict[str, SpaceMessage] = field(default_factory=dict[str, SpaceMessage])
+    reactions: dict[tuple[str, str, str], Reaction] = field(
+        default_factory=dict[tuple[str, str, str], Reaction]
+    )
+    space_events: list[Event] = field(default_factory=list[Event])
+    space_ev: int = 0
     env: dict[tuple[str, str, str], EnvRow] = field(default_factory=dict[tuple[str, str, str], EnvRow])
 
     def set_env(self, changes: Sequence[EnvChange]) -> None:
@@ -109,6 +143,37 @@ class Tables:
         else:
             due = min(known.due, at)
             self.wakes[thread_id] = Wake(thread_id=thread_id, due=due, gen=known.gen + 1)
+
+    def set_timer(self, name: str, due: datetime) -> None:
+        """A wake at that instant, whatever was set before."""
+        known = self.wakes.get(name)
+        gen = micros(due) if known is None else known.gen + 1
+        self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
+
+    def revise(self, space_id: str) -> None:
+        """The membership of a space has changed."""
+        space = self.spaces[space_id]
+        self.spaces[space_id] = replace(space, revision=space.revision + 1)
+
+    def drop_message(self, message_id: str) -> None:
+        """Delete a message of a space, with its reactions."""
+        del self.space_messages[message_id]
+        for key in [key for key in self.reactions if key[0] == message_id]:
+            del self.reactions[key]
+
+    def drop_space(self, space_id: str) -> None:
+        """Delete a space with all that is in it."""
+        del self.spaces[space_id]
+        for key in [key for key in self.members if key[0] == space_id]:
+            del self.members[key]
+        for message in [each for each in self.space_messages.values() if each.space_id == space_id]:
+            self.drop_message(message.id)
+
+    def leave_spaces(self, entity_id: str) -> None:
+        """An entity is a member nowhere any more."""
+        for key in [key for key in self.members if key[1] == entity_id]:
+            del self.members[key]
+            self.revise(key[0])
 
     def leave(self, thread_id: str, leaving: Leaving) -> bool:
         """Take the wake away or set it to later, if it is the one that was seen."""

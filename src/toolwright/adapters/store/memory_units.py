@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from toolwright.adapters.store import memory_spaces as spaces
+from toolwright.adapters.store.memory_spaces import Performed
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.written import GuardFailed, Written, numbered
 from toolwright.core.call import OPEN, Call
@@ -12,11 +14,13 @@ from toolwright.core.event import Event
 from toolwright.core.file import FileChange
 from toolwright.core.run import Run
 from toolwright.core.units import (
+    Act,
     Advance,
     Claim,
     Committed,
     CreateThread,
     DropEntity,
+    LeaseCall,
     Leave,
     PostMessage,
     Probe,
@@ -50,6 +54,10 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _reseal(unit, tables)
         case SetEnv():
             return _set_env(unit, tables)
+        case Act():
+            return _act(unit, tables)
+        case LeaseCall():
+            return _lease_call(unit, tables)
         case RetryEvent():
             return _retry_event(unit, tables)
         case CreateThread():
@@ -72,9 +80,7 @@ def _create_thread(unit: CreateThread, tables: Tables) -> Written:
     thread = unit.thread
     if thread.id in tables.threads:
         raise GuardFailed("duplicate")
-    tables.threads[thread.id] = ThreadRow(
-        thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted
-    )
+    tables.threads[thread.id] = ThreadRow.born_as(thread)
     tables.set_env(unit.env)
     return Written(Committed())
 
@@ -143,6 +149,7 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     if isinstance(unit, Submit) and call.expires_at is not None and call.expires_at <= unit.at:
         raise GuardFailed("call")
     _check_files(unit.files, thread)
+    spaces.check(unit.effects, tables)
     route = "inbox" if call.status == "pending" else "inline"
     if route == "inbox":
         if unit.notice.event_id in thread.inbox:
@@ -156,7 +163,23 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     events = numbered((unit.event,), thread.ev, unit, unit.thread_id, call.run_id, thread.born.agent)
     thread.events += events
     tables.wake(unit.thread_id, unit.at)
-    return Written(Committed(run_id=call.run_id, route=route), events)
+    done = spaces.perform(unit.effects, unit, tables)
+    return Written(Committed(run_id=call.run_id, route=route), (*events, *done.events))
+
+
+def _act(unit: Act, tables: Tables) -> Written:
+    spaces.check(unit.effects, tables)
+    done = spaces.perform(unit.effects, unit, tables)
+    answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
+    return Written(answer, tuple(done.events))
+
+
+def _lease_call(unit: LeaseCall, tables: Tables) -> Written:
+    call = tables.calls.get(unit.call_id)
+    if call is None or call.status not in OPEN or not call.free_for(unit.worker, unit.at):
+        raise GuardFailed("call")
+    tables.calls[call.id] = replace(call, worker=unit.worker, leased_until=unit.until)
+    return Written(Committed())
 
 
 def _advance(unit: Advance, tables: Tables) -> Written:
@@ -171,6 +194,7 @@ def _advance(unit: Advance, tables: Tables) -> Written:
     stored = _new_run(unit.run, tables) if opens else _open_run(unit.run.id, unit.thread_id, tables)
     _check_inbox(unit, thread, stored)
     _check_files(unit.files, thread)
+    spaces.check(unit.effects, tables)
 
     tables.calls.update(moved)
     tables.runs[stored.id] = _merged(unit.run, stored)
@@ -183,19 +207,26 @@ def _advance(unit: Advance, tables: Tables) -> Written:
     if unit.step is not None:
         tables.steps[unit.step.run_id].append(unit.step)
     left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
+    posted, done = thread.posted, Performed()
+    if unit.effects:
+        done = spaces.perform(unit.effects, unit, tables)
     answer = Committed(
         run_id=stored.id,
-        posted=thread.posted,
+        posted=posted,
         cancel_requested=stored.cancel_requested_at is not None,
         left=left,
+        seq=done.seq,
+        runs=tuple(done.runs),
     )
-    return Written(answer, events)
+    return Written(answer, (*events, *done.events) if done.events else events)
 
 
 def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
     if isinstance(unit, Claim | Takeover):
         thread.epoch += 1
-    thread.run_id = None if unit.run.over else unit.run.id
+    thread.run_id, thread.begun = unit.run.id, unit.run.started_at is not None
+    if unit.run.over:
+        thread.run_id, thread.next_run_id, thread.begun = thread.next_run_id, None, False
     for event_id in unit.read:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
     for change in unit.inbox:
@@ -254,14 +285,12 @@ def _merged(run: Run, stored: Run) -> Run:
     if (
         run.cancel_requested_at == stored.cancel_requested_at
         and run.created_at == stored.created_at
-        and run.chain_depth == stored.chain_depth
         and run.agent == stored.agent
     ):
         return run
     return replace(
         run,
         agent=stored.agent,
-        chain_depth=stored.chain_depth,
         cancel_requested_at=stored.cancel_requested_at,
         created_at=stored.created_at,
     )
@@ -284,16 +313,19 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
         raise GuardFailed("entity")
     for key in [key for key in tables.env if key[0] == unit.entity_id]:
         del tables.env[key]
+    tables.leave_spaces(unit.entity_id)
     return Written(Committed())
 
 
 def _prune(unit: Prune, tables: Tables) -> Written:
     old = [event for row in tables.threads.values() for event in row.events if event.at < unit.before]
     gone = {(event.thread_id, event.n) for event in sorted(old, key=lambda e: e.at)[: unit.limit]}
-    for thread_id in {thread_id for thread_id, _ in gone}:
+    for thread_id in {thread_id for thread_id, _ in gone if thread_id is not None}:
         row = tables.threads[thread_id]
         row.events = [event for event in row.events if (thread_id, event.n) not in gone]
-    return Written(Committed(count=len(gone)))
+    told = [event for event in tables.space_events if event.at < unit.before][: unit.limit - len(gone)]
+    tables.space_events = tables.space_events[len(told) :]
+    return Written(Committed(count=len(gone) + len(told)))
 
 
 def _thread(thread_id: str, tables: Tables) -> ThreadRow:

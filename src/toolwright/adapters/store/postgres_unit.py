@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows, rows_spaces
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op, Ops, Program, Whole, filled
@@ -22,7 +22,8 @@ from toolwright.adapters.store.programs import program
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import GuardFailed, Written
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.event import Event
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.units import Committed, Unit
 
 _ANSWER = tuple([field.name for field in fields(Committed)])
@@ -147,10 +148,18 @@ def _finished(steps: Program, found: list[Row]) -> Written:
 def _recorded(written: Written) -> JSONObject:
     """The answer, and which events the unit made."""
     recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
+    recorded["runs"] = [list(each) for each in written.answer.runs]
     if written.events:
-        first, last = written.events[0], written.events[-1]
-        recorded["events"] = [first.thread_id, first.n, last.n]
+        recorded["events"] = _spans(written.events)
     return recorded
+
+
+def _spans(events: Sequence[Event]) -> JSON:
+    """Where events lie: by thread, or in spaces (None), the first and the last number."""
+    spans: dict[str | None, list[Event]] = {}
+    for event in events:
+        spans.setdefault(event.thread_id if event.space_id is None else None, []).append(event)
+    return [[whose, some[0].n, some[-1].n] for whose, some in spans.items()]
 
 
 async def written_before(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
@@ -164,6 +173,14 @@ async def written_before(connection: Connection, unit: Unit, sql: Statements) ->
         whole = next(steps)
         assert isinstance(whole, Whole), "only these leave their rows"
         return _finished(steps, rows_recorded(whole.ops, found))
-    span = recorded.pop("events", None)
-    events = await connection.fetch(sql.events_between.sql, *span) if span is not None else ()
-    return Written(Committed(**recorded), tuple([rows.event(row) for row in events]))
+    events: list[Event] = []
+    for whose, first, last in recorded.pop("events", ()):
+        if whose is None:
+            told = await connection.fetch(sql.spaces.events_between.sql, first, last)
+            events += [rows_spaces.event(row) for row in told]
+        else:
+            events += [
+                rows.event(row) for row in await connection.fetch(sql.events_between.sql, whose, first, last)
+            ]
+    runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
+    return Written(Committed(**recorded, runs=runs), tuple(events))

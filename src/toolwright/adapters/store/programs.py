@@ -13,6 +13,7 @@ from toolwright.adapters.store import rows, rows_kept
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
+from toolwright.adapters.store.programs_spaces import perform
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
@@ -21,11 +22,13 @@ from toolwright.core.env import EnvChange
 from toolwright.core.event import Event
 from toolwright.core.file import FileChange
 from toolwright.core.units import (
+    Act,
     Advance,
     Claim,
     Committed,
     CreateThread,
     DropEntity,
+    LeaseCall,
     Leave,
     Leaving,
     PostMessage,
@@ -61,6 +64,10 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _reseal(unit, sql)
         case SetEnv():
             return _set_env(unit, sql)
+        case Act():
+            return _act(unit, sql)
+        case LeaseCall():
+            return _lease_call(unit, sql)
         case RetryEvent():
             return _retry_event(unit, sql)
         case CreateThread():
@@ -155,7 +162,20 @@ def _settle(unit: Settle, sql: Statements) -> Program:
         yield _new_files(unit.files, sql)
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
     yield [*_insert_events(events, sql), _wake(unit, unit.thread_id, sql)]
-    return Written(Committed(run_id=run_id, route=route), events)
+    done = yield from perform(unit.effects, unit, sql)
+    return Written(Committed(run_id=run_id, route=route), (*events, *done.events))
+
+
+def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
+    claim: Params = {"call_id": unit.call_id, "worker": rows.text_or_none(unit.worker), "at": micros(unit.at)}
+    yield Op(sql.lease_call, {**claim, "until": micros(unit.until)}, "call")
+    return Written(Committed())
+
+
+def _act(unit: Act, sql: Statements) -> Program:
+    done = yield from perform(unit.effects, unit, sql)
+    answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
+    return Written(answer, tuple(done.events))
 
 
 def _advance(unit: Advance, sql: Statements) -> Program:
@@ -183,15 +203,19 @@ def _advance(unit: Advance, sql: Statements) -> Program:
         for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
     ]
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in _insert(sql.insert_event, events)]
-    found = yield Whole(ops)
+    found = yield Whole(ops) if not unit.effects else ops
+    done = yield from perform(unit.effects, unit, sql)
     ev, posted = found[FENCE]
     answer = Committed(
         run_id=run.id,
         posted=posted,
         cancel_requested=not opens and found[saved][0] is not None,
         left=unit.leaving is None or bool(found[leaving]),
+        seq=done.seq,
+        runs=tuple(done.runs),
     )
-    return Written(answer, numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent))
+    events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
+    return Written(answer, (*events, *done.events))
 
 
 def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
@@ -222,6 +246,7 @@ def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
         "raised": 1 if isinstance(unit, Claim | Takeover) else 0,
         "said": len(unit.messages),
         "happened": len(unit.events),
+        "begun": unit.run.started_at is not None and not unit.run.over,
     }
     statement = sql.fence_and_open if opens else sql.fence_and_close if unit.run.over else sql.fence
     return Op(statement, params, "fence")
@@ -244,6 +269,8 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
     yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
     yield Op(sql.drop_env_of, {"owner": unit.entity_id})
+    yield Op(sql.spaces.revise_spaces_of, {"entity_id": unit.entity_id})
+    yield Op(sql.spaces.drop_memberships, {"entity_id": unit.entity_id})
     return Written(Committed())
 
 
@@ -251,8 +278,10 @@ def _prune(unit: Prune, sql: Statements) -> Program:
     before = micros(unit.before)
     events = yield Op(sql.prune_events, {"before": before, "limit": unit.limit})
     left = unit.limit - len(events)
+    in_spaces = yield Op(sql.prune_space_events, {"before": before, "limit": left})
+    left -= len(in_spaces)
     commits = yield Op(sql.prune_commits, {"before": before, "limit": left})
-    return Written(Committed(count=len(events) + len(commits)))
+    return Written(Committed(count=len(events) + len(in_spaces) + len(commits)))
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:

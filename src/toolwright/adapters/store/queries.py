@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Text, bindparam, func, or_, select
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Text, and_, bindparam, false, func, or_, select
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Rows, Statement
 from toolwright.adapters.store.tables import (
@@ -13,8 +13,10 @@ from toolwright.adapters.store.tables import (
     events,
     files,
     inbox,
+    members,
     messages,
     runs,
+    space_events,
     steps,
     threads,
     wakes,
@@ -30,7 +32,7 @@ def _text(name: str) -> Any:  # as above
 
 
 def _of_users(count: int) -> ColumnElement[bool]:
-    return threads.c.user_id.in_([_text(f"user_{i}") for i in range(count)])
+    return or_(false(), *[threads.c.user_id == _text(f"user_{i}") for i in range(count)])
 
 
 def _page(statement: Rows) -> Rows:
@@ -93,8 +95,22 @@ class Queries:
         of_thread = events.c.thread_id == _text("topic")
         of_run = events.c.run_id == _text("topic")
         bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
-        self.events = {"thread": compiled(newer.where(of_thread)), "run": compiled(newer.where(of_run))}
-        self.bounds = {"thread": compiled(bounds.where(of_thread)), "run": compiled(bounds.where(of_run))}
+        n = space_events.c.n
+        newer_told = select(space_events).where(n > _big("after")).order_by(n).limit(_big("limit"))
+        told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0))
+        of_space = space_events.c.space_id == _text("topic")
+        self.events = {
+            "thread": compiled(newer.where(of_thread)),
+            "run": compiled(newer.where(of_run)),
+            "space": compiled(newer_told.where(of_space)),
+            "spaces": compiled(newer_told),
+        }
+        self.bounds = {
+            "thread": compiled(bounds.where(of_thread)),
+            "run": compiled(bounds.where(of_run)),
+            "space": compiled(told.where(of_space)),
+            "spaces": compiled(told),
+        }
 
     def _entity_queries(self, compiled: Compiler) -> None:
         self.entity = compiled(select(entities).where(entities.c.id == _text("entity_id")))
@@ -112,10 +128,14 @@ class Queries:
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         return self._compiled(_page(newest_first.where(*chosen)))
 
-    def _calls(self, filters: tuple[str, ...], statuses: int, users: int) -> Statement:
-        chosen = [calls.c[name] == _text(name) for name in filters]
+    def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
+        """Calls; with `users` those of their threads, and those in the spaces of an entity."""
+        of_agent = calls.c.thread_id.in_(select(threads.c.id).where(threads.c.agent == _text("agent")))
+        chosen = [of_agent if name == "agent" else calls.c[name] == _text(name) for name in filters]
         if statuses:
             chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
-        if users:
-            chosen.append(calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users))))
+        if users is not None:
+            in_space = select(members.c.space_id).where(members.c.entity_id == _text("seen_by"))
+            theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))
+            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space))))
         return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))

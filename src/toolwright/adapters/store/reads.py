@@ -1,10 +1,10 @@
 """What is read of the journal, as programs: like units, they do not know their driver."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store import rows, rows_kept
+from toolwright.adapters.store import rows, rows_kept, rows_spaces
 from toolwright.adapters.store.instants import instant_or_none, micros
 from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.queries import Queries
@@ -16,7 +16,7 @@ from toolwright.core.event import Event, Topic
 from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
-from toolwright.core.ports import ThreadView
+from toolwright.core.ports import Sight, ThreadView
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Wake
@@ -133,23 +133,24 @@ class Reads:
     def calls(
         self,
         status: Sequence[CallStatus] | None,
-        run_id: str | None,
-        users: Sequence[str] | None,
+        asked: Mapping[str, str | None],
+        sees: Sight | None,
         limit: int,
         offset: int,
     ) -> Reading[Sequence[Call]]:
-        if users is not None and not users:
-            return []
-        params: Params = {"limit": limit, "offset": offset}
-        params |= {**_numbered("status", status), **_numbered("user", users)}
-        given: Params = {} if run_id is None else {"run_id": run_id}
-        statement = self._sql.calls(tuple(given), len(status or ()), len(users or ()))
-        found = yield Op(statement, {**params, **given})
+        given: Params = {name: value for name, value in asked.items() if value is not None}
+        params: Params = {"limit": limit, "offset": offset, **given, **_numbered("status", status)}
+        users = None
+        if sees is not None:
+            users = len(sees.users)
+            params |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
+        found = yield Op(self._sql.calls(tuple(given), len(status or ()), users), params)
         return [rows.call(row) for row in found]
 
     def events(self, topic: Topic, after: int, limit: int) -> Reading[Sequence[Event]]:
         found = yield Op(self._sql.events[topic.kind], {"topic": topic.id, "after": after, "limit": limit})
-        return [rows.event(row) for row in found]
+        made = rows.event if topic.kind in ("thread", "run") else rows_spaces.event
+        return [made(row) for row in found]
 
     def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
         [(oldest, newest)] = yield Op(self._sql.bounds[topic.kind], {"topic": topic.id})

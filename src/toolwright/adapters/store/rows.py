@@ -72,6 +72,9 @@ def thread_params(thread: Thread) -> Params:
         "ev": thread.ev,
         "posted": thread.posted,
         "created_at": micros(thread.created_at),
+        "begun": thread.begun,
+        "next_run_id": thread.next_run_id,
+        "space_id": thread.space_id,
     }
 
 
@@ -90,6 +93,9 @@ def thread(row: Row) -> Thread:
         ev=row[10],
         posted=row[11],
         created_at=instant(row[12]),
+        begun=bool(row[13]),
+        next_run_id=row[14],
+        space_id=row[15],
     )
 
 
@@ -115,6 +121,7 @@ def run_params(run: Run) -> Params:
         "created_at": micros(run.created_at),
         "started_at": micros_or_none(run.started_at),
         "completed_at": micros_or_none(run.completed_at),
+        "revision": run.revision,
     }
 
 
@@ -140,6 +147,7 @@ def run(row: Row) -> Run:
         created_at=instant(row[17]),
         started_at=instant_or_none(row[18]),
         completed_at=instant_or_none(row[19]),
+        revision=row[20],
     )
 
 
@@ -261,6 +269,11 @@ def call_params(call: Call) -> Params:
         "created_at": micros(call.created_at),
         "started_at": micros_or_none(call.started_at),
         "completed_at": micros_or_none(call.completed_at),
+        "visible": call.visible,
+        "space_id": call.space_id,
+        "repeatable": call.repeatable,
+        "worker": text_or_none(call.worker),
+        "leased_until": micros_or_none(call.leased_until),
     }
 
 
@@ -284,6 +297,11 @@ def call(row: Row) -> Call:
         created_at=instant(row[15]),
         started_at=instant_or_none(row[16]),
         completed_at=instant_or_none(row[17]),
+        visible=bool(row[18]),
+        space_id=row[19],
+        repeatable=bool(row[20]),
+        worker=None if row[21] is None else json.loads(row[21]),
+        leased_until=instant_or_none(row[22]),
     )
 
 
@@ -298,6 +316,8 @@ def inbox_params(event: InboxEvent, n: int) -> Params:
         "attempts": event.attempts,
         "content": dumps(event.content),
         "created_at": micros(event.created_at),
+        "author": event.author,
+        "promised": event.promised,
     }
 
 
@@ -312,6 +332,8 @@ def inbox_event(row: Row) -> InboxEvent:
         attempts=row[6],
         content=json.loads(row[7]),
         created_at=instant(row[8]),
+        author=row[9],
+        promised=row[10],
     )
 
 

@@ -10,7 +10,11 @@ from pathlib import Path
 from toolwright.adapters.store.locks import beside
 from toolwright.core.errors import StoreError
 
-REVISIONS = ("0001", "0002")  # oldest first; a test compares them with the files in migrations/versions
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+)  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"
 

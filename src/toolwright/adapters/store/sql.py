@@ -1,13 +1,12 @@
 """The journal on SQL: a store over any driver that can run programs."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
 
-from toolwright.adapters.store.compiled import DialectName
+from toolwright.adapters.store.driver import Driver
 from toolwright.adapters.store.queries import Queries
-from toolwright.adapters.store.reads import Reading, Reads
+from toolwright.adapters.store.reads import Reads
+from toolwright.adapters.store.reads_spaces import SqlSpaces
 from toolwright.adapters.store.shield import shielded
 from toolwright.core.call import Call, CallStatus
 from toolwright.core.entity import Entity
@@ -16,33 +15,10 @@ from toolwright.core.event import Event, Topic
 from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
-from toolwright.core.ports import ThreadView
+from toolwright.core.ports import Sight, ThreadView
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
-
-T = TypeVar("T")
-
-
-class Driver(Protocol):
-    """Runs programs on a database."""
-
-    @property
-    def dialect(self) -> DialectName: ...
-
-    def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
-        """Commit the unit; the future is done after COMMIT, and its events are on the bus by then."""
-        ...
-
-    async def read(self, reading: Callable[[], Reading[T]]) -> T:
-        """Run a reading of one statement."""
-        ...
-
-    async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
-        """Run a reading of several statements on one consistent snapshot."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class SqlStore:
@@ -51,6 +27,7 @@ class SqlStore:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._reads = Reads(Queries(driver.dialect))
+        self.spaces = SqlSpaces(driver)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         return await shielded(self._driver.write(unit))
@@ -106,11 +83,14 @@ class SqlStore:
         *,
         status: Sequence[CallStatus] | None = None,
         run_id: str | None = None,
-        users: Sequence[str] | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        return await self._driver.read(lambda: self._reads.calls(status, run_id, users, limit, offset))
+        asked = {"run_id": run_id, "agent": agent, "space_id": space_id}
+        return await self._driver.read(lambda: self._reads.calls(status, asked, sees, limit, offset))
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
         return await self._driver.read(lambda: self._reads.env(thread_id))

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     Insert,
     Table,
@@ -26,6 +27,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningDelete
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.statements_spaces import SpaceStatements
 from toolwright.adapters.store.tables import (
     calls,
     commits,
@@ -36,6 +38,7 @@ from toolwright.adapters.store.tables import (
     inbox,
     messages,
     runs,
+    space_events,
     steps,
     threads,
     wakes,
@@ -74,6 +77,7 @@ class Statements:
     def __init__(self, name: DialectName) -> None:
         dialect_insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
+        self.spaces = SpaceStatements(name)
 
         def insert_once(table: Table, *returning: str) -> Statement:
             values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
@@ -158,10 +162,12 @@ class Statements:
             "epoch": threads.c.epoch + _big("raised"),
             "seq": threads.c.seq + _big("said"),
             "ev": threads.c.ev + _big("happened"),
+            "begun": bindparam("begun", type_=Boolean),
         }
         fence = update(threads).where(held).values(moved).returning(threads.c.ev, threads.c.posted)
         self.fence = compiled(fence)
-        self.fence_and_close = compiled(fence.values(run_id=null()))
+        following = {"run_id": threads.c.next_run_id, "next_run_id": null(), "begun": false()}
+        self.fence_and_close = compiled(fence.values(following))
         opened = fence.where(threads.c.run_id.is_(None)).values(run_id=_text("run_id"))
         self.fence_and_open = compiled(opened)
         self.post = compiled(
@@ -191,7 +197,7 @@ class Statements:
         written = {
             c.name: bindparam(c.name, type_=c.type)
             for c in runs.columns
-            if c.name not in {"id", "thread_id", "agent", "created_at", "chain_depth", "cancel_requested_at"}
+            if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at"}
         }
         here = and_(runs.c.id == _text("id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
         self.find_open_run = compiled(select(runs.c.id).where(here))
@@ -235,6 +241,14 @@ class Statements:
         self.settle = compiled(settle)
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
         self.settle_in_time = compiled(settle.where(in_time))
+        over = and_(calls.c.repeatable, calls.c.leased_until <= _big("at"))
+        free = or_(calls.c.worker.is_(None), calls.c.worker == _text("worker"), over)
+        self.lease_call = compiled(
+            update(calls)
+            .where(calls.c.id == _text("call_id"), _OPEN, in_time, free)
+            .values(worker=_text("worker"), leased_until=_big("until"))
+            .returning(calls.c.id)
+        )
 
     def _inbox_statements(self, compiled: Compiler) -> None:
         self.read_inbox = compiled(
@@ -281,4 +295,5 @@ class Statements:
         self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
         self.delay_wake = compiled(update(wakes).where(seen).values(due=_big("due")).returning(wakes.c.gen))
         self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
+        self.prune_space_events = compiled(_oldest(space_events, (space_events.c.n,), space_events.c.at))
         self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))

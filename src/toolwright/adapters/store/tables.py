@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData()
@@ -36,6 +37,9 @@ threads = Table(
     Column("ev", BigInteger, nullable=False),
     Column("posted", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("begun", Boolean, nullable=False, server_default=false()),
+    Column("next_run_id", Text),
+    Column("space_id", Text),
     Index("threads_by_user", "user_id", "created_at"),
     Index("threads_by_time", "created_at"),
 )
@@ -63,6 +67,7 @@ runs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger),
     Column("completed_at", BigInteger),
+    Column("revision", BigInteger),
     Index("runs_by_thread", "thread_id", "created_at"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_by_time", "created_at"),
@@ -118,8 +123,14 @@ calls = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger),
     Column("completed_at", BigInteger),
+    Column("visible", Boolean, nullable=False, server_default=false()),
+    Column("space_id", Text),
+    Column("repeatable", Boolean, nullable=False, server_default=false()),
+    Column("worker", Text),
+    Column("leased_until", BigInteger),
     Index("calls_by_run", "run_id", "step", "position"),
     Index("calls_by_status", "status", "created_at"),
+    Index("calls_by_space", "space_id", "created_at"),
 )
 
 inbox = Table(
@@ -134,6 +145,8 @@ inbox = Table(
     Column("attempts", Integer, nullable=False),
     Column("content", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("author", Text),
+    Column("promised", Text),
     PrimaryKeyConstraint("thread_id", "event_id"),
     UniqueConstraint("thread_id", "n", name="inbox_in_order"),
     Index("inbox_by_status", "thread_id", "status", "n"),
@@ -183,6 +196,152 @@ entities = Table(
     Column("updated_at", BigInteger, nullable=False),
     UniqueConstraint("external_id", name="entities_by_external_id"),
     Index("entities_by_time", "created_at"),
+)
+
+spaces = Table(
+    "spaces",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text),
+    Column("description", Text),
+    Column("metadata", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("spaces_by_time", "created_at"),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("space_id", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("read_seq", BigInteger, nullable=False),
+    Column("joined_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("space_id", "entity_id"),
+    Index("members_by_entity", "entity_id"),
+)
+
+space_messages = Table(
+    "space_messages",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("space_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("parent_id", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("edited_at", BigInteger),
+    UniqueConstraint("space_id", "seq", name="space_messages_in_order"),
+)
+
+reactions = Table(
+    "reactions",
+    metadata,
+    Column("message_id", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("emoji", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("message_id", "entity_id", "emoji"),
+)
+
+space_events = Table(
+    "space_events",
+    metadata,
+    Column("n", BigInteger, primary_key=True, autoincrement=False),
+    Column("space_id", Text, nullable=False),
+    Column("thread_id", Text),
+    Column("run_id", Text),
+    Column("agent", Text),
+    Column("type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index("space_events_by_space", "space_id", "n"),
+    Index("space_events_by_time", "at"),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("name", name="agents_by_name"),
+    Index("agents_by_time", "created_at"),
+)
+
+agent_revisions = Table(
+    "agent_revisions",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("agent_id", "revision"),
+)
+
+goals = Table(
+    "goals",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("priority", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("agent_id", "id"),
+)
+
+memories = Table(
+    "memories",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("agent_id", "key"),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("instruction", Text, nullable=False),
+    Column("next_run_at", BigInteger, nullable=False),
+    Column("cron", Text),
+    Column("timezone", Text),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("agent_id", "id"),
+)
+
+clients = Table(
+    "clients",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("entity_id", Text, nullable=False),
+    Column("name", Text),
+    Column("metadata", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Index("clients_by_entity", "entity_id", "created_at"),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
 )
 
 wakes = Table(

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
+from toolwright.core.effects import SpaceEffect
 from toolwright.core.event import Event, EventDraft
+from toolwright.core.json_value import JSONObject
 from toolwright.core.units import Committed, Guard, Unit
 
 Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events to the bus
@@ -45,3 +48,32 @@ def numbered(
             for n, draft in enumerate(drafts, first)
         ]
     )
+
+
+def placed(effect: SpaceEffect, seq: int | None, at: datetime) -> list[Event]:
+    """The events of an effect, not numbered yet; none if it found nothing to change, which `seq` -1 says.
+
+    A message that they carry gets the place `seq`.
+    """
+    if seq == -1:
+        return []
+    source = effect.source
+    return [
+        Event(
+            thread_id=source.thread_id,
+            run_id=source.run_id,
+            agent=source.agent,
+            space_id=effect.space_id,
+            type=draft.type,
+            payload=_with_place(draft.payload, seq),
+            at=at,
+        )
+        for draft in effect.events
+    ]
+
+
+def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
+    message = payload.get("message")
+    if seq is None or not isinstance(message, dict):
+        return payload
+    return {**payload, "message": {**message, "seq": seq}}

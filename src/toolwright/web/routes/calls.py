@@ -69,18 +69,23 @@ async def list_calls(
     here: Here,
     status: Statuses = None,
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
-    agent_id: Annotated[Words | None, Query(alias="agentId", include_in_schema=False)] = None,
-    space_id: Annotated[Words | None, Query(alias="spaceId", include_in_schema=False)] = None,
+    agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
+    space_id: Annotated[Words | None, Query(alias="spaceId")] = None,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Answer:
-    """Tool calls, the oldest first; those that are open unless asked otherwise, a person's in their threads."""
-    unknown = [name for name, given in (("agentId", agent_id), ("spaceId", space_id)) if given is not None]
-    if unknown:
-        details = [{"path": name, "message": "is not a filter of this version"} for name in unknown]
-        raise InvalidRequest("Calls can be filtered by status and runId.", details)
+    """Tool calls, the oldest first; those that are open unless asked otherwise.
+
+    A person sees those of their threads, and visible ones in spaces they are a member of.
+    """
     found = await here.runtime.calls.list(
-        status=status or OPEN, run_id=run_id, users=caller.users, limit=limit, offset=offset
+        status=status or OPEN,
+        run_id=run_id,
+        agent=None if agent_id is None else here.agent_id(agent_id),
+        space_id=space_id,
+        sees=caller.sight,
+        limit=limit,
+        offset=offset,
     )
     agents = await here.runtime.agents_of(found)
     return listed("calls", [_shown(here, call, agents[call.run_id]) for call in found])

@@ -1,0 +1,32 @@
+"""What a store needs of a database: something that runs programs on it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from toolwright.adapters.store.compiled import DialectName
+from toolwright.adapters.store.reads import Reading
+from toolwright.core.units import Committed, Conflict, Unit
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Runs programs on a database."""
+
+    @property
+    def dialect(self) -> DialectName: ...
+
+    def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
+        """Commit the unit; the future is done after COMMIT, and its events are on the bus by then."""
+        ...
+
+    async def read(self, reading: Callable[[], Reading[T]]) -> T:
+        """Run a reading of one statement."""
+        ...
+
+    async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
+        """Run a reading of several statements on one consistent snapshot."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,231 @@
+"""Effects on the tables in memory: guards first, then what is written.
+
+A unit checks all of its effects before it does any of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from toolwright.adapters.store.memory_tables import Tables, ThreadRow
+from toolwright.adapters.store.written import GuardFailed, numbered, placed
+from toolwright.core.effects import (
+    Deliver,
+    Delivery,
+    DropMember,
+    DropSpace,
+    DropTimer,
+    Edit,
+    Effect,
+    Enter,
+    Erase,
+    MarkRead,
+    Post,
+    React,
+    SaveMember,
+    SaveSpace,
+    SetTimer,
+    SpaceEffect,
+    Unreact,
+)
+from toolwright.core.event import Event
+from toolwright.core.space import Space
+from toolwright.core.units import Unit
+
+
+@dataclass(slots=True)
+class Performed:
+    """What came of a unit's effects."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    seq: int | None = None
+    count: int = 0
+
+
+def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
+    """All deliveries, by thread."""
+    found = [each.delivery for each in effects if isinstance(each, Deliver)]
+    found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
+    return sorted(found, key=lambda each: each.thread.id)
+
+
+def check(effects: Sequence[Effect], tables: Tables) -> None:
+    """Raise `GuardFailed` if one of the effects cannot be."""
+    if not effects:
+        return
+    for delivery in deliveries_of(effects):
+        row = tables.threads.get(delivery.thread.id)
+        if row is not None and delivery.event.event_id in row.inbox:
+            raise GuardFailed("duplicate")
+    spaces = dict(tables.spaces)  # as they will be
+    for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
+        _check(effect, spaces, tables)
+
+
+def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
+    """Do all of them, and number what they tell."""
+    done = Performed()
+    for delivery in deliveries_of(effects):
+        _deliver(delivery, unit, tables, done)
+    told: list[Event] = []
+    for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
+        told += placed(effect, _space(effect, tables, done), unit.at)
+    for effect in effects:
+        _rest(effect, tables)
+    for event in told:
+        tables.space_ev += 1
+        done.events.append(replace(event, n=tables.space_ev))
+    tables.space_events += done.events[len(done.events) - len(told) :]
+    return done
+
+
+def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:
+    return [each for each in effects if isinstance(each, SpaceEffect)]
+
+
+def _check(effect: SpaceEffect, spaces: dict[str, Space], tables: Tables) -> None:
+    match effect:
+        case Post():
+            if effect.revision not in (None, _space_of(effect, spaces).revision):
+                raise GuardFailed("space")
+        case SaveSpace():
+            stored = spaces.get(effect.space_id)
+            if effect.was is None and stored is not None:
+                raise GuardFailed("duplicate")
+            if effect.was is not None and (stored is None or stored.updated_at != effect.was.updated_at):
+                raise GuardFailed("space")
+            spaces[effect.space_id] = effect.space
+        case SaveMember():
+            space = _space_of(effect, spaces)
+            if space.revision != effect.revision:
+                raise GuardFailed("space")
+            spaces[space.id] = replace(space, revision=space.revision + 1)
+        case DropMember():
+            _space_of(effect, spaces)
+            if (effect.space_id, effect.entity_id) not in tables.members:
+                raise GuardFailed("member")
+        case MarkRead():
+            if (effect.space_id, effect.entity_id) not in tables.members:
+                raise GuardFailed("member")
+        case React():
+            found = tables.space_messages.get(effect.reaction.message_id)
+            if found is None or found.space_id != effect.space_id:
+                raise GuardFailed("message")
+        case DropSpace():
+            _space_of(effect, spaces)
+        case _:
+            pass
+
+
+def _space_of(effect: SpaceEffect, spaces: Mapping[str, Space]) -> Space:
+    space = spaces.get(effect.space_id)
+    if space is None:
+        raise GuardFailed("space")
+    return space
+
+
+def _deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> None:
+    thread, run = delivery.thread, delivery.run
+    row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
+    run_id = row.promise(run.id)
+    if run_id == run.id and run_id not in tables.runs:
+        tables.runs[run_id] = run
+        row.ev += 1
+        events = numbered((delivery.queued,), row.ev, unit, thread.id, run_id, thread.agent)
+        row.events += events
+        done.events += events
+    row.post(replace(delivery.event, promised=run_id))
+    tables.wake(thread.id, unit.at)
+    done.runs.append((thread.id, run_id))
+
+
+def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
+    """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
+    found: int | None = None
+    match effect:
+        case Post():
+            found = done.seq = _post(effect, tables)
+        case SaveSpace():
+            _save_space(effect, tables)
+        case DropSpace():
+            tables.drop_space(effect.space_id)
+        case SaveMember():
+            tables.revise(effect.space_id)
+            key = (effect.space_id, effect.member.entity_id)
+            known = tables.members.get(key)
+            tables.members[key] = effect.member if known is None else replace(known, role=effect.member.role)
+        case DropMember():
+            tables.revise(effect.space_id)
+            del tables.members[effect.space_id, effect.entity_id]
+        case MarkRead():
+            known = tables.members[effect.space_id, effect.entity_id]
+            read_seq = max(known.read_seq, effect.seq)
+            tables.members[effect.space_id, effect.entity_id] = replace(known, read_seq=read_seq)
+        case _:
+            found = _message(effect, tables)
+    done.count += found != -1
+    return found
+
+
+def _post(effect: Post, tables: Tables) -> int:
+    space, joining = tables.spaces[effect.space_id], effect.joining
+    seq = space.seq + 1
+    tables.spaces[space.id] = replace(space, seq=seq)
+    if joining is not None and (space.id, joining.entity_id) not in tables.members:
+        tables.members[space.id, joining.entity_id] = joining
+        tables.revise(space.id)
+    tables.space_messages[effect.message.id] = replace(effect.message, seq=seq)
+    return seq
+
+
+def _save_space(effect: SaveSpace, tables: Tables) -> None:
+    stored, new = tables.spaces.get(effect.space_id), effect.space
+    if stored is not None:
+        new = replace(
+            stored,
+            name=new.name,
+            description=new.description,
+            metadata=new.metadata,
+            updated_at=new.updated_at,
+        )
+    tables.spaces[effect.space_id] = new
+
+
+def _message(effect: SpaceEffect, tables: Tables) -> int | None:
+    match effect:
+        case Edit(message=new):
+            known = tables.space_messages.get(new.id)
+            if known is None or known.space_id != effect.space_id:
+                return -1
+            tables.space_messages[new.id] = replace(
+                known, content=new.content, metadata=new.metadata, edited_at=new.edited_at
+            )
+            return known.seq
+        case Erase():
+            known = tables.space_messages.get(effect.message_id)
+            if known is None or known.space_id != effect.space_id:
+                return -1
+            tables.drop_message(effect.message_id)
+        case React(reaction=new):
+            key = (new.message_id, new.entity_id, new.emoji)
+            if key in tables.reactions:
+                return -1
+            tables.reactions[key] = new
+        case Unreact():
+            key = (effect.message_id, effect.entity_id, effect.emoji)
+            return None if tables.reactions.pop(key, None) is not None else -1
+        case _:
+            pass
+    return None
+
+
+def _rest(effect: Effect, tables: Tables) -> None:
+    match effect:
+        case Enter():
+            tables.threads[effect.thread_id].space_id = effect.space_id
+        case SetTimer():
+            tables.set_timer(effect.name, effect.due)
+        case DropTimer():
+            tables.wakes.pop(effect.name, None)
+        case _:
+            pass

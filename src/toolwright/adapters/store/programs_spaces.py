@@ -1,0 +1,196 @@
+"""Effects as programs: what a unit does in spaces, in other threads' inboxes and to timers.
+
+A unit that has effects takes several statements, in the order of locks: other threads by id, spaces by id, what
+lies in them, inboxes and timers, and the counter of the spaces' events last.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from toolwright.adapters.store import rows, rows_spaces
+from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.ops import Op, Ops
+from toolwright.adapters.store.rows import Row
+from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.written import numbered, placed
+from toolwright.core.effects import (
+    Deliver,
+    Delivery,
+    DropMember,
+    DropSpace,
+    DropTimer,
+    Edit,
+    Effect,
+    Enter,
+    Erase,
+    MarkRead,
+    Post,
+    React,
+    SaveMember,
+    SaveSpace,
+    SetTimer,
+    SpaceEffect,
+    Tell,
+    Unreact,
+)
+from toolwright.core.event import Event
+from toolwright.core.units import Unit
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+
+
+@dataclass(slots=True)
+class Performed:
+    """What came of a unit's effects."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    seq: int | None = None
+    count: int = 0
+
+
+def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:
+    """Do all of them, and number what they tell."""
+    done = Performed()
+    deliveries = [each.delivery for each in effects if isinstance(each, Deliver)]
+    deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
+    for delivery in sorted(deliveries, key=lambda each: each.thread.id):
+        yield from _deliver(delivery, unit, sql, done)
+    in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
+    told: list[Event] = []
+    for effect in sorted(in_spaces, key=lambda each: each.space_id):
+        seq = yield from _space(effect, unit, sql, done)
+        told += placed(effect, seq, unit.at)
+    for effect in effects:
+        if not isinstance(effect, SpaceEffect | Deliver):
+            yield _rest(effect, unit, sql)
+    if told:
+        [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
+        first = last - len(told) + 1
+        told = [replace(event, n=n) for n, event in enumerate(told, first)]
+        params = [rows_spaces.event_params(event) for event in told]
+        yield Op(sql.spaces.insert_event, params[0], more=params[1:])
+    done.events += told
+    return done
+
+
+def _deliver(delivery: Delivery, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    thread, run = delivery.thread, delivery.run
+    yield Op(sql.spaces.insert_home, rows.thread_params(thread))
+    [(run_id, posted, ev)] = yield Op(
+        sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id}, "thread"
+    )
+    event = replace(delivery.event, promised=run_id)
+    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
+    if run_id == run.id:
+        yield Op(sql.insert_run, rows.run_params(run), "duplicate")
+        events = numbered((delivery.queued,), ev, unit, thread.id, run_id, thread.agent)
+        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+        done.events += events
+    at = micros(unit.at)
+    yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})
+    done.runs.append((thread.id, run_id))
+
+
+def _space(
+    effect: SpaceEffect, unit: Unit, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], int | None]:
+    """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
+    match effect:
+        case Post():
+            done.seq = yield from _post(effect, sql)
+            done.count += 1
+            return done.seq
+        case SaveSpace() | DropSpace():
+            yield from _save_space(effect, sql)
+            found: list[Row] = [()]
+        case SaveMember() | DropMember() | MarkRead():
+            yield from _member(effect, sql)
+            found = [()]
+        case Edit() | Erase() | React() | Unreact():
+            found = yield from _message(effect, sql)
+        case _:
+            assert isinstance(effect, Tell), "every other effect is listed"
+            found = [()]
+    done.count += bool(found)
+    if isinstance(effect, Edit) and found:
+        return int(found[0][0])
+    return None if found else -1
+
+
+def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
+    if effect.revision is None:
+        counted = Op(sql.spaces.count_message, {"space_id": effect.space_id}, "space")
+    else:
+        params = {"space_id": effect.space_id, "revision": effect.revision}
+        counted = Op(sql.spaces.count_message_for, {**params}, "space")
+    [(seq,)] = yield counted
+    if effect.joining is not None:
+        joined = yield Op(sql.spaces.join, rows_spaces.member_params(effect.joining))
+        if joined:
+            yield Op(sql.spaces.revise, {"space_id": effect.space_id}, "space")
+    yield Op(sql.spaces.insert_message, rows_spaces.message_params(effect.message, seq))
+    return int(seq)
+
+
+def _save_space(effect: SaveSpace | DropSpace, sql: Statements) -> Steps:
+    here = {"space_id": effect.space_id}
+    if isinstance(effect, DropSpace):
+        yield Op(sql.spaces.drop_space, {**here}, "space")
+        yield Op(sql.spaces.drop_reactions_of_space, {**here})
+        yield Op(sql.spaces.drop_messages_of_space, {**here})
+        yield Op(sql.spaces.drop_members_of_space, {**here})
+        return
+    params = rows_spaces.space_params(effect.space)
+    if effect.was is None:
+        yield Op(sql.spaces.insert_space, params, "duplicate")
+    else:
+        seen = micros(effect.was.updated_at)
+        yield Op(sql.spaces.save_space, {**params, **here, "seen": seen}, "space")
+
+
+def _member(effect: SaveMember | DropMember | MarkRead, sql: Statements) -> Steps:
+    here = {"space_id": effect.space_id}
+    match effect:
+        case SaveMember():
+            yield Op(sql.spaces.revise_seen, {**here, "revision": effect.revision}, "space")
+            yield Op(sql.spaces.put_member, rows_spaces.member_params(effect.member))
+        case DropMember():
+            yield Op(sql.spaces.revise, {**here}, "space")
+            yield Op(sql.spaces.drop_member, {**here, "entity_id": effect.entity_id}, "member")
+        case MarkRead():
+            params = {"entity_id": effect.entity_id, "seq": effect.seq}
+            yield Op(sql.spaces.mark_read, {**here, **params}, "member")
+
+
+def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generator[Ops, list[Row], list[Row]]:
+    here = {"space_id": effect.space_id}
+    match effect:
+        case Edit():
+            written = rows_spaces.message_params(effect.message, 0)
+            edited = {"edited_at": micros_or_none(effect.message.edited_at)}
+            return (yield Op(sql.spaces.edit_message, {**written, **edited}))
+        case Erase():
+            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id})
+            yield Op(sql.spaces.drop_reactions, {"id": effect.message_id})
+            return found
+        case React():
+            yield Op(sql.spaces.lock_message, {**here, "id": effect.reaction.message_id}, "message")
+            return (yield Op(sql.spaces.insert_reaction, rows_spaces.reaction_params(effect.reaction)))
+        case Unreact():
+            this = {"message_id": effect.message_id, "entity_id": effect.entity_id, "emoji": effect.emoji}
+            return (yield Op(sql.spaces.drop_reaction, {**this}))
+
+
+def _rest(effect: Effect, unit: Unit, sql: Statements) -> Op:
+    match effect:
+        case Enter():
+            return Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})
+        case SetTimer():
+            due = micros(effect.due)
+            return Op(sql.spaces.set_timer, {"name": effect.name, "due": due, "gen": micros(unit.at)})
+        case DropTimer():
+            return Op(sql.spaces.drop_timer, {"name": effect.name})
+        case _:
+            raise TypeError(f"No store knows the effect {type(effect).__name__}.")

@@ -1,0 +1,120 @@
+"""Rows of spaces, their members, messages and events."""
+
+import json
+
+from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
+from toolwright.adapters.store.rows import Params, Row, text_or_none
+from toolwright.core.event import Event
+from toolwright.core.json_value import dumps
+from toolwright.core.space import Member, Reaction, Space, SpaceMessage
+
+
+def space_params(space: Space) -> Params:
+    return {
+        "id": space.id,
+        "kind": space.kind,
+        "name": text_or_none(space.name),
+        "description": text_or_none(space.description),
+        "metadata": dumps(space.metadata),
+        "seq": space.seq,
+        "revision": space.revision,
+        "created_at": micros(space.created_at),
+        "updated_at": micros(space.updated_at),
+    }
+
+
+def space(row: Row) -> Space:
+    return Space(
+        id=row[0],
+        kind=row[1],
+        name=None if row[2] is None else json.loads(row[2]),
+        description=None if row[3] is None else json.loads(row[3]),
+        metadata=json.loads(row[4]),
+        seq=row[5],
+        revision=row[6],
+        created_at=instant(row[7]),
+        updated_at=instant(row[8]),
+    )
+
+
+def member_params(member: Member) -> Params:
+    return {
+        "space_id": member.space_id,
+        "entity_id": member.entity_id,
+        "role": member.role,
+        "read_seq": member.read_seq,
+        "joined_at": micros(member.joined_at),
+    }
+
+
+def member(row: Row) -> Member:
+    return Member(space_id=row[0], entity_id=row[1], role=row[2], read_seq=row[3], joined_at=instant(row[4]))
+
+
+def message_params(message: SpaceMessage, seq: int) -> Params:
+    return {
+        "id": message.id,
+        "space_id": message.space_id,
+        "seq": seq,
+        "entity_id": message.entity_id,
+        "role": message.role,
+        "content": dumps(message.content),
+        "metadata": dumps(message.metadata),
+        "parent_id": message.parent_id,
+        "created_at": micros(message.created_at),
+        "edited_at": micros_or_none(message.edited_at),
+    }
+
+
+def message(row: Row) -> SpaceMessage:
+    return SpaceMessage(
+        id=row[0],
+        space_id=row[1],
+        seq=row[2],
+        entity_id=row[3],
+        role=row[4],
+        content=json.loads(row[5]),
+        metadata=json.loads(row[6]),
+        parent_id=row[7],
+        created_at=instant(row[8]),
+        edited_at=instant_or_none(row[9]),
+    )
+
+
+def reaction_params(reaction: Reaction) -> Params:
+    return {
+        "message_id": reaction.message_id,
+        "entity_id": reaction.entity_id,
+        "emoji": reaction.emoji,
+        "created_at": micros(reaction.created_at),
+    }
+
+
+def reaction(row: Row) -> Reaction:
+    return Reaction(message_id=row[0], entity_id=row[1], emoji=row[2], created_at=instant(row[3]))
+
+
+def event_params(event: Event) -> Params:
+    return {
+        "n": event.n,
+        "space_id": event.space_id,
+        "thread_id": event.thread_id,
+        "run_id": event.run_id,
+        "agent": event.agent,
+        "type": event.type,
+        "payload": dumps(event.payload),
+        "at": micros(event.at),
+    }
+
+
+def event(row: Row) -> Event:
+    return Event(
+        n=row[0],
+        space_id=row[1],
+        thread_id=row[2],
+        run_id=row[3],
+        agent=row[4],
+        type=row[5],
+        payload=json.loads(row[6]),
+        at=instant(row[7]),
+    )

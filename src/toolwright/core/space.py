@@ -1,0 +1,85 @@
+"""Spaces: rooms of entities, who is in them and what was said there."""
+
+from datetime import datetime
+from typing import Literal, TypeAlias, TypedDict
+
+from toolwright.core.json_value import JSONObject
+from toolwright.core.value import value
+
+SpaceKind: TypeAlias = Literal["public", "private", "dm"]
+SpaceRole: TypeAlias = Literal["user", "assistant"]
+CallShown: TypeAlias = Literal["running", "requires_action", "complete", "error"]
+"""The status of the message that shows a visible call."""
+
+DM_MEMBERS = 2
+
+
+@value
+class Space:
+    """A room of entities. `seq` counts its messages, `revision` the changes of its membership.
+
+    Everyone may read and write a `public` one, and writing joins; the others only members (D7).
+    """
+
+    id: str
+    kind: SpaceKind
+    name: str | None = None
+    description: str | None = None
+    metadata: JSONObject
+    seq: int = 0
+    revision: int = 0
+    created_at: datetime
+    updated_at: datetime
+
+
+class SpaceFields(TypedDict, total=False):
+    """What may be changed of a space; what is left out stays as it is."""
+
+    name: str | None
+    description: str | None
+    metadata: JSONObject
+
+
+@value
+class Member:
+    """An entity in a space. `read_seq` is the place up to which it has read."""
+
+    space_id: str
+    entity_id: str
+    role: str = "member"
+    read_seq: int = 0
+    joined_at: datetime
+
+
+@value
+class SpaceMessage:
+    """A message in a space; `seq` is its place (1, 2, 3 …), None until it has one.
+
+    That of a visible call has `metadata {type: "tool_call", …}` and is display-only (D10).
+    """
+
+    id: str
+    space_id: str
+    entity_id: str
+    role: SpaceRole
+    content: str
+    metadata: JSONObject
+    parent_id: str | None = None
+    seq: int | None = None
+    created_at: datetime
+    edited_at: datetime | None = None
+
+    @property
+    def shows_call(self) -> bool:
+        """Whether it shows a tool call: then nobody may reply to it."""
+        return self.metadata.get("type") == "tool_call"
+
+
+@value
+class Reaction:
+    """An emoji that an entity has put to a message."""
+
+    message_id: str
+    entity_id: str
+    emoji: str
+    created_at: datetime

@@ -1,0 +1,429 @@
+"""Spaces in every journal: places without gaps, events numbered together, deliveries to agents, all or nothing."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.conformance.conftest import Journal
+from tests.conformance.test_entities import drop, human, save
+from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, settle, token
+
+from toolwright.core.effects import (
+    Deliver,
+    Delivery,
+    DropMember,
+    DropSpace,
+    DropTimer,
+    Edit,
+    Effect,
+    Enter,
+    Erase,
+    MarkRead,
+    Post,
+    React,
+    SaveMember,
+    SaveSpace,
+    SetTimer,
+    Source,
+    Tell,
+    Unreact,
+)
+from toolwright.core.event import Topic
+from toolwright.core.inbox import InboxEvent
+from toolwright.core.ports import Sight, Store
+from toolwright.core.run import Run
+from toolwright.core.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.thread import Thread
+from toolwright.core.units import Act, Answer, Claim, Committed, Conflict, Finish, LeaseCall, Prune, Submit
+
+pytestmark = pytest.mark.anyio
+
+HERE = Topic(kind="space", id="spc_1")
+ALL = Topic(kind="spaces", id="")
+
+
+def act(*effects: Effect) -> Act:
+    return Act(token=token(), at=AT, effects=effects)
+
+
+def space(space_id: str = "spc_1", **fields: Any) -> Space:  # Space's own
+    given: dict[str, Any] = {"kind": "private", "metadata": {}, "created_at": AT, "updated_at": AT}
+    return Space(id=space_id, **{**given, **fields})
+
+
+def made(new: Space) -> SaveSpace:
+    return SaveSpace(space_id=new.id, space=new)
+
+
+def member(entity_id: str, space_id: str = "spc_1", **fields: Any) -> Member:  # Member's own
+    return Member(space_id=space_id, entity_id=entity_id, joined_at=fields.pop("joined_at", AT), **fields)
+
+
+def joins(one: Member, revision: int) -> SaveMember:
+    return SaveMember(space_id=one.space_id, member=one, revision=revision)
+
+
+def message(space_id: str = "spc_1", **fields: Any) -> SpaceMessage:  # SpaceMessage's own
+    given: dict[str, Any] = {"id": new_id("msg"), "entity_id": "ent_ann", "role": "user", "content": "Hi"}
+    return SpaceMessage(space_id=space_id, metadata={}, created_at=AT, **{**given, **fields})
+
+
+def says(one: SpaceMessage, **fields: Any) -> Post:  # Post's own
+    event = draft("space.message", message={"id": one.id, "content": one.content})
+    return Post(space_id=one.space_id, message=one, **{"events": (event,), **fields})
+
+
+def delivery(thread_id: str = "thr_home", event_id: str | None = None, **fields: Any) -> Delivery:
+    """An event for the home thread of an agent."""
+    event = InboxEvent(
+        thread_id=thread_id,
+        event_id=event_id or new_id("evt"),
+        type="space_message",
+        content={"text": "Hi"},
+        created_at=AT,
+        **fields,
+    )
+    return Delivery(
+        thread=Thread(id=thread_id, agent="agt_1", created_at=AT),
+        event=event,
+        run=Run(id=new_id("run"), thread_id=thread_id, agent="agt_1", created_at=AT),
+        queued=draft("run.queued"),
+    )
+
+
+@pytest.fixture
+async def room(store: Store) -> Store:
+    """A journal with one space, in which Ann is."""
+    await committed(store, act(made(space()), joins(member("ent_ann"), 0)))
+    return store
+
+
+async def told(store: Store, topic: Topic = HERE) -> list[tuple[int | None, str]]:
+    return [(event.n, event.type) for event in await store.events(topic)]
+
+
+async def test_messages_get_places_and_events_numbers(journal: Journal, room: Store):
+    await committed(room, act(made(space("spc_2"))))
+    first, elsewhere, second = message(content="a\x00\ud800\u2028"), message("spc_2"), message(parent_id="m")
+    source = Source(thread_id="thr_1", run_id="run_1", agent="agt_1")
+    assert (await committed(room, act(says(first, source=source)))).seq == 1
+    assert (await committed(room, act(says(elsewhere)))).seq == 1
+    assert (await committed(room, act(says(second)))).seq == 2
+    assert list(await room.spaces.messages("spc_1")) == [replace(first, seq=1), replace(second, seq=2)]
+    assert await room.spaces.message(first.id) == replace(first, seq=1)
+    [event, _] = await room.events(HERE)
+    assert (event.space_id, event.thread_id, event.run_id, event.agent) == (
+        "spc_1",
+        "thr_1",
+        "run_1",
+        "agt_1",
+    )
+    assert event.payload == {"message": {"id": first.id, "content": first.content, "seq": 1}}
+    assert [event.n for event in await room.events(HERE)] == [1, 3]
+    assert [event.n for event in await room.events(ALL, after=1)] == [2, 3]
+    assert (await room.bounds(HERE), await room.bounds(ALL)) == ((1, 3), (1, 3))
+    assert [event.n for event in journal.published] == [1, 2, 3]
+    assert list(await room.events(ALL)) == journal.published
+
+
+async def test_fifty_writers_leave_no_gap(journal: Journal, room: Store):
+    writes = [
+        committed(room, act(says(message(content=str(n)), events=(draft("a"), draft("b")))))
+        for n in range(50)
+    ]
+    answers = await asyncio.gather(*writes)
+    assert sorted(answer.seq or 0 for answer in answers) == list(range(1, 51))
+    assert [one.seq for one in await room.spaces.messages("spc_1", limit=100)] == list(range(1, 51))
+    assert [event.n for event in journal.published] == list(range(1, 101))
+    assert list(await room.events(ALL)) == journal.published
+
+
+async def test_messages_are_read_by_page(room: Store):
+    for number in range(1, 8):
+        await committed(room, act(says(message(content=str(number)))))
+
+    def texts(found: Any) -> list[str]:  # what a page gives
+        return [one.content for one in found]
+
+    assert texts(await room.spaces.messages("spc_1", limit=3)) == ["5", "6", "7"]
+    assert texts(await room.spaces.messages("spc_1", after=2, limit=3)) == ["3", "4", "5"]
+    assert texts(await room.spaces.messages("spc_1", after=0, limit=1)) == ["1"]
+    assert texts(await room.spaces.messages("spc_1", before=3, limit=5)) == ["1", "2"]
+    assert texts(await room.spaces.newest("spc_1", 2, 3)) == ["3", "4"]
+    assert texts(await room.spaces.newest("spc_1", 5, 6)) == ["1"]
+    assert texts(await room.spaces.messages("spc_none")) == []
+
+
+async def test_a_message_is_for_the_members_that_were_seen(room: Store):
+    await committed(room, act(joins(member("ent_bob"), 1)))
+    assert await room.commit(act(says(message(), revision=1))) == Conflict(guard="space")
+    assert await room.commit(act(says(message("spc_none")))) == Conflict(guard="space")
+    assert list(await room.spaces.messages("spc_1")) == []
+    await committed(room, act(says(message(), revision=2)))
+
+
+async def test_who_writes_to_a_public_space_joins_it_once(room: Store):
+    await committed(room, act(made(space("spc_2", kind="public"))))
+    joining = member("ent_bob", "spc_2")
+    for _ in range(2):
+        await committed(room, act(says(message("spc_2"), joining=joining)))
+    assert list(await room.spaces.members("spc_2")) == [joining]
+    found = await room.spaces.space("spc_2")
+    assert found is not None and (found.revision, found.seq) == (1, 2)
+
+
+async def test_members_come_and_go(room: Store):
+    bob = member("ent_bob", role="owner", joined_at=later(1))
+    assert await room.commit(act(joins(bob, 0))) == Conflict(guard="space")
+    await committed(room, act(joins(bob, 1)))
+    await committed(room, act(MarkRead(space_id="spc_1", entity_id="ent_bob", seq=4)))
+    await committed(room, act(MarkRead(space_id="spc_1", entity_id="ent_bob", seq=2)))
+    await committed(room, act(joins(replace(bob, role="guest", joined_at=later(9)), 2)))
+    now = replace(bob, role="guest", read_seq=4)
+    assert list(await room.spaces.members("spc_1")) == [member("ent_ann"), now]
+    assert await room.spaces.member("spc_1", "ent_bob") == now
+    assert list(await room.spaces.memberships("ent_bob")) == [now]
+    await committed(room, act(DropMember(space_id="spc_1", entity_id="ent_bob")))
+    assert await room.commit(act(DropMember(space_id="spc_1", entity_id="ent_bob"))) == Conflict(
+        guard="member"
+    )
+    mark = MarkRead(space_id="spc_1", entity_id="ent_bob", seq=4)
+    assert await room.commit(act(mark)) == Conflict(guard="member")
+    found = await room.spaces.space("spc_1")
+    assert found is not None and found.revision == 4
+
+
+async def test_spaces_are_seen_by_members_and_public_ones_by_all(room: Store):
+    await committed(room, act(made(space("spc_2", kind="public", created_at=later(2)))))
+    await committed(room, act(made(space("spc_3", created_at=later(3)))))
+    assert [one.id for one in await room.spaces.spaces()] == ["spc_1", "spc_2", "spc_3"]
+    assert [one.id for one in await room.spaces.spaces(limit=1, offset=1)] == ["spc_2"]
+    assert [one.id for one in await room.spaces.spaces(seen_by="ent_ann")] == ["spc_1", "spc_2"]
+    assert [one.id for one in await room.spaces.spaces(seen_by="ent_bob")] == ["spc_2"]
+
+
+async def test_a_space_is_changed_by_compare_and_set_and_deleted_whole(room: Store):
+    was = await room.spaces.space("spc_1")
+    assert was is not None
+    said = message()
+    await committed(room, act(says(said)))
+    await committed(room, act(React(space_id="spc_1", reaction=reaction(said.id))))
+    new = replace(was, name="Tea\x00", description="\ud800", metadata={"a": [1]}, updated_at=later(1))
+    change = SaveSpace(space_id="spc_1", space=new, was=was)
+    await committed(room, act(change))
+    found = await room.spaces.space("spc_1")
+    assert found == replace(new, seq=1)
+    assert await room.commit(act(change)) == Conflict(guard="space")
+    assert await room.commit(act(made(space()))) == Conflict(guard="duplicate")
+    await committed(room, act(DropSpace(space_id="spc_1", events=(draft("space.deleted"),))))
+    assert await room.spaces.space("spc_1") is None
+    assert [*await room.spaces.members("spc_1"), *await room.spaces.messages("spc_1")] == []
+    assert list(await room.spaces.reactions([said.id])) == []
+    assert await room.commit(act(DropSpace(space_id="spc_1"))) == Conflict(guard="space")
+
+
+def reaction(message_id: str, emoji: str = "👍", entity_id: str = "ent_ann") -> Reaction:
+    return Reaction(message_id=message_id, entity_id=entity_id, emoji=emoji, created_at=AT)
+
+
+async def test_messages_are_edited_and_deleted(room: Store):
+    said = message()
+    await committed(room, act(says(said)))
+    edited = replace(said, content="Hello", metadata={"a": 1}, edited_at=later(1))
+    news = (draft("message_updated", message={"id": said.id}),)
+    assert (await committed(room, act(Edit(space_id="spc_1", message=edited, events=news)))).count == 1
+    assert await room.spaces.message(said.id) == replace(edited, seq=1)
+    [_, event] = await room.events(HERE)
+    assert event.payload == {"message": {"id": said.id, "seq": 1}}
+    gone = Erase(space_id="spc_1", message_id=said.id, events=(draft("message_deleted"),))
+    assert (await committed(room, act(gone))).count == 1
+    assert (await committed(room, act(gone))).count == 0
+    assert (await committed(room, act(Edit(space_id="spc_1", message=edited, events=news)))).count == 0
+    assert [type for _, type in await told(room)] == ["space.message", "message_updated", "message_deleted"]
+    assert (await committed(room, act(says(message())))).seq == 2
+
+
+async def test_a_reaction_stands_once_until_it_is_taken_back(room: Store):
+    said = message()
+    await committed(room, act(says(said)))
+    added = React(space_id="spc_1", reaction=reaction(said.id), events=(draft("reaction_added"),))
+    taken = Unreact(
+        space_id="spc_1",
+        message_id=said.id,
+        entity_id="ent_ann",
+        emoji="👍",
+        events=(draft("reaction_removed"),),
+    )
+    assert [(await committed(room, act(added))).count for _ in range(2)] == [1, 0]
+    other = reaction(said.id, "🎉")
+    await committed(room, act(React(space_id="spc_1", reaction=other)))
+    assert set(await room.spaces.reactions([said.id, "msg_none"])) == {added.reaction, other}
+    assert [(await committed(room, act(taken))).count for _ in range(2)] == [1, 0]
+    assert list(await room.spaces.reactions([said.id])) == [other]
+    lost = React(space_id="spc_1", reaction=reaction("msg_none"))
+    assert await room.commit(act(lost)) == Conflict(guard="message")
+    assert [type for _, type in await told(room)] == ["space.message", "reaction_added", "reaction_removed"]
+
+
+async def test_what_is_delivered_waits_for_the_next_run_of_a_home_thread(journal: Journal, room: Store):
+    first, second, third = (delivery(author="ent_ann") for _ in range(3))
+    [(_, run_1)] = (await committed(room, act(Deliver(delivery=first)))).runs
+    [(_, run_2)] = (await committed(room, act(Deliver(delivery=second)))).runs
+    assert run_1 == run_2 == first.run.id
+    assert [event.type for event in journal.published] == ["run.queued"]
+    view = await room.view("thr_home")
+    assert view is not None and view.run is not None and view.run.id == run_1 and view.wake is not None
+    assert [event.promised for event in view.inbox] == [run_1, run_1]
+
+    drain = Drain(room, "thr_home", view.run)
+    await drain.claim([event.event_id for event in view.inbox])
+    [(_, run_3)] = (await committed(room, act(says(message(), deliveries=(third,))))).runs
+    assert run_3 == third.run.id
+    [(_, run_4)] = (await committed(room, act(Deliver(delivery=delivery())))).runs
+    assert run_4 == run_3
+    queued = await room.run(run_3)
+    assert queued is not None and queued.status == "queued"
+    joined = await committed(room, post("thr_home"))
+    assert joined.run_id == run_1
+
+    view = await room.view("thr_home")
+    assert view is not None
+    own = [event.event_id for event in view.inbox if event.run_id == run_1]
+    await drain.do(drain.unit(Finish, {"status": "completed"}, read=tuple(own)))
+    view = await room.view("thr_home")
+    assert view is not None and view.run is not None
+    assert (view.run.id, view.thread.begun, view.thread.next_run_id) == (run_3, False, None)
+    again = await committed(room, act(Deliver(delivery=delivery())))
+    assert again.runs == (("thr_home", run_3),)
+    assert await room.spaces.caused(run_3, "ent_ann")
+    assert not await room.spaces.caused(run_3, "ent_bob")
+    assert not await room.spaces.caused("run_none", "ent_ann")
+
+
+async def test_an_event_is_delivered_once(room: Store):
+    once = delivery(event_id="evt_1")
+    await committed(room, act(Deliver(delivery=once)))
+    twice = says(message(), deliveries=(delivery(event_id="evt_1"), delivery("thr_other")))
+    assert await room.commit(act(twice)) == Conflict(guard="duplicate")
+    assert list(await room.spaces.messages("spc_1")) == []
+    assert await room.thread("thr_other") is None
+
+
+async def test_a_run_that_opens_by_itself_is_at_work_at_once(room: Store):
+    drain = await begun(room, "thr_1")
+    call = drain.call("pending")
+    await drain.answer(call)
+    await drain.do(drain.unit(Finish, {"status": "completed"}))
+    await committed(room, settle(Submit, "thr_1", call.id))
+    opening = Drain(
+        room, "thr_1", Run(id="run_2", thread_id="thr_1", agent="helper", created_at=AT), 1, drain.seq
+    )
+    await opening.do(opening.unit(Claim, {"status": "running", "started_at": AT}, opens=True))
+    [(_, run_id)] = (await committed(room, act(Deliver(delivery=delivery("thr_1"))))).runs
+    assert run_id != "run_2"
+
+
+async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: Store):
+    drain = await begun(room)
+    journal.published.clear()
+    said = message(role="assistant", entity_id="ent_agent")
+    source = Source(thread_id="th_1", run_id=drain.run.id, agent="helper")
+    effects = (
+        Enter(thread_id="th_1", space_id="spc_1"),
+        Tell(space_id="spc_1", source=source, events=(draft("agent.active"),)),
+        says(said, source=source, deliveries=(delivery(),)),
+        SetTimer(name="call:1", due=later(60)),
+    )
+    call = drain.call("waiting", visible=True, space_id="spc_1", repeatable=True)
+    unit = drain.unit(
+        Answer, {"step_count": 1}, calls=(call,), events=(draft("tool.started"),), effects=effects
+    )
+    answer = await drain.do(unit)
+    assert answer.seq == 1 and [thread for thread, _ in answer.runs] == ["thr_home"]
+    thread, timer = await room.thread("th_1"), await room.wake("call:1")
+    assert thread is not None and thread.space_id == "spc_1"
+    assert timer is not None and timer.due == later(60)
+    types = [event.type for event in journal.published]
+    assert sorted(types) == ["agent.active", "run.queued", "space.message", "tool.started"]
+    [found] = await room.calls(sees=Sight(users=["ent_ann"], entity_id="ent_ann"), status=["waiting"])
+    assert found == call
+    assert list(await room.calls(sees=Sight(users=["ent_bob"], entity_id="ent_bob"))) == []
+    assert list(await room.calls(space_id="spc_2")) == []
+    assert [one.id for one in await room.calls(space_id="spc_1", agent="helper")] == [call.id]
+
+    shown = Edit(space_id="spc_1", message=replace(said, content="done"), events=(draft("message_updated"),))
+    settled = replace(settle(Submit, "th_1", call.id), effects=(shown, DropTimer(name="call:1")))
+    await committed(room, settled)
+    assert await room.wake("call:1") is None
+    assert [type for _, type in await told(room)] == ["agent.active", "space.message", "message_updated"]
+    assert isinstance(await room.commit(replace(settled, token=token())), Conflict)
+
+
+async def test_a_refused_unit_says_nothing_in_spaces(journal: Journal, room: Store):
+    drain = await begun(room)
+    journal.published.clear()
+    unit = drain.unit(Answer, {"step_count": 1}, effects=(says(message(), deliveries=(delivery(),)),))
+    assert await room.commit(replace(unit, epoch=7)) == Conflict(guard="fence")
+    assert await room.commit(replace(unit, effects=(*unit.effects, says(message("spc_none"))))) == Conflict(
+        guard="space"
+    )
+    assert journal.published == [] and await told(room) == []
+    assert await room.thread("thr_home") is None
+    await drain.do(unit)
+
+
+async def test_timers_are_set_anew_and_dropped(store: Store):
+    await committed(store, act(SetTimer(name="plan:1", due=later(5))))
+    first = await store.wake("plan:1")
+    await committed(store, act(SetTimer(name="plan:1", due=later(9))))
+    second = await store.wake("plan:1")
+    assert first is not None and second is not None and second.gen > first.gen
+    assert (second.due, await store.next_due(AT)) == (later(9), later(9))
+    await committed(store, act(DropTimer(name="plan:1"), DropTimer(name="plan:2")))
+    assert await store.wake("plan:1") is None
+
+
+def lease(call_id: str, worker: str, at: float, until: float) -> LeaseCall:
+    return LeaseCall(token=token(), at=later(at), call_id=call_id, worker=worker, until=later(until))
+
+
+async def test_a_call_is_claimed_by_one_worker_until_its_lease_is_over(store: Store):
+    drain = await begun(store)
+    once, again = (
+        drain.call("waiting"),
+        drain.call("pending", repeatable=True, position=1, expires_at=later(99)),
+    )
+    await drain.answer(once, again)
+    for call in (once, again):
+        await committed(store, lease(call.id, "a", 0, 10))
+        assert await store.commit(lease(call.id, "b", 5, 15)) == Conflict(guard="call")
+        await committed(store, lease(call.id, "a", 5, 15))
+    assert await store.commit(lease(once.id, "b", 20, 30)) == Conflict(guard="call")
+    await committed(store, lease(again.id, "b", 20, 30))
+    found = await store.call(again.id)
+    assert found is not None and (found.worker, found.leased_until) == ("b", later(30))
+    assert await store.commit(lease(again.id, "b", 99, 120)) == Conflict(guard="call")
+    await committed(store, settle(Submit, "th_1", once.id))
+    assert await store.commit(lease(once.id, "a", 20, 30)) == Conflict(guard="call")
+    assert await store.commit(lease("call_none", "a", 20, 30)) == Conflict(guard="call")
+
+
+async def test_a_deleted_entity_is_a_member_nowhere(room: Store):
+    await committed(room, save(replace(human(1), id="ent_ann")))
+    await committed(room, drop("ent_ann"))
+    found = await room.spaces.space("spc_1")
+    assert found is not None and found.revision == 2
+    assert list(await room.spaces.members("spc_1")) == []
+
+
+async def test_old_events_of_spaces_are_deleted_too(room: Store):
+    for _ in range(3):
+        await committed(room, act(says(message())))
+    for expected in (2, 1, 0):
+        prune = Prune(token=token(), at=AT, before=later(1), limit=2)
+        answer = await room.commit(prune)
+        assert isinstance(answer, Committed) and answer.count >= min(expected, 1)
+    assert await told(room) == []
+    await committed(room, act(says(message())))
+    assert await told(room) == [(4, "space.message")]
