@@ -71,7 +71,8 @@ def message(space_id: str = "spc_1", **fields: Any) -> SpaceMessage:  # SpaceMes
 
 def says(one: SpaceMessage, **fields: Any) -> Post:  # Post's own
     event = draft("space.message", message={"id": one.id, "content": one.content})
-    return Post(space_id=one.space_id, message=one, **{"events": (event,), **fields})
+    given: dict[str, Any] = {"events": (event,), **fields}
+    return Post(space_id=one.space_id, message=one, **given)
 
 
 def delivery(thread_id: str = "thr_home", event_id: str | None = None, **fields: Any) -> Delivery:

@@ -1,4 +1,4 @@
-"""What a unit does beside its thread: in spaces, in other agents' inboxes, to timers.
+"""What a unit does beside its thread: in spaces, in other agents' inboxes, to timers and minds.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
 units from outside a run carry the same values, so that there is one way to write a space.
@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from toolwright.core.event import EventDraft
 from toolwright.core.inbox import InboxEvent
+from toolwright.core.mind import Goal, Memory, Plan
 from toolwright.core.run import Run
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.thread import Thread
@@ -164,6 +165,63 @@ class Deliver:
     delivery: Delivery
 
 
+@value
+class SetGoal:
+    """A goal is new or has changed."""
+
+    goal: Goal
+
+
+@value
+class DropGoal:
+    """A goal is given up."""
+
+    agent_id: str
+    id: str
+
+
+@value
+class SetMemory:
+    """A memory is new or has changed."""
+
+    memory: Memory
+
+
+@value
+class DropMemory:
+    """A memory is forgotten."""
+
+    agent_id: str
+    key: str
+
+
+@value
+class SetPlan:
+    """A plan is new or has changed; its timer is set to its next time."""
+
+    plan: Plan
+
+
+@value
+class DropPlan:
+    """A plan is given up, and its timer with it."""
+
+    agent_id: str
+    id: str
+
+
+@value
+class FirePlan:
+    """A plan's time has come: its event is delivered, `then` is what is left of it, None if it fires but once.
+
+    Only if the plan is still as it was seen; else the guard `plan` fails.
+    """
+
+    plan: Plan
+    then: Plan | None
+    delivery: Delivery
+
+
 Effect: TypeAlias = (
     Tell
     | Post
@@ -180,4 +238,11 @@ Effect: TypeAlias = (
     | SetTimer
     | DropTimer
     | Deliver
+    | SetGoal
+    | DropGoal
+    | SetMemory
+    | DropMemory
+    | SetPlan
+    | DropPlan
+    | FirePlan
 )

@@ -15,6 +15,7 @@ from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
+from toolwright.core.store_agents import AgentReads
 from toolwright.core.store_spaces import SpaceReads
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
@@ -71,6 +72,11 @@ class Store(Protocol):
     @property
     def spaces(self) -> SpaceReads:
         """The same journal, as far as it is about spaces."""
+        ...
+
+    @property
+    def agents(self) -> AgentReads:
+        """The same journal, as far as it is about configured agents and what agents keep in mind."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.call import Call, CallChange
+from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.effects import Effect
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
@@ -37,6 +38,8 @@ Guard: TypeAlias = Literal[
     "entity",  # there is no such entity, or it has changed since it was read
     "space",  # there is no such space, or it or its membership has changed since it was read
     "member",  # the entity is not in the space
+    "agent",  # there is no such configured agent, or it has changed since it was read
+    "plan",  # there is no such plan, or it has changed since it was read
     "message",  # there is no such message in the space
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]
@@ -283,6 +286,23 @@ class SaveEntity(Unit):
 class DropEntity(Unit):
     """A human is deleted; their threads stay."""
 
+    entity_id: str
+
+
+@value
+class SaveAgent(Unit):
+    """An agent is configured: for the first time, or anew, then `was` is the revision that it replaces."""
+
+    agent: ConfiguredAgent
+    was: int | None = None
+    env: tuple[EnvChange, ...] = ()
+
+
+@value
+class DropAgent(Unit):
+    """A configured agent is deleted, with its memberships; open runs end with what they began with."""
+
+    agent_id: str
     entity_id: str
 
 

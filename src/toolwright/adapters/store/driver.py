@@ -1,11 +1,13 @@
 """What a store needs of a database: something that runs programs on it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from toolwright.adapters.store.compiled import DialectName
+from toolwright.adapters.store.compiled import DialectName, Statement
+from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.reads import Reading
+from toolwright.adapters.store.rows import Params, Row
 from toolwright.core.units import Committed, Conflict, Unit
 
 T = TypeVar("T")
@@ -30,3 +32,13 @@ class Driver(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def rows_read(made: Callable[[Row], T], statement: Statement, params: Params) -> Reading[list[T]]:
+    """The reading of one query whose rows become values."""
+    return [made(row) for row in (yield Op(statement, params))]
+
+
+def first(found: Sequence[T]) -> T | None:
+    """The first one, None if there is none."""
+    return found[0] if found else None

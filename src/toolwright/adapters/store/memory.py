@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from toolwright.adapters.store.instants import micros_or_none
+from toolwright.adapters.store.memory_agent_reads import MemoryAgents
 from toolwright.adapters.store.memory_space_reads import MemorySpaces
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.memory_units import apply
@@ -39,6 +40,7 @@ class MemoryStore:
         self._tables = Tables()
         self._closed = False
         self.spaces = MemorySpaces(self._tables)
+        self.agents = MemoryAgents(self._tables)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if self._closed:

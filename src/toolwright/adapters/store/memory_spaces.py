@@ -11,23 +11,31 @@ from toolwright.adapters.store.written import GuardFailed, numbered, placed
 from toolwright.core.effects import (
     Deliver,
     Delivery,
+    DropGoal,
     DropMember,
+    DropMemory,
+    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
+    FirePlan,
     MarkRead,
     Post,
     React,
     SaveMember,
     SaveSpace,
+    SetGoal,
+    SetMemory,
+    SetPlan,
     SetTimer,
     SpaceEffect,
     Unreact,
 )
 from toolwright.core.event import Event
+from toolwright.core.mind import Plan
 from toolwright.core.space import Space
 from toolwright.core.units import Unit
 
@@ -44,7 +52,7 @@ class Performed:
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
     """All deliveries, by thread."""
-    found = [each.delivery for each in effects if isinstance(each, Deliver)]
+    found = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
     found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
     return sorted(found, key=lambda each: each.thread.id)
 
@@ -57,6 +65,10 @@ def check(effects: Sequence[Effect], tables: Tables) -> None:
         row = tables.threads.get(delivery.thread.id)
         if row is not None and delivery.event.event_id in row.inbox:
             raise GuardFailed("duplicate")
+    for fired in [each for each in effects if isinstance(each, FirePlan)]:
+        stored = tables.plans.get((fired.plan.agent_id, fired.plan.id))
+        if stored is None or stored.next_run_at != fired.plan.next_run_at:
+            raise GuardFailed("plan")
     spaces = dict(tables.spaces)  # as they will be
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         _check(effect, spaces, tables)
@@ -227,5 +239,28 @@ def _rest(effect: Effect, tables: Tables) -> None:
             tables.set_timer(effect.name, effect.due)
         case DropTimer():
             tables.wakes.pop(effect.name, None)
+        case _:
+            _mind(effect, tables)
+
+
+def _mind(effect: Effect, tables: Tables) -> None:
+    match effect:
+        case SetGoal(goal=goal):
+            known = tables.goals.get((goal.agent_id, goal.id), goal)
+            tables.goals[goal.agent_id, goal.id] = replace(goal, created_at=known.created_at)
+        case DropGoal():
+            tables.goals.pop((effect.agent_id, effect.id), None)
+        case SetMemory(memory=memory):
+            tables.memories[memory.agent_id, memory.key] = memory
+        case DropMemory():
+            tables.memories.pop((effect.agent_id, effect.key), None)
+        case SetPlan(plan=plan):
+            tables.set_plan(plan)
+        case DropPlan():
+            tables.drop_plan(effect.agent_id, effect.id)
+        case FirePlan(then=None, plan=plan):
+            tables.drop_plan(plan.agent_id, plan.id)
+        case FirePlan(then=Plan() as then):
+            tables.set_plan(then)
         case _:
             pass

@@ -7,12 +7,14 @@ from datetime import datetime
 
 from toolwright.adapters.store.instants import micros
 from toolwright.core.call import Call
+from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.event import Event
 from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
+from toolwright.core.mind import Goal, Memory, Plan, plan_timer
 from toolwright.core.run import Run, Step
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.thread import Thread
@@ -114,6 +116,13 @@ class Tables:
     reactions: dict[tuple[str, str, str], Reaction] = field(
         default_factory=dict[tuple[str, str, str], Reaction]
     )
+    agents: dict[str, ConfiguredAgent] = field(default_factory=dict[str, ConfiguredAgent])
+    revisions: dict[tuple[str, int], ConfiguredAgent] = field(
+        default_factory=dict[tuple[str, int], ConfiguredAgent]
+    )
+    goals: dict[tuple[str, str], Goal] = field(default_factory=dict[tuple[str, str], Goal])
+    memories: dict[tuple[str, str], Memory] = field(default_factory=dict[tuple[str, str], Memory])
+    plans: dict[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
     space_events: list[Event] = field(default_factory=list[Event])
     space_ev: int = 0
     env: dict[tuple[str, str, str], EnvRow] = field(default_factory=dict[tuple[str, str, str], EnvRow])
@@ -149,6 +158,17 @@ class Tables:
         known = self.wakes.get(name)
         gen = micros(due) if known is None else known.gen + 1
         self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
+
+    def set_plan(self, plan: Plan) -> None:
+        """Write a plan, with its timer; it keeps the time at which it was made."""
+        known = self.plans.get((plan.agent_id, plan.id), plan)
+        self.plans[plan.agent_id, plan.id] = replace(plan, created_at=known.created_at)
+        self.set_timer(plan.timer, plan.next_run_at)
+
+    def drop_plan(self, agent_id: str, plan_id: str) -> None:
+        """Take a plan away, with its timer."""
+        self.plans.pop((agent_id, plan_id), None)
+        self.wakes.pop(plan_timer(agent_id, plan_id), None)
 
     def revise(self, space_id: str) -> None:
         """The membership of a space has changed."""

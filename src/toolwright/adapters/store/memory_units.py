@@ -19,6 +19,7 @@ from toolwright.core.units import (
     Claim,
     Committed,
     CreateThread,
+    DropAgent,
     DropEntity,
     LeaseCall,
     Leave,
@@ -28,6 +29,7 @@ from toolwright.core.units import (
     RequestCancel,
     Reseal,
     RetryEvent,
+    SaveAgent,
     SaveEntity,
     SetEnv,
     Settle,
@@ -56,6 +58,10 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _set_env(unit, tables)
         case Act():
             return _act(unit, tables)
+        case SaveAgent():
+            return _save_agent(unit, tables)
+        case DropAgent():
+            return _drop_agent(unit, tables)
         case LeaseCall():
             return _lease_call(unit, tables)
         case RetryEvent():
@@ -305,6 +311,25 @@ def _save_entity(unit: SaveEntity, tables: Tables) -> Written:
     if (named is not None and named is not stored) or (stored is None and entity.id in tables.entities):
         raise GuardFailed("duplicate")
     tables.entities[entity.id] = entity
+    return Written(Committed())
+
+
+def _save_agent(unit: SaveAgent, tables: Tables) -> Written:
+    agent, stored = unit.agent, tables.agents.get(unit.agent.id)
+    if unit.was is not None and (stored is None or stored.revision != unit.was):
+        raise GuardFailed("agent")
+    named = next((one for one in tables.agents.values() if one.name == agent.name), None)
+    if (named is not None and named is not stored) or (unit.was is None and stored is not None):
+        raise GuardFailed("duplicate")
+    tables.agents[agent.id] = tables.revisions[agent.id, agent.revision] = agent
+    tables.set_env(unit.env)
+    return Written(Committed())
+
+
+def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
+    if tables.agents.pop(unit.agent_id, None) is None:
+        raise GuardFailed("agent")
+    tables.leave_spaces(unit.entity_id)
     return Written(Committed())
 
 

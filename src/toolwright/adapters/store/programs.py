@@ -9,7 +9,7 @@ author obeys, is in `ops`.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toolwright.adapters.store import rows, rows_kept
+from toolwright.adapters.store import rows, rows_agents, rows_kept
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
@@ -27,6 +27,7 @@ from toolwright.core.units import (
     Claim,
     Committed,
     CreateThread,
+    DropAgent,
     DropEntity,
     LeaseCall,
     Leave,
@@ -37,6 +38,7 @@ from toolwright.core.units import (
     RequestCancel,
     Reseal,
     RetryEvent,
+    SaveAgent,
     SaveEntity,
     SetEnv,
     Settle,
@@ -66,6 +68,10 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _set_env(unit, sql)
         case Act():
             return _act(unit, sql)
+        case SaveAgent():
+            return _save_agent(unit, sql)
+        case DropAgent():
+            return _drop_agent(unit, sql)
         case LeaseCall():
             return _lease_call(unit, sql)
         case RetryEvent():
@@ -263,6 +269,25 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
         seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
         yield Op(sql.drop_entity_seen, seen, "entity")
     yield Op(sql.insert_entity, rows_kept.entity_params(unit.entity), "duplicate")
+    return Written(Committed())
+
+
+def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
+    """Like an entity's row, an agent's is taken away and put back."""
+    params = rows_agents.agent_params(unit.agent)
+    if unit.was is not None:
+        yield Op(sql.agents.drop_agent_seen, {"agent_id": unit.agent.id, "was": unit.was}, "agent")
+    yield Op(sql.agents.insert_agent, params, "duplicate")
+    yield Op(sql.agents.insert_revision, {**params, "created_at": params["updated_at"]})
+    if unit.env:
+        yield _write_env(unit.env, sql)
+    return Written(Committed())
+
+
+def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
+    yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
+    yield Op(sql.spaces.revise_spaces_of, {"entity_id": unit.entity_id})
+    yield Op(sql.spaces.drop_memberships, {"entity_id": unit.entity_id})
     return Written(Committed())
 
 

@@ -6,35 +6,44 @@ lies in them, inboxes and timers, and the counter of the spaces' events last.
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.adapters.store import rows, rows_spaces
+from toolwright.adapters.store import rows, rows_agents, rows_spaces
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Ops
-from toolwright.adapters.store.rows import Row
+from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered, placed
 from toolwright.core.effects import (
     Deliver,
     Delivery,
+    DropGoal,
     DropMember,
+    DropMemory,
+    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
+    FirePlan,
     MarkRead,
     Post,
     React,
     SaveMember,
     SaveSpace,
+    SetGoal,
+    SetMemory,
+    SetPlan,
     SetTimer,
     SpaceEffect,
     Tell,
     Unreact,
 )
 from toolwright.core.event import Event
+from toolwright.core.mind import plan_timer
 from toolwright.core.units import Unit
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
@@ -53,7 +62,7 @@ class Performed:
 def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:
     """Do all of them, and number what they tell."""
     done = Performed()
-    deliveries = [each.delivery for each in effects if isinstance(each, Deliver)]
+    deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
     deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
     for delivery in sorted(deliveries, key=lambda each: each.thread.id):
         yield from _deliver(delivery, unit, sql, done)
@@ -63,8 +72,7 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
         seq = yield from _space(effect, unit, sql, done)
         told += placed(effect, seq, unit.at)
     for effect in effects:
-        if not isinstance(effect, SpaceEffect | Deliver):
-            yield _rest(effect, unit, sql)
+        yield _rest(effect, unit, sql)
     if told:
         [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
         first = last - len(told) + 1
@@ -183,14 +191,50 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
             return (yield Op(sql.spaces.drop_reaction, {**this}))
 
 
-def _rest(effect: Effect, unit: Unit, sql: Statements) -> Op:
+def _rest(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
     match effect:
         case Enter():
-            return Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})
+            return [Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})]
         case SetTimer():
-            due = micros(effect.due)
-            return Op(sql.spaces.set_timer, {"name": effect.name, "due": due, "gen": micros(unit.at)})
+            return [_set_timer(effect.name, effect.due, unit, sql)]
         case DropTimer():
-            return Op(sql.spaces.drop_timer, {"name": effect.name})
+            return [Op(sql.spaces.drop_timer, {"name": effect.name})]
         case _:
-            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+            return _mind(effect, unit, sql)
+
+
+def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
+    match effect:
+        case SetGoal():
+            return [Op(sql.agents.put_goal, rows_agents.goal_params(effect.goal))]
+        case DropGoal():
+            return [Op(sql.agents.drop_goal, {"agent_id": effect.agent_id, "id": effect.id})]
+        case SetMemory():
+            return [Op(sql.agents.put_memory, rows_agents.memory_params(effect.memory))]
+        case DropMemory():
+            return [Op(sql.agents.drop_memory, {"agent_id": effect.agent_id, "key": effect.key})]
+        case SetPlan(plan=plan):
+            put = Op(sql.agents.put_plan, rows_agents.plan_params(plan))
+            return [put, _set_timer(plan.timer, plan.next_run_at, unit, sql)]
+        case DropPlan():
+            drop = Op(sql.agents.drop_plan, {"agent_id": effect.agent_id, "id": effect.id})
+            return [drop, Op(sql.spaces.drop_timer, {"name": plan_timer(effect.agent_id, effect.id)})]
+        case FirePlan():
+            return _fire(effect, unit, sql)
+        case _:
+            return []
+
+
+def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:
+    plan = effect.plan
+    seen: Params = {"agent_id": plan.agent_id, "id": plan.id, "seen": micros(plan.next_run_at)}
+    if effect.then is None:
+        gone = Op(sql.agents.drop_plan_seen, seen, "plan")
+        return [gone, Op(sql.spaces.drop_timer, {"name": plan.timer})]
+    due = effect.then.next_run_at
+    moved = Op(sql.agents.move_plan, {**seen, "next_run_at": micros(due)}, "plan")
+    return [moved, _set_timer(plan.timer, due, unit, sql)]
+
+
+def _set_timer(name: str, due: datetime, unit: Unit, sql: Statements) -> Op:
+    return Op(sql.spaces.set_timer, {"name": name, "due": micros(due), "gen": micros(unit.at)})

@@ -8,9 +8,7 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 
 from toolwright.adapters.store import rows_spaces
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.driver import Driver
-from toolwright.adapters.store.ops import Op
-from toolwright.adapters.store.reads import Reading
+from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables import inbox, members, reactions, runs, space_messages, spaces
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
@@ -73,7 +71,7 @@ class SqlSpaces:
         self._sql = SpaceQueries(driver.dialect)
 
     async def space(self, space_id: str) -> Space | None:
-        return _one(await self._all(rows_spaces.space, self._sql.space, {"space_id": space_id}))
+        return first(await self._all(rows_spaces.space, self._sql.space, {"space_id": space_id}))
 
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
@@ -91,7 +89,7 @@ class SqlSpaces:
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         here: Params = {"space_id": space_id, "entity_id": entity_id}
-        return _one(await self._all(rows_spaces.member, self._sql.member, here))
+        return first(await self._all(rows_spaces.member, self._sql.member, here))
 
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
@@ -109,7 +107,7 @@ class SqlSpaces:
         return (await self._all(rows_spaces.message, self._sql.newest, here))[::-1]
 
     async def message(self, message_id: str) -> SpaceMessage | None:
-        return _one(await self._all(rows_spaces.message, self._sql.message, {"id": message_id}))
+        return first(await self._all(rows_spaces.message, self._sql.message, {"id": message_id}))
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
         if not message_ids:
@@ -122,11 +120,4 @@ class SqlSpaces:
         return bool(await self._all(tuple, self._sql.caused, asked))
 
     async def _all(self, made: Callable[[Row], T], statement: Statement, params: Params) -> list[T]:
-        def reading() -> Reading[list[T]]:
-            return [made(row) for row in (yield Op(statement, params))]
-
-        return await self._driver.read(reading)
-
-
-def _one(found: Sequence[T]) -> T | None:
-    return found[0] if found else None
+        return await self._driver.read(lambda: rows_read(made, statement, params))

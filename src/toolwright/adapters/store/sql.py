@@ -6,6 +6,7 @@ from datetime import datetime
 from toolwright.adapters.store.driver import Driver
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.reads import Reads
+from toolwright.adapters.store.reads_agents import SqlAgents
 from toolwright.adapters.store.reads_spaces import SqlSpaces
 from toolwright.adapters.store.shield import shielded
 from toolwright.core.call import Call, CallStatus
@@ -28,6 +29,7 @@ class SqlStore:
         self._driver = driver
         self._reads = Reads(Queries(driver.dialect))
         self.spaces = SqlSpaces(driver)
+        self.agents = SqlAgents(driver)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         return await shielded(self._driver.write(unit))

@@ -27,6 +27,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningDelete
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_spaces import SpaceStatements
 from toolwright.adapters.store.tables import (
     calls,
@@ -78,6 +79,7 @@ class Statements:
         dialect_insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self.spaces = SpaceStatements(name)
+        self.agents = AgentStatements(name)
 
         def insert_once(table: Table, *returning: str) -> Statement:
             values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}

@@ -1,0 +1,62 @@
+"""The statements that write configured agents, and what agents keep in mind."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Table, Text, bindparam, delete, insert, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.tables import agent_revisions, agents, goals, memories, plans
+
+
+def _big(name: str) -> ColumnElement[int]:
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> ColumnElement[str]:
+    return bindparam(name, type_=Text)
+
+
+def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
+    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+
+
+class AgentStatements:
+    """Statements about agents, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._compiled = compiled = Compiler(name)
+        once = self._insert(agents).values(_all(agents)).on_conflict_do_nothing()
+        self.insert_agent = compiled(once.returning(agents.c.id))
+        self.insert_revision = compiled(insert(agent_revisions).values(_all(agent_revisions)))
+        gone = delete(agents).where(agents.c.id == _text("agent_id"))
+        self.drop_agent = compiled(gone.returning(agents.c.id))
+        self.drop_agent_seen = compiled(gone.where(agents.c.revision == _big("was")).returning(agents.c.id))
+
+        self.put_goal = self._put(goals, "agent_id", "id")
+        self.put_memory = self._put(memories, "agent_id", "key")
+        self.put_plan = self._put(plans, "agent_id", "id")
+        self.drop_goal = self._drop(goals, "id")
+        self.drop_memory = self._drop(memories, "key")
+        self.drop_plan = self._drop(plans, "id")
+        this = (plans.c.agent_id == _text("agent_id"), plans.c.id == _text("id"))
+        seen = plans.c.next_run_at == _big("seen")
+        self.drop_plan_seen = compiled(delete(plans).where(*this, seen).returning(plans.c.id))
+        self.move_plan = compiled(
+            update(plans).where(*this, seen).values(next_run_at=_big("next_run_at")).returning(plans.c.id)
+        )
+
+    def _put(self, table: Table, *key: str) -> Statement:
+        """Insert a row, or write it anew; it keeps the time at which it was made."""
+        inserted = self._insert(table).values(_all(table))
+        rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
+        return self._compiled(
+            inserted.on_conflict_do_update(
+                index_elements=list(key), set_={name: inserted.excluded[name] for name in rest}
+            )
+        )
+
+    def _drop(self, table: Table, key: str) -> Statement:
+        here = (table.c.agent_id == _text("agent_id"), table.c[key] == _text(key))
+        return self._compiled(delete(table).where(*here))

@@ -1,0 +1,129 @@
+"""Configured agents and minds in every journal: revisions, names that are there once, plans that fire once."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.conformance.test_spaces import act, delivery, joins, made, member, space
+from tests.play import AT, committed, later, token
+
+from toolwright.core.configured import ConfiguredAgent
+from toolwright.core.effects import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    FirePlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+)
+from toolwright.core.env import EnvChange, EnvRow
+from toolwright.core.mind import Goal, Memory, Plan
+from toolwright.core.ports import Store
+from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
+
+pytestmark = pytest.mark.anyio
+
+
+def agent(number: int = 1, revision: int = 1, **fields: Any) -> ConfiguredAgent:  # ConfiguredAgent's own
+    given: dict[str, Any] = {"name": f"agent-{number}", "description": "a\ud800", "config": {"n": [revision]}}
+    given |= {"created_at": later(number), "updated_at": later(number + revision)}
+    return ConfiguredAgent(id=f"agt_{number}", revision=revision, **{**given, **fields})
+
+
+def save(one: ConfiguredAgent, was: int | None = None, env: tuple[EnvChange, ...] = ()) -> SaveAgent:
+    return SaveAgent(token=token(), at=AT, agent=one, was=was, env=env)
+
+
+def drop(one: ConfiguredAgent) -> DropAgent:
+    entity_id = one.id.replace("agt", "ent")
+    return DropAgent(token=token(), at=AT, agent_id=one.id, entity_id=entity_id)
+
+
+async def test_an_agent_is_found_by_id_and_name_in_its_newest_revision(store: Store):
+    first, second = agent(1), agent(1, 2, name="renamed")
+    row = EnvRow(owner=first.owner, kind="env", name="KEY", type="text", value="v", updated_at=AT)
+    change = EnvChange(owner=row.owner, kind=row.kind, name=row.name, row=row)
+    await committed(store, save(first, env=(change,)))
+    await committed(store, save(second, was=1))
+    now = replace(second, created_at=first.created_at)
+    assert await store.agents.agent("agt_1") in (second, now)
+    assert await store.agents.named("renamed") == await store.agents.agent("agt_1")
+    assert await store.agents.named("agent-1") is None
+    before = await store.agents.agent("agt_1", 1)
+    assert before is not None and (before.name, before.config) == (first.name, first.config)
+    assert await store.agents.agent("agt_1", 3) is None
+    assert list(await store.env_of(first.owner)) == [row]
+
+
+async def test_a_name_is_there_once_and_a_revision_is_replaced_once(store: Store):
+    await committed(store, save(agent(1)))
+    assert await store.commit(save(agent(2, name="agent-1"))) == Conflict(guard="duplicate")
+    assert await store.commit(save(agent(1))) == Conflict(guard="duplicate")
+    answers = await asyncio.gather(
+        *(store.commit(save(agent(1, 2, config={"by": n}), was=1)) for n in range(5))
+    )
+    assert sum(isinstance(answer, Committed) for answer in answers) == 1
+    assert all(answer == Conflict(guard="agent") for answer in answers if isinstance(answer, Conflict))
+
+
+async def test_agents_are_listed_and_deleted_but_their_revisions_stay(store: Store):
+    for number in (3, 1, 2):
+        await committed(store, save(agent(number)))
+    await committed(store, act(made(space()), joins(member("ent_1"), 0)))
+    assert [one.id for one in await store.agents.agents(limit=2, offset=1)] == ["agt_2", "agt_3"]
+    await committed(store, drop(agent(1)))
+    assert await store.commit(drop(agent(1))) == Conflict(guard="agent")
+    assert [one.id for one in await store.agents.agents()] == ["agt_2", "agt_3"]
+    assert list(await store.spaces.members("spc_1")) == []
+    kept = await store.agents.agent("agt_1", 1)
+    assert kept is not None and kept.config == {"n": [1]}
+
+
+async def test_goals_and_memories_are_kept_by_agent(store: Store):
+    one = Goal(agent_id="agt_1", id="g1", description="a\x00", status="", priority="high", created_at=AT)
+    two = replace(one, id="g2", created_at=later(1))
+    await committed(store, act(SetGoal(goal=two), SetGoal(goal=one)))
+    await committed(store, act(SetGoal(goal=replace(one, status="done", created_at=later(9)))))
+    assert list(await store.agents.goals("agt_1")) == [replace(one, status="done"), two]
+    await committed(store, act(DropGoal(agent_id="agt_1", id="g1"), DropGoal(agent_id="agt_2", id="g2")))
+    assert list(await store.agents.goals("agt_1")) == [two]
+    tea = Memory(agent_id="agt_1", key="tea\u2028", value="\ud800", updated_at=AT)
+    await committed(store, act(SetMemory(memory=tea), SetMemory(memory=replace(tea, key="a"))))
+    await committed(store, act(SetMemory(memory=replace(tea, value="green", updated_at=later(1)))))
+    assert [(m.key, m.value) for m in await store.agents.memories("agt_1")] == [
+        ("a", "\ud800"),
+        ("tea\u2028", "green"),
+    ]
+    await committed(store, act(DropMemory(agent_id="agt_1", key="a")))
+    assert len(await store.agents.memories("agt_1")) == 1
+    assert list(await store.agents.memories("agt_2")) == []
+
+
+def plan(**fields: Any) -> Plan:  # Plan's own
+    given: dict[str, Any] = {"id": "p1", "name": "Tea", "instruction": "Make tea.", "next_run_at": later(5)}
+    return Plan(agent_id="agt_1", created_at=AT, **{**given, **fields})
+
+
+async def test_a_plan_has_a_timer_and_fires_once(store: Store):
+    tea = plan(cron="0 16 * * *", timezone="Europe/Vienna")
+    await committed(store, act(SetPlan(plan=tea), SetPlan(plan=plan(id="p0", next_run_at=later(50)))))
+    assert [one.id for one in await store.agents.plans("agt_1")] == ["p1", "p0"]
+    timer = await store.wake(tea.timer)
+    assert timer is not None and timer.due == later(5)
+    then = replace(tea, next_run_at=later(100))
+    fires = [act(FirePlan(plan=tea, then=then, delivery=delivery())) for _ in range(3)]
+    answers = await asyncio.gather(*(store.commit(one) for one in fires))
+    assert sum(isinstance(answer, Committed) for answer in answers) == 1
+    assert {answer.guard for answer in answers if isinstance(answer, Conflict)} == {"plan"}
+    assert len(await store.unread("thr_home")) == 1
+    assert await store.agents.plan("agt_1", "p1") == then
+    timer = await store.wake(tea.timer)
+    assert timer is not None and timer.due == later(100)
+    await committed(store, act(FirePlan(plan=then, then=None, delivery=delivery())))
+    assert await store.agents.plan("agt_1", "p1") is None
+    assert await store.wake(tea.timer) is None
+    await committed(store, act(DropPlan(agent_id="agt_1", id="p0"), DropPlan(agent_id="agt_1", id="p9")))
+    assert list(await store.agents.plans("agt_1")) == []
+    assert await store.wake("plan:agt_1:p0") is None
