@@ -3,6 +3,7 @@
 import binascii
 from collections.abc import Sequence
 
+from toolwright.core.brief import brief
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, written_file
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
@@ -138,7 +139,7 @@ class FileKeeper:
         if isinstance(given, AttachmentRef):
             file = drafts.at(given.path)
             if file is None:
-                raise NotFound(f"There is no file {given.path!r:.200} in this thread to refer to.")
+                raise NotFound(f"There is no file {brief(repr(given.path), 200)} in this thread to refer to.")
             # The path decides, all else is known here; a description may be the handler's own.
             return changed(file.ref, description=given.description or file.description)
         if len(given.data) * 3 // 4 > self.max_attachment + 2:
@@ -146,14 +147,16 @@ class FileKeeper:
         try:
             content = binascii.a2b_base64(given.data, strict_mode=True)
         except ValueError:
-            raise InvalidRequest(f"The data of the file {given.name!r:.200} is not base64 text.") from None
+            raise InvalidRequest(
+                f"The data of the file {brief(repr(given.name), 200)} is not base64 text."
+            ) from None
         if len(content) > self.max_attachment:
             raise self._too_large(given)
         return given, content
 
     def _too_large(self, given: Attachment) -> TooLarge:
         return TooLarge(
-            f"The file {given.name!r:.200} is larger than the limit of {self.max_attachment} bytes."
+            f"The file {brief(repr(given.name), 200)} is larger than the limit of {self.max_attachment} bytes."
         )
 
 
@@ -177,7 +180,7 @@ class ThreadFiles:
         except InvalidRequest:
             file = None  # nothing is ever kept at such a path
         if file is None:
-            raise NotFound(f"There is no file {path!r:.200} in this thread.")
+            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
         return file
 
     async def read(self, thread_id: str, path: str) -> bytes:
