@@ -98,7 +98,7 @@ class PendingCalls:
         assert thread is not None, "a thread is never deleted"
         rows = await self._store.env(thread.id)
         env = self._environment.of(thread, self._catalog.find(thread.agent), rows)
-        return env.redactor.result(outcome)
+        return self._files.recordable(env.redactor.result(outcome))
 
     async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
         now, files = self._clock.now(), ()
