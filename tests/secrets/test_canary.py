@@ -304,7 +304,7 @@ async def test_without_its_key_a_secret_is_an_error_for_the_tool_and_nothing_els
 )
 def test_arguments_without_secrets_are_still_what_they_were(written: str, recorded: str) -> None:
     response = ModelResponse(calls=(ModelCall(id="c", name="add", arguments=written),))
-    assert clean_response(response, Redactor([("PIN", "1234")])).calls[0].arguments == recorded
+    assert clean_response(response, Redactor([("PIN", "1234")]), ("add",)).calls[0].arguments == recorded
 
 
 async def test_an_answer_that_breaks_off_shows_nothing_that_was_held_back(tmp_path: Path) -> None:
