@@ -9,6 +9,7 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from tests.runtime.test_env import finished, script
 from tests.runtime.test_hostile_models import DONE, Saying, calls
+from toolwright.core.prepared import PreparedCall
 from toolwright.runtime.result_limit import LONGEST_CODE, recordable
 from toolwright.wiring.settings import Settings
 
@@ -25,6 +26,19 @@ async def fail() -> tw.ToolResult:
 @tw.tool(description="Add whole numbers.")
 async def add(numbers: list[int]) -> int:
     return sum(numbers)
+
+
+async def test_what_is_decided_at_once_is_cut() -> None:
+    def told(prepared: PreparedCall) -> tw.ToolResult:
+        return tw.ToolResult.ok({"text": "x" * 5_000})
+
+    outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
+    async with running(script("outside"), [outside], settings=LIMIT, instants={"external": told}) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await finished(rig, thread.id)
+        shown = (await rig.transcript(thread.id))[2].content
+        assert shown.endswith("x\n[The result has 5011 bytes, of which the first 1024 are shown.]")
+        assert len(shown) < 1_200
 
 
 def _named(name: str) -> tw.Tool:
