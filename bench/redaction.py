@@ -1,7 +1,7 @@
 """What secrets cost: a step of a run whose thread has some, and looking for them in one text (D6).
 
 A step stands beside the same step without secrets; a look beside one `in` for each secret as it is, though it is
-looked for in at least four spellings.
+looked for in at least four spellings. What a stream may show stands beside the same.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from toolwright.wiring.tuning import settle_memory
 COUNTS = (1, 10, 50)
 SIZES = {"0.1 KiB": 100, "1 KiB": 1024, "16 KiB": 16 * 1024, "256 KiB": 255 * 1024}  # just within the limit
 LENGTH = 40  # characters of a secret
+LENGTHS = {"40": 40, "4 Ki": 4 * 1024, "64 Ki": 64 * 1024}  # of one that a stream may begin to show
 STEPS, RUNS = 20, 7
 
 _dice = random.Random(7)
@@ -29,12 +30,12 @@ _dice = random.Random(7)
 def run() -> list[Row]:
     """The figures, with the interpreter as `serve` has it."""
     settle_memory()
-    return [*_looks(), *asyncio.run(_steps())]
+    return [*_looks(), *_streams(), *asyncio.run(_steps())]
 
 
-def _secrets(count: int) -> dict[str, str]:
+def _secrets(count: int, length: int = LENGTH) -> dict[str, str]:
     letters = string.ascii_letters + string.digits
-    return {f"KEY_{number}": "".join(_dice.choices(letters, k=LENGTH)) for number in range(count)}
+    return {f"KEY_{number}": "".join(_dice.choices(letters, k=length)) for number in range(count)}
 
 
 def _prose(size: int) -> str:
@@ -54,6 +55,17 @@ def _look(count: int, name: str, text: str) -> Row:
     values = [value for _, value in redactor.secrets]
     floor, value = _pair(lambda: [value in text for value in values], lambda: redactor.text(text))
     return Row(f"a look for {count} secrets in {name}", value, "µs", floor, None)
+
+
+def _streams() -> list[Row]:
+    return [_stream(name, length, _prose(64 * 1024)) for name, length in LENGTHS.items()]
+
+
+def _stream(name: str, length: int, text: str) -> Row:
+    redactor = Redactor(_secrets(10, length).items())
+    values = [value for _, value in redactor.secrets]
+    floor, value = _pair(lambda: [value in text for value in values], lambda: redactor.so_far(text))
+    return Row(f"a delta behind 64 KiB, 10 secrets of {name} characters", value, "µs", floor, None)
 
 
 def _pair(floor: Callable[[], object], ours: Callable[[], object]) -> tuple[float, float]:

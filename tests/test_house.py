@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -142,6 +143,12 @@ def test_the_lock_names_no_registry() -> None:
         assert "--hash=sha256:" in text
         assert "index-url" not in text
         assert "://" not in text.replace("via https://", "")
+
+
+def test_no_message_is_cut_but_by_brief() -> None:
+    """A secret that loses its end is only found where a mark says so (decision 8)."""
+    cut = re.compile(r"\{[^{}]*![rsa]:[^{}]*\.\d+\}|\[:[^\[\]]*\]![rsa]\}")
+    assert [path.name for path in SOURCES if cut.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_nothing_names_a_path_of_somebodys_machine() -> None:

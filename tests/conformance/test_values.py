@@ -1,9 +1,11 @@
 """Env, tenvs and files in every store: part of their units, whole or not at all."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.play import AT, begun, create, later, new_id, post, token
+from tests.conformance.test_entities import drop, human, save
+from tests.play import AT, begun, committed, create, later, new_id, post, token
 
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.file import File, FileChange, fold
@@ -27,6 +29,10 @@ def row(owner: str, name: str, value: str = "v", key: str | None = None, kind: s
 
 def put(*rows: EnvRow) -> tuple[EnvChange, ...]:
     return tuple(EnvChange(owner=each.owner, kind=each.kind, name=each.name, row=each) for each in rows)
+
+
+def of_person(*rows: EnvRow) -> SetEnv:
+    return SetEnv(token=token(), at=AT, thread_id=None, entity_id=rows[0].owner, env=put(*rows))
 
 
 def file(thread_id: str, path: str, digest: str = "d1") -> File:
@@ -76,14 +82,37 @@ async def test_values_of_a_thread_that_is_not_there_are_not_set(store: Store) ->
     assert await store.env_of("thr_none") == []
 
 
+async def test_values_of_a_person_are_set_and_go_with_them(store: Store) -> None:
+    await committed(store, save(human(1)))
+    await committed(store, of_person(row("ent_1", "A")))
+    assert await store.env_of("ent_1") == [row("ent_1", "A")]
+    await committed(store, drop("ent_1"))
+    assert await store.env_of("ent_1") == []
+
+
+async def test_values_of_a_person_who_is_not_there_are_not_set(store: Store) -> None:
+    await committed(store, save(human(1)))
+    await committed(store, drop("ent_1"))
+    assert await store.commit(of_person(row("ent_1", "A"))) == Conflict(guard="entity")
+    assert await store.env_of("ent_1") == []
+
+
+async def test_of_those_who_set_values_and_who_delete_their_person_nothing_is_left(store: Store) -> None:
+    for number in range(20):
+        person = human(number)
+        await committed(store, save(person))
+        values = [of_person(row(person.id, f"N{n}")) for n in range(4)]
+        units = [*values[:2], drop(person.id), *values[2:]]
+        answers = await asyncio.gather(*[store.commit(unit) for unit in units])
+        assert isinstance(answers[2], Committed)
+        assert all(answer in (Committed(), Conflict(guard="entity")) for answer in answers)
+        assert await store.env_of(person.id) == []
+
+
 async def test_values_sealed_by_other_keys_are_found(store: Store) -> None:
-    unit = SetEnv(
-        token=token(),
-        at=AT,
-        thread_id=None,
-        env=put(*(row("o", f"N{n}", key=f"k{n % 2}") for n in range(6)), row("o", "P")),
-    )
-    await store.commit(unit)
+    await committed(store, save(human(1)))
+    rows = [row("ent_1", f"N{n}", key=f"k{n % 2}") for n in range(6)]
+    await committed(store, of_person(*rows, row("ent_1", "P")))
     assert {each.name for each in await store.sealed_otherwise("k0", 10)} == {"N1", "N3", "N5"}
     assert len(await store.sealed_otherwise("k0", 2)) == 2
 
@@ -142,13 +171,14 @@ async def test_the_same_thread_twice_leaves_the_values_of_the_first(store: Store
 
 
 async def test_secrets_are_sealed_anew_but_not_those_that_have_changed_meanwhile(store: Store) -> None:
-    old = [row("o", name, f"old {name}", key="k1") for name in ("A", "B")]
-    newer = row("o", "B", "newer", key="k1")
+    await committed(store, save(human(1)))
+    old = [row("ent_1", name, f"old {name}", key="k1") for name in ("A", "B")]
+    newer = row("ent_1", "B", "newer", key="k1")
     for rows in (old, [newer]):
-        await store.commit(SetEnv(token=token(), at=AT, thread_id=None, env=put(*rows)))
+        await committed(store, of_person(*rows))
     pairs = tuple((each, replace(each, value=f"new {each.name}", key="k2")) for each in old)
     assert await store.commit(Reseal(token=token(), at=later(1), rows=pairs)) == Committed(count=1)
-    assert await store.env_of("o") == [pairs[0][1], newer]
+    assert await store.env_of("ent_1") == [pairs[0][1], newer]
 
 
 async def test_nothing_to_set_changes_nothing_but_the_count(store: Store) -> None:

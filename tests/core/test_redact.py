@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 
 import toolwright as tw
+from toolwright.core.brief import CUT, brief
+from toolwright.core.open_end import open_end
 from toolwright.core.redact import NOTHING, Redactor
 
 SECRET = 'k3y/with+odd"chars\\and ümläut&=%'
@@ -126,7 +128,14 @@ LETTERS = st.characters(codec="ascii", categories=["L", "N", "P"])
 
 
 @given(
-    secrets=st.lists(st.text(LETTERS, min_size=1, max_size=14), max_size=4),
+    secrets=st.lists(
+        st.one_of(
+            st.text(LETTERS, min_size=1, max_size=14),
+            st.text("ab", min_size=6, max_size=12),
+            st.text("ab", min_size=3, max_size=5).map(lambda text: text * 3),
+        ),
+        max_size=4,
+    ),
     seed=st.integers(0, 2**32),
 )
 def test_a_stream_shows_what_the_whole_would_and_never_the_start_of_a_secret(
@@ -134,7 +143,8 @@ def test_a_stream_shows_what_the_whole_would_and_never_the_start_of_a_secret(
 ) -> None:
     chance = random.Random(seed)
     redactor = Redactor([(f"S{number}", secret) for number, secret in enumerate(secrets)])
-    pieces = [chance.choice([*secrets, " ", "x", "hello "]) for _ in range(6)]
+    begun = [secret[: chance.randint(1, len(secret))] for secret in secrets]
+    pieces = [chance.choice([*secrets, *begun, " ", "x", "hello ", CUT, CUT[:2]]) for _ in range(8)]
     whole = "".join(pieces)
     shown = ""
     read = 0
@@ -144,3 +154,49 @@ def test_a_stream_shows_what_the_whole_would_and_never_the_start_of_a_secret(
         assert visible.startswith(shown), (visible, shown, whole)
         shown = visible
     assert redactor.text(whole).startswith(shown)
+
+
+def test_a_secret_as_python_spells_it_is_found() -> None:
+    assert REDACTOR.text(f"There is no file {SECRET!r}.") == "There is no file '[redacted:API_KEY]'."
+
+
+LONG_SECRET = "".join(random.Random(5).choices('abcdefghijklmnopqrstuvwxyz"\\/ü+=0123456789', k=120))
+
+
+def beginnings(text: str, secret: str) -> list[str]:
+    """Eight characters of the secret that the text holds, in any of the forms in which it is cut here."""
+    forms = (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
+    return [form[at : at + 8] for form in forms for at in range(len(form) - 7) if form[at : at + 8] in text]
+
+
+@pytest.mark.parametrize("spell", [str, repr, json.dumps], ids=["plain", "repr", "json"])
+@pytest.mark.parametrize("at", range(80, 202, 3))
+def test_of_a_secret_that_a_cut_goes_through_nothing_is_left(spell: Callable[[str], str], at: int) -> None:
+    redactor = Redactor([("KEY", LONG_SECRET)])
+    text = f"Failed: {brief(spell('x' * at + LONG_SECRET), 200)}."
+    clean = redactor.text(text)
+    assert not beginnings(clean, LONG_SECRET), clean
+    assert redactor.text(brief(clean, 190)) == brief(clean, 190)
+
+
+@pytest.mark.parametrize("most", range(60, 150, 3))
+def test_what_is_cut_twice_is_as_clean(most: int) -> None:
+    clean = Redactor([("KEY", LONG_SECRET)]).text(brief(brief("x" * 20 + LONG_SECRET, 100), most))
+    assert not beginnings(clean, LONG_SECRET), clean
+
+
+def test_a_beginning_that_was_not_cut_off_is_left_alone() -> None:
+    redactor = Redactor([("URL", "https://example.test/a/long/path")])
+    assert redactor.text("See https://… or https://example.test.") == "See https://… or https://example.test."
+
+
+@given(text=st.text("ab", max_size=60), word=st.text("ab", min_size=1, max_size=40))
+def test_the_open_end_is_the_longest_there_is(text: str, word: str) -> None:
+    ends = [length for length in range(len(word)) if text.endswith(word[:length])]
+    assert open_end(text, word) == max(ends)
+
+
+def test_the_open_end_of_a_word_that_nearly_repeats_itself() -> None:
+    word = "a" * 500 + "b" + "a" * 500 + "c"
+    assert open_end("a" * 2_000 + "b" + "a" * 400, word) == 901
+    assert open_end("a" * 400 + "b" + "a" * 450, word) == 450

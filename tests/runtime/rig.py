@@ -13,7 +13,10 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.ports import Cipher, Files, Store
+from toolwright.core.tool import Kind
 from toolwright.core.units import Committed, Conflict, Prune, Unit
+from toolwright.runtime.calls import Instant
+from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.loop import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
@@ -93,6 +96,7 @@ async def running(
     files: Files | None = None,
     cipher: Cipher | None = None,
     answer_limits: tuple[float, float] = ANSWER_LIMITS,
+    instants: Mapping[Kind, Instant] = INSTANTS,
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
@@ -112,6 +116,7 @@ async def running(
         clock=clock,
         files=files or MemoryFiles(),
         cipher=cipher or MemoryCipher(),
+        instants=instants,
     )
     rt = assemble(
         Catalog(agents=[agent], env=app_env), parts, settings or Settings(), inline_wait, answer_limits

@@ -8,7 +8,7 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import Rig, running
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidRequest, NotFound
-from toolwright.core.units import DropEntity, SaveEntity, Unit
+from toolwright.core.units import DropEntity, SaveEntity, SetEnv, Unit
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +56,20 @@ async def test_one_who_is_deleted_while_registered_again_is_made_anew() -> None:
         again = await r.rt.entities.register(external_id="ada", display_name="Ada")
         assert again.created
         assert again.entity.id != ada.id
+
+
+async def test_values_of_one_who_is_deleted_while_they_are_set_are_not_kept() -> None:
+    async with rig() as r:
+        ada = await r.rt.entities.create(external_id="ada")
+
+        async def delete(_: int, unit: Unit) -> None:
+            if isinstance(unit, SetEnv):
+                await r.store.inner.commit(DropEntity(token="d", at=unit.at, entity_id=ada.id))
+
+        r.store.before = delete
+        with pytest.raises(NotFound, match=ada.id):
+            await r.rt.entities.set_env(ada.id, {"KEY": "value"})
+        assert await r.store.env_of(ada.id) == []
 
 
 async def test_an_update_keeps_what_others_wrote_meanwhile() -> None:

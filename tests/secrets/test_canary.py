@@ -58,7 +58,11 @@ class Watched:
 
 @asynccontextmanager
 async def watched(
-    folder: Path, model: Talking, cipher: Cipher | None = None, tools: tuple[tw.Tool, ...] = (leak, strict)
+    folder: Path,
+    model: Talking,
+    cipher: Cipher | None = None,
+    tools: tuple[tw.Tool, ...] = (leak, strict),
+    inline_wait: float = 1.0,
 ) -> AsyncGenerator[Watched]:
     async def store(bus: MemoryBus) -> Store:
         return await open_sqlite(folder / "journal.db", bus.publish)
@@ -70,6 +74,7 @@ async def watched(
         cipher=cipher or KeyFileCipher(folder / "journal.db.key"),
         files=open_folder(folder / "files"),
         settings=Settings(max_result_text=1_024),
+        inline_wait=inline_wait,
     ) as rig:
         yield Watched(rig, model)
 
@@ -168,6 +173,26 @@ async def test_a_submitted_result_is_cleaned_before_it_is_kept(tmp_path: Path) -
         [call] = await seen.rig.rt.calls.list()
         result: JSON = {"a": CANARY, "b": [f"x{CANARY}" * 200]}
         await seen.rig.rt.calls.submit(run.id, call.id, result)
+        await seen.rig.rt.runs.wait(run.id, 10)
+        assert leaked_on_disk(tmp_path, CANARY) == []
+        assert "[redacted:CANARY]" in (await seen.rig.transcript(thread.id))[2].content
+
+
+@pytest.mark.parametrize("now", [None, {"value": "another-secret", "type": "secret"}])
+async def test_a_submitted_result_has_no_secret_that_its_run_knew_before(
+    tmp_path: Path, now: dict[str, str] | None
+) -> None:
+    outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
+    model = script("outside")
+    async with watched(tmp_path, model, tools=(outside,), inline_wait=30.0) as seen:  # type: ignore[arg-type]  # a model too
+        thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
+        opened = asyncio.create_task(_opened(seen, thread.id, asyncio.Event()))
+        run = await seen.rig.rt.threads.send(thread.id, "Go")
+        await opened
+        [call] = await seen.rig.rt.calls.list()
+        await seen.rig.rt.threads.set_env(thread.id, {"CANARY": now})
+        result: JSON = {"a": CANARY, "b": [f"x{CANARY}" * 200]}
+        assert await seen.rig.rt.calls.submit(run.id, call.id, result) == "inline"
         await seen.rig.rt.runs.wait(run.id, 10)
         assert leaked_on_disk(tmp_path, CANARY) == []
         assert "[redacted:CANARY]" in (await seen.rig.transcript(thread.id))[2].content
@@ -304,7 +329,7 @@ async def test_without_its_key_a_secret_is_an_error_for_the_tool_and_nothing_els
 )
 def test_arguments_without_secrets_are_still_what_they_were(written: str, recorded: str) -> None:
     response = ModelResponse(calls=(ModelCall(id="c", name="add", arguments=written),))
-    assert clean_response(response, Redactor([("PIN", "1234")])).calls[0].arguments == recorded
+    assert clean_response(response, Redactor([("PIN", "1234")]), ("add",)).calls[0].arguments == recorded
 
 
 async def test_an_answer_that_breaks_off_shows_nothing_that_was_held_back(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from tests.conformance.test_entities import drop, human, save
+from tests.conformance.test_values import of_person, row
 from tests.play import begun, committed, create_thread, draft, dump, post, request_cancel, said, settle
 from tests.postgres_server import fresh_database, server_url
 from tests.store.pg_proxy import Proxy
@@ -377,3 +379,28 @@ async def test_a_unit_takes_away_what_came_while_it_waited(what: str):
             assert isinstance(await commit, Committed)
         assert (await store.env_of("th_1"), await store.files("th_1")) == ([], [])
         await store.close()
+
+
+async def test_values_that_wait_for_the_deletion_of_their_person_are_not_set():
+    async with fresh_database() as url:
+        reader = await open_postgres(url, lambda _: None)
+        await committed(reader, save(human(1)))
+        async with racing(url, of_person(row("ent_1", "A")), "DELETE FROM entities") as commit:
+            assert await commit == Conflict(guard="entity")
+        assert await reader.env_of("ent_1") == []
+        await reader.close()
+
+
+async def test_a_deletion_that_waits_for_values_takes_them_away():
+    async with fresh_database() as url:
+        reader = await open_postgres(url, lambda _: None)
+        await committed(reader, save(human(1)))
+        setting = (
+            "SELECT id FROM entities FOR SHARE",
+            "INSERT INTO env (owner, kind, name, type, value, updated_at)"
+            " VALUES ('ent_1', 'env', 'A', 'text', 'v', 0)",
+        )
+        async with racing(url, drop("ent_1"), *setting) as commit:
+            assert await commit == Committed()
+        assert await reader.env_of("ent_1") == []
+        await reader.close()

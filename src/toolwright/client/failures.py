@@ -84,7 +84,7 @@ def _by_status(status: int) -> Kind:
 
 
 def _without_words(status: int, body: bytes) -> str:
-    text = " ".join(body[: 4 * LONGEST_TEXT].decode("utf-8", "replace").split())
+    text = " ".join(body.decode("utf-8", "replace").split())
     return f"The server answered with the status {status}: {brief(text, LONGEST_TEXT) or 'nothing more'}"
 
 

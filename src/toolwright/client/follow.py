@@ -9,6 +9,7 @@ from typing import cast
 from toolwright.client.failures import RETRIABLE
 from toolwright.client.http import TRIES, Http, delay
 from toolwright.client.sse import SseParser
+from toolwright.core.brief import brief
 from toolwright.core.errors import BadAnswer, Reset, ToolwrightError
 from toolwright.core.json_value import JSON
 from toolwright.wire.reading import read
@@ -100,7 +101,7 @@ def _json(text: str) -> JSON:
     try:
         return cast("JSON", json.loads(text))
     except (ValueError, RecursionError):
-        raise BadAnswer(f"The stream has an event that is not JSON: {text[:60]!r}.") from None
+        raise BadAnswer(f"The stream has an event that is not JSON: {brief(repr(text), 60)}.") from None
 
 
 def _number(given: JSON) -> int | None:

@@ -13,6 +13,7 @@ import httpx
 from toolwright.client.failures import OK, RETRIABLE, error_of
 from toolwright.client.identity import Identity
 from toolwright.core.backoff import nth
+from toolwright.core.brief import brief
 from toolwright.core.errors import AnswerLost, BadAnswer, InvalidRequest, ToolwrightError, Unreachable
 from toolwright.core.json_value import JSONObject, dumps
 
@@ -45,7 +46,9 @@ class Answer:
         except (ValueError, RecursionError):
             shown = None
         if not isinstance(shown, dict):
-            raise BadAnswer(f"The server's answer is not a JSON object: is {self.body[:60]!r} one of ours?")
+            raise BadAnswer(
+                f"The server's answer is not a JSON object: is {brief(repr(self.body), 60)} one of ours?"
+            )
         return cast("JSONObject", shown)
 
 
@@ -120,7 +123,7 @@ class Http:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != _STREAM or response.headers.get("content-encoding", "identity") != "identity":
                 raise BadAnswer(
-                    f"The server answers {path} with {kind[:60]!r}, which is no stream of events."
+                    f"The server answers {path} with {brief(repr(kind), 60)}, which is no stream of events."
                 )
             yield response.aiter_raw()
 
@@ -203,7 +206,7 @@ def _checked(base_url: str) -> tuple[str, str]:
         parts = urlsplit(base_url)
         port = parts.port
     except ValueError:
-        raise InvalidRequest(f"The base URL {base_url!r:.100} is not a URL.") from None
+        raise InvalidRequest(f"The base URL {brief(repr(base_url), 100)} is not a URL.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidRequest(
             "The base URL is one such as https://example.org or http://127.0.0.1:8000/path, without a query."

@@ -1,11 +1,16 @@
 """Other people's words in ours: never longer than somebody can read."""
 
 MOST_WORDS = 2_000  # characters
+CUT = " … ("
+"""What stands where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:
     """The text, cut where it is longer than `most` characters."""
-    return text if len(text) <= most else f"{text[:most]} … ({len(text)} characters)"
+    if len(text) <= most:
+        return text
+    kept = text[:most].rstrip(CUT)  # of a mark that was there before nothing is left but all
+    return f"{kept}{CUT}{len(text)} characters)"
 
 
 def words(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
+from toolwright.core.brief import brief
 from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest, TooLarge
 from toolwright.core.file import ANY_TYPE, File, FileChange, checked_path, clean_mime_type, fold
@@ -73,7 +74,7 @@ class FileDrafts:
     def matching(self, pattern: str) -> Sequence[AttachmentRef]:
         """The files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A pattern is text, not {pattern!r:.60}.")
+            raise InvalidRequest(f"A pattern is text, not {brief(repr(pattern), 60)}.")
         folded = fold(pattern)
         if "/" not in pattern:
             return [file.ref for file in self.files() if fnmatchcase(fold(file.name), folded)]

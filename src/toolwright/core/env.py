@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias, cast
 
+from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import unwritable
@@ -77,7 +78,8 @@ def stored_only(given: Mapping[str, EnvVar | None], path: str = "env") -> dict[s
 def _name(name: object, path: str) -> str:
     if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise _faulty(
-            path, f"has the name {name!r:.60}: a name is printable, of 1 to {LONGEST_NAME} characters"
+            path,
+            f"has the name {brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters",
         )
     return name
 

@@ -201,9 +201,9 @@ def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
     texts = [_shown(option) for option in options]
     shown = ", ".join(texts)
     if len(shown) > _MAX_SHOWN:
-        shown = ", ".join(texts[:20])[:_MAX_SHOWN] + ", …"
+        shown = brief(", ".join(texts[:20]), _MAX_SHOWN) + ", …"
     return f"one of {shown}" if len(texts) > 1 else shown
 
 
 def _shown(value: Any) -> str:  # JSON of the library's own wider type
-    return dumps(value)[:_MAX_SHOWN]
+    return brief(dumps(value), _MAX_SHOWN)

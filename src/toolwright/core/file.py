@@ -6,6 +6,7 @@ from collections.abc import Container
 from datetime import datetime
 from pathlib import PurePosixPath
 
+from toolwright.core.brief import brief
 from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.value import value
@@ -149,5 +150,5 @@ def _bytes(text: str) -> bytes:
 
 def _faulty(path: object, why: str) -> InvalidRequest:
     return InvalidRequest(
-        f"The path {path!r:.100} cannot be used: {why}.", [{"path": "path", "message": why}]
+        f"The path {brief(repr(path), 100)} cannot be used: {why}.", [{"path": "path", "message": why}]
     )

@@ -1,8 +1,8 @@
 """Taking secrets out of text before it is recorded, shown or sent to a model (D6).
 
 A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string, also of JSON within
-JSON, percent- and form-encoded, and from 12 characters in base64 at every alignment. A shorter one counts only as a
-whole word.
+JSON, percent- and form-encoded, as Python spells it, and from 12 characters in base64 at every alignment. A shorter
+one counts only as a whole word. Where a text was cut by `brief`, the beginning of a secret is taken for the whole.
 """
 
 import base64
@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
+from toolwright.core.brief import CUT
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.open_end import open_end
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
 
@@ -75,9 +77,10 @@ class Redactor:
         shown: list[str] = []
         done = 0
         for hit in found[0].finditer(text):
-            if hit.end() > cut:
-                cut = min(cut, hit.start())
+            if hit.start() >= cut:
                 break
+            if hit.end() > cut:  # what begins within a secret that is whole begins no other
+                cut = len(text) - self._open_end(text[hit.end() :])
             shown += (text[done : hit.start()], f"[redacted:{found[1][hit[0]]}]")
             done = hit.end()
         return "".join((*shown, text[done:cut])), len(text) - cut
@@ -86,9 +89,22 @@ class Redactor:
         """A pattern of the forms that are in the text, and whose they are; None where there are none."""
         hits = {form: name for form, name in self._long.items() if form in text}
         words = {form: name for form, name in self._short.items() if form in text}
-        if not hits and not words:
+        begun = self._cut_off(text) if CUT in text else {}
+        if not hits and not words and not begun:
             return None
-        return re.compile("|".join(_alternatives(hits, words))), hits | words
+        return re.compile("|".join(_alternatives(hits, words, begun))), {**begun, **words, **hits}
+
+    def _cut_off(self, text: str) -> dict[str, str]:
+        """The beginnings of secrets that stand where the text was cut."""
+        begun: dict[str, str] = {}
+        likely = [(form, name) for form, name in self._long.items() if form[:LONG] in text]
+        *cut, _ = text.split(CUT) if likely else ("",)
+        for before in cut:
+            for form, name in likely:
+                length = open_end(before, form)
+                if length >= LONG:
+                    begun.setdefault(form[:length], name)
+        return begun
 
     def optional(self, text: str | None) -> str | None:
         """The text without secrets, if there is one."""
@@ -138,15 +154,13 @@ class Redactor:
         )
 
     def _open_end(self, text: str) -> int:
-        """How many characters at the end of a text could be the start of a secret."""
-        longest = 0
-        for form in (*self._long, *self._short):
-            reach = min(len(form), len(text))
-            for length in range(reach, longest, -1):
-                if text.endswith(form[:length]):
-                    whole = length == len(form) and form in self._long
-                    longest = longest if whole else length
-                    break
+        """How many characters at the end of a text could be the start of a secret, or of one that was cut."""
+        longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
+        longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
+        for begun in range(1, len(CUT)):
+            if text.endswith(CUT[:begun]):
+                ends = [open_end(text[:-begun], form) for form in self._long]
+                longest = max([longest, *[begun + length for length in ends if length >= LONG]])
         return longest
 
 
@@ -158,12 +172,17 @@ def _same(new: object, old: object) -> bool:
     return new is old or (isinstance(new, str) and new == old)
 
 
-def _alternatives(hits: Mapping[str, str], words: Mapping[str, str]) -> Iterator[str]:
+def _alternatives(
+    hits: Mapping[str, str], words: Mapping[str, str], begun: Mapping[str, str]
+) -> Iterator[str]:
     """Regular expressions, the longest form first, so that nothing is left of one that holds another."""
-    for form in sorted({*hits, *words}, key=len, reverse=True):
+    for form in sorted({*hits, *words, *begun}, key=len, reverse=True):
         escaped = re.escape(form)
         if form in hits:
             yield escaped
+            continue
+        if form in begun:
+            yield f"{escaped}(?={re.escape(CUT)})"
             continue
         before = r"(?<!\w)" if _WORD.match(form[0]) else ""
         after = r"(?!\w)" if _WORD.match(form[-1]) else ""
@@ -174,6 +193,7 @@ def _forms(value: str) -> Iterator[str]:
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
     yield json.dumps(json.dumps(value))[3:-3]  # JSON within JSON, as tools often return it
     for encoded in (quote(value), quote(value, safe=""), quote_plus(value)):
         yield encoded

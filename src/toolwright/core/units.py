@@ -5,7 +5,7 @@ thread can no longer write. The others come from outside a drain: they never tou
 inbox rows, call rows, files, env, flags and wakes. What happens in spaces and to timers are the `effects` of
 both. A store answers `Committed`, or `Conflict` with the guard that failed, in which case the unit has left no trace.
 
-Every unit locks in one order: threads, calls, runs, inbox, files, env, wakes; its effects after that: other threads,
+Every unit locks in one order: threads, calls, runs, inbox, files, entities, env, wakes; its effects after that: other threads,
 spaces, their inboxes, timers, and the counter of spaces' events last.
 """
 
@@ -98,11 +98,12 @@ class PostMessage(Unit):
 class SetEnv(Unit):
     """Env values of a thread or a person are set or taken away from outside a run.
 
-    A thread counts it among what was `posted`, so that a drain at work reads them anew; `thread_id` is None
-    for a person's.
+    A thread counts it among what was `posted`, so that a drain at work reads them anew. A person must still be
+    there: their values go with them, so `thread_id` is None then, and `entity_id` says who it is.
     """
 
     thread_id: str | None
+    entity_id: str | None = None
     env: tuple[EnvChange, ...]
 
 

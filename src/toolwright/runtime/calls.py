@@ -78,7 +78,7 @@ class Calls:
         for call in calls:
             prepared = prepare(tools, call.name, call.arguments, call.id)
             if isinstance(prepared, ToolResult):
-                self.settle(hold, move, call, prepared)
+                self.take(hold, move, call, self._cut(hold, prepared))
                 continue
             instant = self._instants.get(prepared.tool.kind)
             if instant is None:
@@ -87,8 +87,14 @@ class Calls:
                 move.events.append(tool_event("tool.started", call.id, call.name))
                 return
             move.events.append(tool_event("tool.started", call.id, call.name))
-            if not self.take(hold, move, call, instant(prepared)):
+            if not self.take(hold, move, call, self._cut(hold, instant(prepared))):
                 return
+
+    def _cut(self, hold: Hold, outcome: Outcome) -> Outcome:
+        """An outcome that was made at once, within the limit; nothing in it is worth a file."""
+        if not isinstance(outcome, ToolResult):
+            return outcome
+        return self._files.cut(hold.redactor.result(outcome))
 
     def take(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> bool:
         """Put a call's outcome into the move; false if the run must now wait for it."""
@@ -124,7 +130,7 @@ class Calls:
 
     def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         """A call has its result: the call's row, its message, its event. No secret is in any of them."""
-        result = hold.redactor.result(result)
+        result = self._files.recordable(hold.redactor.result(result))
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
         move.events.append(outcome_event(call.id, call.name, result))

@@ -13,6 +13,7 @@ from toolwright.core.errors import NotFound, StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
 from toolwright.core.logs import logger, logging_without
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
+from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, RunStatus
 from toolwright.core.thread import Thread
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
@@ -77,6 +78,11 @@ class Drainer:
         self._stopping = True
         for hold in self._holds.values():
             hold.stopping = True
+
+    def known(self, thread_id: str) -> Redactor:
+        """The secrets that a run at work here has known: also those that were changed or taken away meanwhile."""
+        hold = self._holds.get(thread_id)
+        return NOTHING if hold is None else hold.redactor
 
     def nudge(self, thread_id: str) -> None:
         """The thread was woken while it is being drained: perhaps a result came, or a cancel."""

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.catalog import Catalog
 from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
-from toolwright.core.env import EnvType, Given, read_env
+from toolwright.core.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, unwritable
@@ -115,13 +115,20 @@ class Entities:
 
         A run at work sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
         """
-        given, now = read_env(env), self._clock.now()
-        await self._human(entity_id)
+        given = read_env(env)
+        while True:
+            await self._human(entity_id)
+            if await self._set(entity_id, given) is None:  # else deleted meanwhile, or only changed
+                return await self.env(entity_id)
+
+    async def _set(self, entity_id: str, given: Mapping[str, EnvVar | None]) -> Guard | None:
+        now = self._clock.now()
         changes = [self._environment.change(entity_id, name, var, now) for name, var in given.items()]
-        await self._store.commit(
-            SetEnv(token=self._new_id("unit"), at=now, thread_id=None, env=tuple(changes))
+        unit = SetEnv(
+            token=self._new_id("unit"), at=now, thread_id=None, entity_id=entity_id, env=tuple(changes)
         )
-        return await self.env(entity_id)
+        answer = await self._store.commit(unit)
+        return answer.guard if isinstance(answer, Conflict) else None
 
     async def _human(self, entity_id: str) -> Entity:
         found = await self.get(entity_id)

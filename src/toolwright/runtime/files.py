@@ -3,15 +3,15 @@
 import binascii
 from collections.abc import Sequence
 
+from toolwright.core.brief import brief
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, written_file
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import File, checked_path, clean_mime_type, fold, free_path, safe_name
-from toolwright.core.json_value import dumps
 from toolwright.core.ports import Clock, Files, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
-from toolwright.wire.result import error_object
+from toolwright.runtime.result_limit import as_bytes, recordable, shortened, text_of, too_long
 
 MOST_FILES = 100  # of one message or result
 
@@ -86,10 +86,17 @@ class FileKeeper:
 
     def too_long(self, result: ToolResult) -> bool:
         """Whether a model would be shown more of the result than it may."""
-        if result.status == "success" and (result.result is None or isinstance(result.result, int | float)):
-            return False  # the common case, without writing it
-        text = _text_of(result)
-        return len(text) * 4 > self._max_text and len(_bytes(text)) > self._max_text
+        return too_long(result, self._max_text)
+
+    def cut(self, result: ToolResult) -> ToolResult:
+        """The same result, cut where it is too long for a model, and the rest kept nowhere."""
+        if not self.too_long(result):
+            return result
+        return shortened(result, as_bytes(text_of(result)), self._max_text, "")
+
+    def recordable(self, result: ToolResult) -> ToolResult:
+        """The same result with no more in its stack than a model may be shown of its text."""
+        return recordable(result, self._max_text)
 
     async def within_limit(
         self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
@@ -97,22 +104,14 @@ class FileKeeper:
         """The result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
         if not self.too_long(result):
             return result
-        whole = _bytes(_text_of(result))
+        whole = as_bytes(text_of(result))
         structured = result.status == "success" and not isinstance(result.result, str)
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
         given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
         file = self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
         drafts.put(file, new=True)
-        text = f"{whole[: self._max_text].decode('utf-8', 'ignore')}\n{self._notice(file)}"
-        failed = result.status == "error"
-        cut = changed(result, error=text, error_data=None) if failed else changed(result, result=text)
+        cut = shortened(result, whole, self._max_text, f" The whole is in the file {file.path}.")
         return changed(cut, attachments=(*cut.attachments, file.ref))
-
-    def _notice(self, file: File) -> str:
-        return (
-            f"[The result has {file.size} bytes, of which the first {self._max_text} are shown. "
-            f"The whole is in the file {file.path}.]"
-        )
 
     def _new_file(
         self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
@@ -138,7 +137,7 @@ class FileKeeper:
         if isinstance(given, AttachmentRef):
             file = drafts.at(given.path)
             if file is None:
-                raise NotFound(f"There is no file {given.path!r:.200} in this thread to refer to.")
+                raise NotFound(f"There is no file {brief(repr(given.path), 200)} in this thread to refer to.")
             # The path decides, all else is known here; a description may be the handler's own.
             return changed(file.ref, description=given.description or file.description)
         if len(given.data) * 3 // 4 > self.max_attachment + 2:
@@ -146,14 +145,16 @@ class FileKeeper:
         try:
             content = binascii.a2b_base64(given.data, strict_mode=True)
         except ValueError:
-            raise InvalidRequest(f"The data of the file {given.name!r:.200} is not base64 text.") from None
+            raise InvalidRequest(
+                f"The data of the file {brief(repr(given.name), 200)} is not base64 text."
+            ) from None
         if len(content) > self.max_attachment:
             raise self._too_large(given)
         return given, content
 
     def _too_large(self, given: Attachment) -> TooLarge:
         return TooLarge(
-            f"The file {given.name!r:.200} is larger than the limit of {self.max_attachment} bytes."
+            f"The file {brief(repr(given.name), 200)} is larger than the limit of {self.max_attachment} bytes."
         )
 
 
@@ -177,7 +178,7 @@ class ThreadFiles:
         except InvalidRequest:
             file = None  # nothing is ever kept at such a path
         if file is None:
-            raise NotFound(f"There is no file {path!r:.200} in this thread.")
+            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
         return file
 
     async def read(self, thread_id: str, path: str) -> bytes:
@@ -187,13 +188,3 @@ class ThreadFiles:
     async def content(self, file: File) -> bytes:
         """The bytes of a file whose row is at hand."""
         return await self._keeper.read(file)
-
-
-def _text_of(result: ToolResult) -> str:
-    if result.status == "error":
-        return dumps(error_object(result)) if result.error_data else result.error or ""
-    return result.result if isinstance(result.result, str) else dumps(result.result)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")

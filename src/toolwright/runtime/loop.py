@@ -136,7 +136,7 @@ class Loop:
             load=self._files.load,
         )
         model = await self._model(agent)
-        stream = AnswerStream(hold, self._bus, number)
+        stream = AnswerStream(hold, self._bus, number, agent.by_name)
         response: ModelResponse | None = None
         scope, limit = asyncio.timeout(None), AnswerLimit(*self._answer_limits)
         try:
@@ -172,7 +172,7 @@ class Loop:
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
         number = hold.run.step_count + 1
         if hold.redactor:
-            response = clean_response(response, hold.redactor)
+            response = clean_response(response, hold.redactor, agent.by_name)
         calls = calls_of(hold, response, number, agent)
         hold.say(move, assistant_message(hold, response, calls, number, hold.place(move)))
         self._delays.pop(hold.thread.id, None)

@@ -1,6 +1,6 @@
 """Pending calls: their results handed in from outside, exactly once (D9)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from toolwright.core.call import Call, CallStatus
@@ -18,6 +18,7 @@ from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
+from toolwright.core.redact import Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
 from toolwright.core.value import changed
@@ -37,6 +38,7 @@ class PendingCalls:
         motor: Motor,
         catalog: Catalog,
         environment: Environment,
+        known: Callable[[str], Redactor],
         files: FileKeeper,
         clock: Clock,
         new_id: NewId,
@@ -45,6 +47,7 @@ class PendingCalls:
         self._motor = motor
         self._catalog = catalog
         self._environment = environment
+        self._known = known
         self._files = files
         self._clock = clock
         self._new_id = new_id
@@ -107,12 +110,13 @@ class PendingCalls:
                 raise _why(await self.get(call_id))
 
     async def _clean(self, call: Call, outcome: ToolResult) -> ToolResult:
-        """The result without the secrets of its thread."""
+        """The result without the secrets of its thread, and those that a run at work in it has known before."""
         thread = await self._store.thread(call.thread_id)
         assert thread is not None, "a thread is never deleted"
         rows = await self._store.env(thread.id)
         env = self._environment.of(thread, self._catalog.find(thread.agent), rows)
-        return env.redactor.result(outcome)
+        redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
+        return self._files.recordable(redactor.result(outcome))
 
     async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
         now, files = self._clock.now(), ()

@@ -1,6 +1,7 @@
 """What a run records and shows, without the secrets of its thread (D6)."""
 
 import json
+from collections.abc import Container
 
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, dumps
@@ -21,10 +22,14 @@ def clean_message(message: Message, redactor: Redactor) -> Message:
     return changed(message, content=content, calls=calls, stack=stack, native=native)
 
 
-def clean_response(response: ModelResponse, redactor: Redactor) -> ModelResponse:
-    """A model's answer without secrets; its tools are called with what is recorded."""
+def clean_response(response: ModelResponse, redactor: Redactor, tools: Container[str]) -> ModelResponse:
+    """A model's answer without secrets; its tools, those of the given names, are called with what is recorded."""
     calls = [
-        ModelCall(id=call.id, name=call.name, arguments=_arguments(call.arguments, redactor))
+        ModelCall(
+            id=call.id,
+            name=clean_name(call.name, redactor, tools),
+            arguments=_arguments(call.arguments, redactor),
+        )
         for call in response.calls
     ]
     return changed(
@@ -33,6 +38,11 @@ def clean_response(response: ModelResponse, redactor: Redactor) -> ModelResponse
         calls=tuple(calls),
         native=redactor.json(response.native),
     )
+
+
+def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
+    """The name of a tool as it is; one that the model has made up, without secrets."""
+    return name if name in tools else redactor.text(name)
 
 
 def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:

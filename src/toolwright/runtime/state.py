@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from toolwright.core.brief import brief
 from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
@@ -150,7 +151,7 @@ class RunState:
         """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
         file = (await self.drafts()).at(path)
         if file is None:
-            raise NotFound(f"There is no file {path!r:.200} in this thread.")
+            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
         return await self._files.read(file)
 
     async def write_file(

@@ -1,6 +1,7 @@
 """Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins anew."""
 
 import asyncio
+from collections.abc import Container
 
 from pydantic_core import from_json
 
@@ -11,6 +12,7 @@ from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDel
 from toolwright.core.ports import Bus
 from toolwright.core.redact import Redactor
 from toolwright.runtime.hold import Hold
+from toolwright.runtime.redaction import clean_name
 
 MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
 INTERVAL = 0.05  # seconds between two deltas of one stream
@@ -21,10 +23,11 @@ _TEXT = -1  # the place of the text among the parts of an answer; calls have the
 class AnswerStream:
     """Shows an answer while it is being generated, to whoever follows its thread or run."""
 
-    def __init__(self, hold: Hold, bus: Bus, step: int) -> None:
+    def __init__(self, hold: Hold, bus: Bus, step: int, tools: Container[str]) -> None:
         self._hold = hold
         self._bus = bus
         self._step = step
+        self._tools = tools
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
@@ -62,7 +65,7 @@ class AnswerStream:
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
         if part is None:
-            part = self._parts[index] = _Part(name)
+            part = self._parts[index] = _Part(clean_name(name, self._hold.redactor, self._tools))
         part.fresh.append(text)
 
     def _flush(self, *, last: bool = False) -> None:

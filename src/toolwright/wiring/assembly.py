@@ -81,16 +81,17 @@ def assemble(
         inline_wait=inline_wait,
         answer_limits=answer_limits,
     )
+    drainer = Drainer(store, loop, calls, catalog, environment, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     return Runtime(
         catalog=catalog,
         store=store,
         motor=motor,
-        drainer=Drainer(store, loop, calls, catalog, environment, clock, ids),
+        drainer=drainer,
         threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
         runs=runs,
-        calls=PendingCalls(store, motor, catalog, environment, keeper, clock, ids),
+        calls=PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids),
         files=ThreadFiles(store, keeper),
         inboxes=Inboxes(store, motor, clock, ids),
         entities=Entities(store, catalog, environment, clock, ids),

@@ -15,6 +15,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, S3Store
 
+from toolwright.core.brief import brief
 from toolwright.core.errors import NotFound, StoreError
 
 _FAULTS = (BaseError, OSError, ValueError)
@@ -94,4 +95,4 @@ def _key(digest: str) -> str:
 def _told(error: Exception) -> str:
     """The first line of what the library says."""
     lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:300]
+    return brief(lines[0] if lines else type(error).__name__, 300)

@@ -17,6 +17,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse
 
+from toolwright.core.brief import brief
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 
 PROVIDER_FAULTS: Final = (
@@ -81,5 +82,5 @@ def _message_in(body: object) -> str | None:
 
 def _sentence(text: str) -> str:
     line = re.sub(r"\s+", " ", text).strip()
-    line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    line = brief(line, _LONGEST)
     return line if line.endswith((".", "!", "?", "…")) else line + "."

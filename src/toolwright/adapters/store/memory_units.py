@@ -120,6 +120,8 @@ def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
 
 
 def _set_env(unit: SetEnv, tables: Tables) -> Written:
+    if unit.entity_id is not None and unit.entity_id not in tables.entities:
+        raise GuardFailed("entity")
     if unit.thread_id is not None:
         _thread(unit.thread_id, tables).posted += 1
     tables.set_env(unit.env)

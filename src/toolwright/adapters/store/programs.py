@@ -126,6 +126,8 @@ def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
 def _set_env(unit: SetEnv, sql: Statements) -> Program:
     if unit.thread_id is not None:
         yield Op(sql.count_posted, {"thread_id": unit.thread_id}, "thread")
+    if unit.entity_id is not None:
+        yield Op(sql.hold_entity, {"entity_id": unit.entity_id}, "entity")
     if unit.env:
         yield _write_env(unit.env, sql)
     return Written(Committed())

@@ -288,6 +288,8 @@ class Statements:
         return self._compiled(select(threads.c.posted).where(here, ~unread.exists()))
 
     def _entity_statements(self, compiled: Compiler) -> None:
+        here = select(entities.c.id).where(entities.c.id == _text("entity_id"))
+        self.hold_entity = compiled(here.with_for_update(read=True))  # nobody deletes it before this commit
         gone = delete(entities).where(entities.c.id == _text("entity_id")).returning(entities.c.id)
         self.drop_entity = compiled(gone)
         self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == _big("seen")))

@@ -1,0 +1,105 @@
+"""No text of a result is longer than the limit, wherever the result comes from (D20)."""
+
+import asyncio
+import json
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import assert_valid, running
+from tests.runtime.test_env import finished, script
+from tests.runtime.test_hostile_models import DONE, Saying, calls
+from toolwright.core.prepared import PreparedCall
+from toolwright.runtime.result_limit import LONGEST_CODE, recordable
+from toolwright.wiring.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = Settings(max_result_text=1_024)
+
+
+@tw.tool(description="Fail.")
+async def fail() -> tw.ToolResult:
+    return tw.ToolResult.fail("No.", stack="first" + "ä" * 5_000 + "last", error_code="c" * 5_000)
+
+
+@tw.tool(description="Add whole numbers.")
+async def add(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+async def test_what_is_decided_at_once_is_cut() -> None:
+    def told(prepared: PreparedCall) -> tw.ToolResult:
+        return tw.ToolResult.ok({"text": "x" * 5_000})
+
+    outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
+    async with running(script("outside"), [outside], settings=LIMIT, instants={"external": told}) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await finished(rig, thread.id)
+        shown = (await rig.transcript(thread.id))[2].content
+        assert shown.endswith("x\n[The result has 5011 bytes, of which the first 1024 are shown.]")
+        assert len(shown) < 1_200
+
+
+def _named(name: str) -> tw.Tool:
+    @tw.tool(name=name, description="Do nothing.")
+    async def nothing() -> None: ...
+
+    return nothing
+
+
+async def test_a_stack_is_cut_in_its_middle() -> None:
+    async with running(script("fail"), [fail], settings=LIMIT) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run_id = await finished(rig, thread.id)
+        [call] = await rig.rt.calls.list(run_id=run_id, status=None)
+        assert call.result is not None
+        message = (await rig.transcript(thread.id))[2]
+        for stack in (str(message.stack), str(call.result["stack"])):
+            assert len(stack.encode()) <= 1_024
+            assert stack.startswith("firstä")
+            assert stack.endswith("älast")
+            assert " … (9085 bytes are left out)\n" in stack
+        assert len(message.content) < 2 * LONGEST_CODE
+        assert await rig.rt.files.list(thread.id) == []
+
+
+async def test_a_submitted_stack_is_cut_too() -> None:
+    outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
+    async with running(script("outside"), [outside], settings=LIMIT) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        while not (open_calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store has no event
+            await asyncio.sleep(0)
+        result = tw.ToolResult.fail("No.", stack="x" * 5_000)
+        await rig.rt.calls.submit(run.id, open_calls[0].id, result)
+        await rig.rt.runs.wait(run.id, 10)
+        settled = await rig.rt.calls.get(open_calls[0].id)
+        assert settled.result is not None
+        assert len(str(settled.result["stack"])) <= 1_024
+        assert len(str((await rig.transcript(thread.id))[2].stack)) <= 1_024
+
+
+async def test_a_stack_within_the_limit_is_left_as_it_is() -> None:
+    result = tw.ToolResult.fail("No.", stack="ä" * 512, error_code="x" * LONGEST_CODE)
+    assert recordable(result, 1_024) == result
+    once = recordable(tw.ToolResult.fail("No.", stack="x" * 9_999), 1_024)
+    assert recordable(once, 1_024) == once
+
+
+async def test_what_is_answered_without_calling_a_tool_is_cut() -> None:
+    faulty = json.dumps({"numbers": ["none"] * 50})
+    answer = calls(("1", "add", faulty), ("2", "nothing", "{}"))
+    tools = [add, *[_named(f"{'t' * 50}_{number}") for number in range(40)]]
+    async with running(Saying(answer, DONE), tools, settings=LIMIT) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run_id = await finished(rig, thread.id)
+        transcript = await rig.transcript(thread.id)
+        assert_valid(transcript)
+        for message, begin in zip(transcript[2:4], ("Invalid arguments: ", "There is no tool"), strict=True):
+            error = json.loads(message.content)["error"]
+            assert error.startswith(begin)
+            assert error.endswith("of which the first 1024 are shown.]")
+            assert len(error) < 1_200
+        for call in await rig.rt.calls.list(run_id=run_id, status=None):
+            assert len(json.dumps(call.result)) < 1_400

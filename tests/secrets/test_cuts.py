@@ -1,0 +1,166 @@
+"""A secret that our own messages are cut in the middle of: less than eight characters of it are in any record (D6)."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import Rig, running
+from tests.runtime.test_env import script
+from tests.secrets.leaks import leaked_on_disk
+from toolwright.adapters.files.objects import open_folder
+from toolwright.adapters.models.faults import translate
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.core.errors import ModelRefused
+from toolwright.core.event import Event, Topic
+from toolwright.core.model import CallDelta, Model, ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.ports import Store
+from toolwright.testing import MemoryBus
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "k4nary" + "".join(f"-{number * 7919 % 9973:04}" for number in range(40))
+STARTS = (10, 45, 85, 180)
+"""How many characters stand before it: cuts at 60, 100 and 200 characters go through it."""
+
+
+def rests(texts: Sequence[str]) -> list[str]:
+    """Eight characters of the secret that are in one of the texts."""
+    parts = [SECRET[at : at + 8] for at in range(len(SECRET) - 7)]
+    return [part for text in texts for part in parts if part in text]
+
+
+@tw.tool(description="Repeat what is wrong.")
+async def repeat(state: tw.ThreadState, way: str, start: int) -> str | tw.ToolResult:
+    """Make the runtime say something about a text with the secret in it."""
+    text = "p" * start + (await state.env("KEY") or "") + "q" * 300
+    match way:
+        case "read":
+            await state.read_file(text)
+        case "name":
+            state.set_env(text + "\n", "x")
+        case "refer":
+            ref = await state.write_file("a.txt", "x")
+            return tw.ToolResult.ok("x", (replace(ref, path=text),))
+        case "data":
+            file = tw.Attachment(name=text, mime_type="text/plain", data="?")
+            return tw.ToolResult.ok("x", (file,))
+        case "raise":
+            raise ValueError(text)
+        case _:
+            await state.write_file(text[: start + 90] + "\n", "x")
+    return "done"
+
+
+class Once:
+    """A model that gives one answer, and then is done."""
+
+    name = "test:once"
+
+    def __init__(self, *answer: ModelEvent) -> None:
+        self.answer = answer
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        for event in self.answer if request.step == 1 else (ModelResponse(text="Done."),):
+            yield event
+
+
+class Failing:
+    """A model that fails with an error of somebody else's."""
+
+    name = "test:failing"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        raise self.error
+        yield ModelResponse()
+
+
+async def played(folder: Path, model: Model, tools: Sequence[tw.Tool] = ()) -> list[str]:
+    """Everything that a run with that model records and shows."""
+
+    async def store(bus: MemoryBus) -> Store:
+        return await open_sqlite(folder / "journal.db", bus.publish)
+
+    seen: list[Event] = []
+    async with running(model, tools, store=store, files=open_folder(folder / "files")) as rig:
+        thread = await rig.rt.threads.create("tester", env={"KEY": SECRET})
+        follower = asyncio.create_task(_follow(rig, thread.id, seen))
+        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.rt.runs.wait(run.id, 10)
+        await follower
+        calls = await rig.rt.calls.list(status=None)
+        shown = [repr(seen), repr(await rig.transcript(thread.id)), repr(run), repr(calls)]
+    return [*shown, *_on_disk(folder)]
+
+
+def _on_disk(folder: Path) -> list[str]:
+    return [path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()]
+
+
+async def _follow(rig: Rig, thread_id: str, seen: list[Event]) -> None:
+    async for event in rig.rt.events.follow(Topic(kind="thread", id=thread_id), 0):
+        seen.append(event)
+        if event.type in ("run.completed", "run.failed"):
+            return
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("way", ["read", "name", "refer", "data", "raise", "write"])
+async def test_no_message_about_a_tools_fault_holds_a_cut_secret(
+    tmp_path: Path, way: str, start: int
+) -> None:
+    arguments = json.dumps({"way": way, "start": start})
+    call = ModelCall(id="c", name="repeat", arguments=arguments)
+    shown = await played(tmp_path, Once(ModelResponse(calls=(call,))), [repeat])
+    assert "'error'" in shown[1]
+    assert rests(shown) == []
+    assert leaked_on_disk(tmp_path, SECRET) == []
+
+
+@pytest.mark.parametrize("start", STARTS)
+async def test_a_name_that_a_model_makes_up_holds_no_secret(tmp_path: Path, start: int) -> None:
+    name = "n" * start + SECRET + "m" * 300
+    call = ModelCall(id="c", name=name, arguments="{}")
+    delta = CallDelta(index=0, name=name, arguments="{}")
+    shown = await played(tmp_path, Once(delta, ModelResponse(calls=(call,))), [repeat])
+    assert "There is no tool" in shown[1]
+    assert "tool.streaming" in shown[0]
+    assert "[redacted:KEY]" in shown[3]
+    assert rests(shown) == []
+
+
+@pytest.mark.parametrize("start", [1_850, 1_950])
+async def test_a_models_long_error_holds_no_cut_secret(tmp_path: Path, start: int) -> None:
+    error = RuntimeError("e" * start + SECRET + "e" * 300)
+    shown = await played(tmp_path, Failing(error))
+    assert "The model failed" in shown[2]
+    assert rests(shown) == []
+
+
+@pytest.mark.parametrize("start", [350, 450])
+async def test_a_providers_long_error_holds_no_cut_secret(tmp_path: Path, start: int) -> None:
+    error = translate("test", OSError("e" * start + SECRET + "e" * 300))
+    shown = await played(tmp_path, Failing(ModelRefused(error.message)))
+    assert "is unavailable" in shown[2]
+    assert rests(shown) == []
+
+
+async def test_a_tool_whose_name_is_a_secret_is_still_called(tmp_path: Path) -> None:
+    @tw.tool(description="Be called.", name=SECRET[:40].replace("-", "_"))
+    async def named() -> str:
+        return "called"
+
+    model = script(named.name)
+    async with running(model, [named]) as rig:
+        thread = await rig.rt.threads.create("tester", env={"KEY": named.name})
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await rig.rt.runs.wait(run.id, 10)
+        message = (await rig.transcript(thread.id))[2]
+        assert (message.content, message.tool_name) == ("called", named.name)
