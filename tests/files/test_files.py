@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.files.objects import open_bucket, open_folder
-from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.errors import DefinitionError, NotFound, StoreError
 from toolwright.core.ports import Files
 from toolwright.wiring.settings import Settings
 
@@ -131,5 +131,5 @@ def test_files_lie_beside_the_database_unless_told_otherwise(
 
 @pytest.mark.parametrize("url", ["ftp://x", "gs://bucket", "http://x/y"])
 def test_a_file_store_of_another_kind_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="files_url must be"):
+    with pytest.raises(DefinitionError, match="files_url must be"):
         Settings(files_url=url)

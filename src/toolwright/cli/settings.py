@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pydantic import ValidationError
-
 from toolwright.cli.refusal import Refusal
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
@@ -15,11 +13,8 @@ def read_settings(**given: Any) -> Settings:  # the values of settings, which it
     """The settings of the environment, and those given."""
     try:
         return Settings(**given)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name = "_".join(map(str, fault["loc"])).upper()
-        message = fault["msg"].removeprefix("Value error, ")
-        raise Refusal(f"The setting TOOLWRIGHT_{name} is not valid: {message}") from error
+    except DefinitionError as error:
+        raise Refusal(error.message) from error
 
 
 def the_app(target: str | None) -> App:

@@ -16,12 +16,12 @@ from toolwright.core.errors import (
 )
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
 from toolwright.core.value import changed
-from toolwright.runtime.asked import by_text, page
+from toolwright.runtime.asked import by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.wire.event import outcome_event
@@ -51,7 +51,7 @@ class PendingCalls:
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""
-        call = None if unwritable(call_id) else await self._store.call(call_id)
+        call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
             raise NotFound("Pending tool call not found")
         return call
@@ -68,6 +68,8 @@ class PendingCalls:
         """Calls, the oldest first; the open ones unless asked otherwise, with `users` those of their threads."""
         page(limit, offset)
         by_text("run_id", run_id)
+        by_list("status", status, str, "statuses")
+        by_list("users", users, str, "texts")
         return await self._store.calls(status=status, run_id=run_id, users=users, limit=limit, offset=offset)
 
     async def submit(

@@ -5,11 +5,20 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from toolwright.core.errors import DefinitionError
 from toolwright.core.limits import MAX_ATTACHMENT, MAX_NESTING, MAX_RESULT_TEXT
 from toolwright.web.access import is_loopback
+from toolwright.wiring.variables import PREFIX, told
 
 MEMORY = "memory://"
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
@@ -24,10 +33,10 @@ class Settings(BaseSettings):
     encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller from this
     machine has all rights, and the server listens on no other. People need one of the `public_keys`, and a token
     signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`. Limits are in bytes; `max_body` None is
-    10 MiB, and 36 MiB where attachments may come.
+    10 MiB, and 36 MiB where attachments may come. Raises `DefinitionError`, which names each faulty setting.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TOOLWRIGHT_", extra="forbid", hide_input_in_errors=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
 
     database_url: str = "sqlite:///toolwright.db"
     database_connections: int = Field(default=20, ge=2)
@@ -46,6 +55,15 @@ class Settings(BaseSettings):
     max_attachment: int = Field(default=MAX_ATTACHMENT, ge=1)
     max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
     concurrency: int = Field(default=1_000, ge=1)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
+        """A class of ours, so that no value of a setting is shown: it may be a secret."""
+        try:
+            return handler(given)
+        except ValidationError as error:
+            raise DefinitionError(told(error, list(cls.model_fields))) from None
 
     @field_validator("secret_keys", "public_keys", "cors_origins", "encryption_keys", mode="before")
     @classmethod
