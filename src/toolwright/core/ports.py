@@ -200,6 +200,10 @@ class Files(Protocol):
         """The bytes; `NotFound` if they are not there."""
         ...
 
+    async def probe(self) -> None:
+        """Try whether bytes can be kept; nothing stays of it."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -1,6 +1,7 @@
 """Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python."""
 
 import base64
+import re
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -22,6 +23,11 @@ from toolwright.wiring.variables import PREFIX, told
 
 MEMORY = "memory://"
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
+_STORE = re.compile(r"s3://[^/]|file:///|memory://$")
+_ORIGIN = re.compile(
+    r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+)  # as browsers send it
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -150,9 +156,23 @@ class Settings(BaseSettings):
     @field_validator("files_url")
     @classmethod
     def _store(cls, value: str | None) -> str | None:
-        if value is not None and "://" in value and not value.startswith(("s3://", "file:///", MEMORY)):
+        """A folder's name may hold anything, but not begin as a URL does that is none of ours."""
+        if value and _SCHEME.match(value) and not _STORE.match(value):
             raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
         return value or None
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin == "*" and len(value) > 1:
+                raise ValueError("* allows every origin: give it alone, or leave it out")
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"an origin is a scheme and a host, as in https://shop.example or http://localhost:5173, without "
+                    f"a path, not {origin!r}"
+                )
+        return value
 
     @property
     def files_folder(self) -> Path | None:

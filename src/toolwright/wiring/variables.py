@@ -29,7 +29,7 @@ def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     )
     if not unknown:
         return None
-    named = ", ".join(name + _meant(name.upper(), known) for name in unknown)
+    named = ", ".join(name + _meant(name.upper(), known, len(PREFIX)) for name in unknown)
     return f"No setting is called so, and nothing reads it: {named}."
 
 
@@ -41,6 +41,7 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
     return f"The setting {variable(name)} is not valid: {said[:1].lower()}{said[1:]}."
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+def _meant(name: str, known: Sequence[str], same: int = 0) -> str:
+    """The nearest known name, as a hint; the first `same` characters are those of all."""
+    close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
+    return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
