@@ -38,7 +38,8 @@ class Settings(BaseSettings):
     `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys, the first one
     encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller from this
     machine has all rights, and the server listens on no other. People need one of the `public_keys`, and a token
-    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`. Limits are in bytes; `max_body` None is
+    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
+    of another `jwt_audience` or `jwt_issuer` than the given one are refused. Limits are in bytes; `max_body` None is
     10 MiB, and 36 MiB where attachments may come. Raises `DefinitionError`, which names each faulty setting.
     """
 
@@ -52,6 +53,8 @@ class Settings(BaseSettings):
     jwt_secret: str | None = Field(default=None, repr=False)
     jwt_jwks_url: str | None = None
     jwt_entity_claim: str = Field(default="sub", min_length=1)
+    jwt_audience: str | None = None
+    jwt_issuer: str | None = None
     public_keys: Names = Field(default=(), validate_default=True)
     cors_origins: Names = ()
     model: str | None = None
@@ -89,7 +92,7 @@ class Settings(BaseSettings):
                 )
         return value
 
-    @field_validator("jwt_secret", "jwt_jwks_url", mode="before")
+    @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", mode="before")
     @classmethod
     def _given(cls, value: Any) -> Any:  # whatever the caller gave
         """An empty variable is none."""
