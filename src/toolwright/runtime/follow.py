@@ -37,11 +37,12 @@ class Events:
         self._bus = bus
         self._motor = motor
 
-    async def list(self, topic: Topic, after: int = 0, limit: int = PAGE) -> Sequence[Event]:
-        """Recorded events with a number above `after`, in order."""
+    async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
+        """Recorded events with a number above `after`, in order, without the first `offset` of them."""
         page(limit, after)
+        page(limit, offset)
         _known(topic)
-        return await self._store.events(topic, after, limit)
+        return await self._store.events(topic, after, limit, offset)
 
     async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
         """Events of a thread or a run, for ever: those recorded after the number `after` first (0: all), then

@@ -175,9 +175,11 @@ class MemoryStore:
         chosen.sort(key=lambda call: (call.created_at, call.id))
         return _page(chosen, limit, offset)
 
-    async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
+    async def events(
+        self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
+    ) -> Sequence[Event]:
         found = self._events(topic)
-        first = bisect_right(found, after, key=_number)
+        first = bisect_right(found, after, key=_number) + offset
         return found[first : first + limit]
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:

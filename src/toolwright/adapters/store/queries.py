@@ -89,7 +89,7 @@ class Queries:
         self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
-        newer = select(events).where(events.c.n > _big("after")).order_by(events.c.n).limit(_big("limit"))
+        newer = _page(select(events).where(events.c.n > _big("after")).order_by(events.c.n))
         of_thread = events.c.thread_id == _text("topic")
         of_run = events.c.run_id == _text("topic")
         bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))

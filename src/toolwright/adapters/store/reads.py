@@ -147,8 +147,9 @@ class Reads:
         found = yield Op(statement, {**params, **given})
         return [rows.call(row) for row in found]
 
-    def events(self, topic: Topic, after: int, limit: int) -> Reading[Sequence[Event]]:
-        found = yield Op(self._sql.events[topic.kind], {"topic": topic.id, "after": after, "limit": limit})
+    def events(self, topic: Topic, after: int, limit: int, offset: int) -> Reading[Sequence[Event]]:
+        page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
+        found = yield Op(self._sql.events[topic.kind], page)
         return [rows.event(row) for row in found]
 
     def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
