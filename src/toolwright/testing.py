@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import NoneType
 
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.models.scripted import ScriptedModel
@@ -9,6 +10,7 @@ from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory import MemoryStore
+from toolwright.core.asked import declared
 from toolwright.core.memory_state import MemoryState
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
@@ -32,6 +34,8 @@ __all__ = [
 @asynccontextmanager
 async def runtime(app: App, settings: Settings | None = None) -> AsyncGenerator[Runtime]:
     """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block."""
+    declared("What is run", app, App, "a toolwright.App")
+    declared("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
     chosen = (settings or Settings()).model_copy(update={"database_url": "memory://"})
     async with app.runtime(chosen, grace=1.0) as running:
         yield running

@@ -53,6 +53,51 @@ async def test_a_message_brings_files_that_are_listed_and_downloaded() -> None:
         assert (again.status_code, again.content) == (304, b"")
 
 
+TEXT = {"name": "t.txt", "mimeType": "text/plain", "data": base64.b64encode(b"0123456789").decode()}
+
+
+async def test_head_says_of_a_file_what_its_download_would() -> None:
+    async with serving(model=script()) as api:
+        place = f"/api/threads/{await sent(api, TEXT)}/files/attachments"
+        head, whole = await api.client.head(f"{place}/t.txt"), await api.client.get(f"{place}/t.txt")
+        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", "10")
+        assert {**head.headers, "date": ""} == {**whole.headers, "date": ""}
+        assert (await api.client.head(f"{place}/none.txt")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "content", "said"),
+    [
+        ("bytes=0-3", 206, b"0123", "bytes 0-3/10"),
+        ("bytes=4-", 206, b"456789", "bytes 4-9/10"),
+        ("bytes=-3", 206, b"789", "bytes 7-9/10"),
+        ("bytes=-99", 206, b"0123456789", "bytes 0-9/10"),
+        ("Bytes=9-99", 206, b"9", "bytes 9-9/10"),
+        ("bytes=10-", 416, None, "bytes */10"),
+        ("bytes=-0", 416, None, "bytes */10"),
+        ("bytes=5-4", 200, b"0123456789", None),
+        ("bytes=0-1,4-5", 200, b"0123456789", None),
+        ("bytes=-", 200, b"0123456789", None),
+        ("lines=0-1", 200, b"0123456789", None),
+        ("bytes=²-", 200, b"0123456789", None),
+    ],
+)
+async def test_a_part_of_a_file_is_downloaded_by_its_range(
+    asked: str, status: int, content: bytes | None, said: str | None
+) -> None:
+    async with serving(model=script()) as api:
+        place = f"/api/threads/{await sent(api, TEXT)}/files/attachments/t.txt"
+        answer = await api.client.get(place, headers={"Range": asked.encode("latin-1")})  # type: ignore[dict-item]  # bytes as sent
+        assert (answer.status_code, answer.headers.get("content-range")) == (status, said)
+        assert answer.content == content if content is not None else read(answer, 416)["error"]
+        changed = await api.client.get(place, headers={"Range": "bytes=0-3", "If-Range": '"older"'})
+        assert (changed.status_code, changed.content) == (200, b"0123456789")
+        same = await api.client.get(
+            place, headers={"Range": "bytes=0-3", "If-Range": changed.headers["etag"]}
+        )
+        assert (same.status_code, same.content) == (206, b"0123")
+
+
 @pytest.mark.parametrize(
     ("name", "mime_type", "shown", "kind"),
     [

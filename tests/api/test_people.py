@@ -2,25 +2,27 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import toolwright as tw
-from tests.api.rig import read, serving
+from tests.api.rig import Stream, read, serving
 from tests.api.town import ADA, BOB, SERVICE, person, town
 from tests.play import post
-from tests.web.signing import claims, jwk, provider, rsa_key, signed
+from tests.web.signing import SECRET, claims, jwk, provider, rsa_key, signed
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import DefinitionError, Forbidden
 from toolwright.core.run import Run
 from toolwright.core.units import SaveEntity, Unit
 from toolwright.testing import ManualClock
 from toolwright.web.options import GatewayOptions
-from toolwright.web.people import SignedByProvider
+from toolwright.web.people import SharedSecret, SignedByProvider
 from toolwright.web.permits import check_answer, sight_of_run
 from toolwright.web.provider_keys import ProviderKeys, over_http
 from toolwright.web.shapes import FullRunAnswer
+from toolwright.web.tokens_judged import Wanted
 from toolwright.wire.run import run_status_json
 
 pytestmark = pytest.mark.anyio
@@ -151,20 +153,62 @@ async def test_a_stream_token_acts_for_the_person_who_asked_for_it() -> None:
         assert absent["error"].replace(gone, made.ids["thread_id"]) == theirs["error"]
 
 
-async def test_an_open_stream_outlives_its_token_and_a_deleted_person_gets_no_other() -> None:
-    clock = ManualClock()
-    async with town(clock=clock) as made:
+async def test_a_stream_ends_when_its_persons_token_does() -> None:
+    """One that was opened by a stream token goes on: that was good for the moment of opening."""
+    clock = ManualClock(datetime.now(UTC))
+    verify = SharedSecret(SECRET, Wanted(claim="sub"), clock)
+    async with town(clock=clock, verify_token=verify, keep_alive=0.05) as made:
+        path = f"/api/threads/{made.ids['thread_id']}/stream"
+        soon = person("user-ada", exp=clock.now().timestamp() + 30)
+        token = await made.stream_token(soon)
+        async with (
+            made.api.stream(path, **asked(soon)) as ending,
+            made.api.stream(f"/api/runs/{made.ids['run_id']}/stream", **asked(soon)) as ending_too,
+            made.api.stream(f"{path}?token={token}") as going_on,
+            made.api.stream(path, **asked(ADA)) as longer,
+            made.api.stream(path, x_secret_key="sk") as service,
+        ):
+            for stream in (ending, ending_too, going_on, longer, service):
+                assert (await stream.event())["type"] == "connected"
+            clock.advance(29)
+            assert (await ending.chunk()).startswith(b":")
+            clock.advance(1)
+            for stream in (ending, ending_too):
+                await end_of(stream)
+            await made.get(f"/api/threads/{made.ids['thread_id']}", soon, 401)
+            await made.post(f"/api/runs/{made.ids['run_id']}/cancel", SERVICE, None, 200)
+            for stream in (going_on, longer, service):
+                await stream.until("run.cancelled")
+
+
+async def test_all_streams_of_a_person_end_soon_after_their_entity_is_deleted() -> None:
+    async with town(keep_alive=0.05) as made:
         path = f"/api/threads/{made.ids['thread_id']}/stream"
         token, other = await made.stream_token(ADA), await made.stream_token(ADA)
-        async with made.api.stream(f"{path}?token={token}") as stream:
-            await stream.event()
+        async with (
+            made.api.stream(f"{path}?token={token}") as by_token,
+            made.api.stream(path, **asked(ADA)) as by_headers,
+            made.api.stream(path, x_secret_key="sk") as service,
+        ):
+            for stream in (by_token, by_headers, service):
+                assert (await stream.event())["type"] == "connected"
             await made.api.rig.rt.entities.delete(made.ids["ada"])
-            clock.advance(10)
-            await made.get(f"/api/threads/{made.ids['thread_id']}", ADA, 403)
+            for stream in (by_token, by_headers):
+                await end_of(stream)
             assert "names nobody" in (await made.get(f"{path}?token={other}", {}, 403))["error"]
             await made.post(f"/api/runs/{made.ids['run_id']}/cancel", SERVICE, None, 200)
-            await stream.until("run.cancelled")
+            await service.until("run.cancelled")
         await made.get(f"/api/threads/{made.ids['thread_id']}", SERVICE)
+
+
+async def end_of(stream: Stream) -> None:
+    """Nothing comes but comments, then the answer is over."""
+    while chunk := await stream.chunk():
+        assert chunk.startswith(b":")
+
+
+def asked(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("-", "_"): value for name, value in headers.items()}
 
 
 async def test_keys_and_schemes_are_read_as_they_are_sent() -> None:
@@ -293,7 +337,7 @@ async def test_a_registration_that_the_journal_cannot_write_is_answered_once_mor
 async def test_people_of_an_identity_provider_come_with_its_tokens() -> None:
     clock = SystemClock()
     async with provider(jwk(rsa_key())) as idp:
-        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), "sub", clock)
+        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), Wanted(claim="sub"), clock)
         async with town(verify_token=verify) as made:
             token = signed(claims("user-ada"), rsa_key(), "RS256", kid="k1")
             ada = {"x-public-key": "pk", "authorization": f"Bearer {token}"}
@@ -307,7 +351,7 @@ async def test_without_the_providers_keys_people_are_asked_to_come_again() -> No
     clock = SystemClock()
     async with provider() as idp:
         idp.status = 500
-        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), "sub", clock)
+        verify = SignedByProvider(ProviderKeys(over_http(idp.url), clock), Wanted(claim="sub"), clock)
         async with town(verify_token=verify) as made:
             token = signed(claims("user-ada"), rsa_key(), "RS256", kid="k1")
             for path in ("/api/threads", "/api/agents"):

@@ -11,6 +11,7 @@ from tests.play import dump
 from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
 from toolwright.web.people import SharedSecret
+from toolwright.web.tokens_judged import Wanted
 
 SERVICE = {"x-secret-key": "sk"}
 
@@ -50,7 +51,7 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
     keys: dict[str, Any] = {
         "secret_keys": ("sk",),
         "public_keys": ("pk", "zweiter-ü"),
-        "verify_token": SharedSecret(SECRET, "sub", SystemClock()),
+        "verify_token": SharedSecret(SECRET, Wanted(claim="sub"), SystemClock()),
     }
     async with serving(**{**keys, **options}) as api:
         people = api.rig.rt.entities

@@ -57,3 +57,61 @@ def test_the_app_may_be_named_by_option_or_variable(shell: Shell) -> None:
     assert shell.run("call", "add", '{"a": 2, "b": 3}', "--app", "other").stdout == "5\n"
     shell.env["TOOLWRIGHT_APP"] = "other:app"
     assert shell.run("call", "add", '{"a": 2, "b": 3}').stdout == "5\n"
+
+
+TENVS = """
+from typing import Annotated
+
+from pydantic import BaseModel
+
+import toolwright as tw
+
+
+class ShopTenvs(BaseModel):
+    shop: str
+    api_key: Annotated[str, tw.Secret]
+    pages: int = 20
+
+
+@tw.tool(description="Show.", tenvs=ShopTenvs)
+async def show(state: tw.ThreadState) -> list[str]:
+    return [repr(state.tenvs.shop), repr(state.tenvs.api_key), repr(state.tenvs.pages)]
+
+
+app = tw.App(tools=[show])
+"""
+
+
+def test_a_call_brings_tenvs_as_text_or_json_or_from_the_environment(empty: Shell) -> None:
+    empty.write("app.py", TENVS)
+    empty.env["api_key"] = "sk=1"
+    done = empty.run("call", "show", "--tenv", "shop=5", "--tenv", "pages=7", "--tenv", "api_key")
+    assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, ["'5'", "'sk=1'", "7"], "")
+
+
+def test_a_call_that_lacks_tenvs_says_how_to_give_them_and_calls_nothing(empty: Shell) -> None:
+    empty.write("app.py", TENVS)
+    lacks = empty.run("call", "show", "--tenv", "pages=many")
+    assert (lacks.returncode, lacks.stdout) == (2, "")
+    assert lacks.stderr.startswith(
+        "toolwright: The tool 'show' needs other tenvs than these: missing: shop, api_key; pages"
+    )
+    assert "--tenv NAME=VALUE" in lacks.stderr
+    for wrong in ("nowhere", "=x"):
+        refused = empty.run("call", "show", "--tenv", wrong)
+        assert refused.returncode == 2
+        assert f"--tenv {wrong!r}: give NAME=VALUE" in refused.stderr
+
+
+def test_a_tool_is_shown_with_its_tenvs(empty: Shell, shell: Shell) -> None:
+    assert json.loads(shell.run("tools", "show", "add").stdout)["tenvs"] == []
+    empty.write("app.py", TENVS)
+    shop, key, pages = json.loads(empty.run("tools", "show", "show").stdout)["tenvs"]
+    assert (shop["name"], shop["required"], shop["secret"], shop["schema"]["type"]) == (
+        "shop",
+        True,
+        False,
+        "string",
+    )
+    assert (key["name"], key["required"], key["secret"]) == ("api_key", True, True)
+    assert (pages["name"], pages["required"], pages["schema"]["default"]) == ("pages", False, 20)

@@ -52,6 +52,10 @@ def test_all_is_well_with_an_app_a_database_a_key_and_a_model(shell: Shell) -> N
         ("TOOLWRIGHT_MODEL", "scripted:none.yaml", "model"),
         ("TOOLWRIGHT_SECRET_KEYS", "short", "keys"),
         ("TOOLWRIGHT_APP", "app:nothing", "app"),
+        ("TOOLWRIGHT_FILES_URL", "app.py", "files"),
+        ("TOOLWRIGHT_FILES_URL", "/proc/files", "files"),
+        ("TOOLWRIGHT_FILES_URL", "gs://bucket", "settings"),
+        ("TOOLWRIGHT_CORS_ORIGINS", "https://shop.example/", "settings"),
     ],
 )
 def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken: str) -> None:
@@ -60,6 +64,15 @@ def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken
     assert code == 1
     assert [what for what, said in found.items() if said[0] == "broken"] == [broken]
     assert "hidden" not in str(found)
+
+
+def test_a_variable_that_nothing_reads_is_a_note(empty: Shell) -> None:
+    empty.env["TOOLWRIGHT_MAX_STEP"] = "5"
+    code, found = findings(empty)
+    assert code == 0
+    assert found["settings"][0] == "note"
+    assert "TOOLWRIGHT_MAX_STEP (did you mean TOOLWRIGHT_MAX_STEPS?)" in found["settings"][1]
+    assert list(empty.folder.iterdir()) == []
 
 
 def test_an_address_in_use_or_without_keys_is_broken(empty: Shell) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 import toolwright as tw
 from tests.cli.shell import Shell
-from toolwright.core.errors import CannotServe
+from toolwright.core.errors import CannotServe, DefinitionError
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings
+from toolwright.wiring.variables import warning
 
 SECRET = "a-secret-that-is-long-enough-for-hs256"
 PEOPLE: dict[str, Any] = {"public_keys": ["pk"], "jwt_secret": SECRET}
@@ -61,13 +61,15 @@ def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
 def test_settings_that_do_not_fit_are_refused_in_one_sentence(
     given: dict[str, Any], name: str, said: str
 ) -> None:
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(DefinitionError) as refused:
         tw.Settings(**given)
-    [fault] = refused.value.errors(include_url=False)
-    assert fault["loc"] == (name,)
-    assert said in fault["msg"]
-    assert "too-few-bytes" not in str(refused.value)
-    assert SECRET not in str(refused.value)
+    message = refused.value.message
+    assert message.startswith(f"The setting TOOLWRIGHT_{name.upper()} is not valid: ")
+    assert message.count("The setting") == 1
+    assert said in message
+    assert "\n" not in message
+    assert "too-few-bytes" not in message
+    assert SECRET not in message
 
 
 def test_a_secret_is_not_shown() -> None:
@@ -87,6 +89,64 @@ def test_the_environment_is_read_and_a_fault_names_its_variable(shell: Shell) ->
     assert "2 public keys, no secret key" in shell.run("doctor", "--port", "0").stdout.replace("\n", " ")
     shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef"
     assert "1 secret key, 2 public keys" in shell.run("doctor", "--port", "0").stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("origins", "said"),
+    [
+        ("shop.example", "an origin is a scheme and a host"),
+        ("https://shop.example/", "without a path, not 'https://shop.example/'"),
+        ("https://shop.example/app", "without a path"),
+        ("https://", "an origin is a scheme and a host"),
+        ("https://me@shop.example", "an origin is a scheme and a host"),
+        ("null", "an origin is a scheme and a host"),
+        ("https://shop.example,*", "give it alone"),
+        ("https://ok.example, http://a b", "not 'http://a b'"),
+    ],
+)
+def test_origins_that_no_browser_sends_are_refused(origins: str, said: str) -> None:
+    with pytest.raises(
+        DefinitionError, match="The setting TOOLWRIGHT_CORS_ORIGINS is not valid: "
+    ) as refused:
+        tw.Settings(cors_origins=origins)  # type: ignore[arg-type]  # a text, as in the environment
+    assert said in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "https://shop.example", "http://localhost:5173", "http://[::1]:80", "tauri://localhost"]
+)
+def test_origins_are_taken_as_browsers_send_them(origin: str) -> None:
+    assert tw.Settings(cors_origins=(origin,)).cors_origins == (origin,)
+
+
+def test_variables_that_nothing_reads_are_named_with_what_was_meant() -> None:
+    settings = list(Settings.model_fields)
+    known = [
+        "PATH",
+        "TOOLWRIGHT_APP",
+        "toolwright_model",
+        *[f"TOOLWRIGHT_{name.upper()}" for name in settings],
+    ]
+    assert warning(known, settings) is None
+    assert warning(["TOOLWRIGHT_SECRET_KEY", "TOOLWRIGHT_ZZZZ", *known], settings) == (
+        "No setting is called so, and nothing reads it: TOOLWRIGHT_SECRET_KEY (did you mean TOOLWRIGHT_SECRET_KEYS?), "
+        "TOOLWRIGHT_ZZZZ."
+    )
+
+
+def test_a_server_warns_once_of_variables_that_nothing_reads(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_FILE_URL"] = "here"
+    with shell.start("serve", "--port", "0") as server:
+        server.until("Ctrl-C stops it.")
+        server.ctrl_c()
+        assert server.end() == 0
+        assert server.shown.count("TOOLWRIGHT_FILE_URL (did you mean TOOLWRIGHT_FILES_URL?)") == 1
+
+
+def test_a_server_without_a_folder_for_files_does_not_start(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_FILES_URL"] = "app.py"
+    code, line = shell.refused("serve", "--port", "0")
+    assert (code, line) == (1, "toolwright: The files folder 'app.py' cannot be written: Not a directory.")
 
 
 def test_every_setting_stands_in_the_guide() -> None:

@@ -108,6 +108,12 @@ async def test_messages_inbox_and_events_are_read_in_pages(store: Store):
     topic = Topic(kind="thread", id="th_1")
     assert [event.n for event in await store.events(topic, after=2, limit=2)] == [3, 4]
     assert [event.n for event in await store.events(topic, after=6)] == []
+    for each in (topic, Topic(kind="run", id=drain.run.id)):
+        numbers = [event.n for event in await store.events(each)]
+        assert len(numbers) >= 5
+        assert [event.n for event in await store.events(each, limit=2, offset=1)] == numbers[1:3]
+        assert [event.n for event in await store.events(each, after=numbers[1] or 0, offset=2)] == numbers[4:]
+        assert list(await store.events(each, offset=99)) == []
     assert await store.bounds(topic) == (1, 6)
     assert await store.bounds(Topic(kind="thread", id="th_none")) == (0, 0)
 

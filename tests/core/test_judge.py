@@ -175,3 +175,9 @@ def test_any_text_is_read_or_refused_in_words(text: str | bytes) -> None:
         assert isinstance(judge.read(text), dict)
     except ArgumentFault as error:
         assert str(error).startswith("Invalid arguments: ")
+
+
+def test_of_a_name_that_is_given_twice_the_last_counts() -> None:
+    """A second look at every text would cost more than all of the judging (docs/guides/tools.md)."""
+    judge = Judge({"type": "object", "properties": {"a": {"type": "integer"}}}, "t")
+    assert judge.read('{"a": 1, "a": 2}') == {"a": 2}

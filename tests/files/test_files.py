@@ -6,13 +6,16 @@ from collections.abc import AsyncGenerator, Generator
 from hashlib import sha256
 from pathlib import Path
 
+import obstore
 import pytest
 from moto.server import ThreadedMotoServer
+from obstore.store import S3Store
 
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.files.objects import open_bucket, open_folder
-from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.errors import DefinitionError, NotFound, StoreError
 from toolwright.core.ports import Files
+from toolwright.wiring.app import App
 from toolwright.wiring.settings import Settings
 
 pytestmark = [
@@ -80,6 +83,50 @@ async def test_what_was_never_put_is_not_there(files: Files, digest: str) -> Non
         await files.get(digest)
 
 
+async def test_a_probe_of_a_store_leaves_nothing(files: Files, tmp_path: Path) -> None:
+    await files.probe()
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - a path of anyio would be no clearer
+    digest = await files.put(b"x")
+    await files.probe()
+    assert await files.get(digest) == b"x"
+    assert [name for _, _, names in os.walk(tmp_path) for name in names] in ([], [digest])
+
+
+async def test_a_probe_of_a_bucket_takes_its_object_away(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = _bucket(s3, monkeypatch)
+    digest = await bucket.put(b"stays")
+    await bucket.probe()
+    listed = await obstore.list(S3Store.from_url("s3://bucket/a/prefix")).collect_async()  # pyright: ignore[reportUnknownMemberType]  # also lists in Arrow, which is not typed
+    paths = [str(each["path"]) for each in listed]
+    assert any(path.endswith(digest) for path in paths)
+    assert not any("probe" in path for path in paths)
+
+
+@pytest.mark.parametrize("below", ["file", "file/below", "file/below/deep"])
+async def test_a_folder_that_is_a_file_or_below_one_is_found_by_a_probe(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(
+        StoreError, match=f"files folder '{tmp_path / below}' cannot be written: Not a directory"
+    ):
+        await open_folder(tmp_path / below).probe()
+
+
+async def test_a_folder_that_nobody_can_write_is_found_by_a_probe() -> None:
+    """Nor a superuser, whom permissions do not stop."""
+    with pytest.raises(StoreError, match="files folder '/proc/files' cannot be written"):
+        await open_folder(Path("/proc/files")).probe()
+
+
+async def test_a_runtime_whose_named_folder_is_unusable_does_not_open(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    database = tmp_path / "x.db"
+    settings = Settings(database_url=f"sqlite:///{database}", files_url=str(tmp_path / "file"))
+    with pytest.raises(StoreError, match="files folder"):
+        async with App().runtime(settings):
+            pass
+    assert not database.exists()
+
+
 async def test_a_folder_that_cannot_be_written_is_a_fault_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     made = open_folder(tmp_path / "file" / "below")
@@ -129,7 +176,10 @@ def test_files_lie_beside_the_database_unless_told_otherwise(
     assert found == (None if folder is None else Path(folder))
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "gs://bucket", "http://x/y"])
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://x", "gs://bucket", "http://x/y", "s3:/b", "s3:b", "s3://", "s3:///b", "file:x", "file://h/x"],
+)
 def test_a_file_store_of_another_kind_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="files_url must be"):
+    with pytest.raises(DefinitionError, match="files_url must be"):
         Settings(files_url=url)

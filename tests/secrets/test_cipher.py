@@ -52,7 +52,7 @@ def test_what_is_no_key_is_refused_and_not_repeated(key: str) -> None:
     with pytest.raises(DefinitionError, match="Encryption key 1 is not a Fernet key") as caught:
         FernetCipher([key])
     assert not key or key not in caught.value.message
-    with pytest.raises(ValueError, match="encryption key 2") as refused:
+    with pytest.raises(DefinitionError, match="encryption key 2") as refused:
         Settings(encryption_keys=(ONE, key))
     assert ONE not in str(refused.value)
 

@@ -27,13 +27,14 @@ from toolwright.testing import ManualClock
 from toolwright.web.people import SignedByProvider
 from toolwright.web.provider_keys import FIRST_PAUSE, LARGEST, LIFE, PAUSE, ProviderKeys, over_http
 from toolwright.web.public_keys import read_keys
+from toolwright.web.tokens_judged import Wanted
 
 pytestmark = pytest.mark.anyio
 
 
 def verifier(of: Provider, clock: ManualClock | None = None) -> SignedByProvider:
     clock = clock or ManualClock(datetime.now(UTC))
-    return SignedByProvider(ProviderKeys(over_http(of.url), clock), "sub", clock)
+    return SignedByProvider(ProviderKeys(over_http(of.url), clock), Wanted(claim="sub"), clock)
 
 
 def by_rsa(kid: str | None = "k1", number: int = 0, algorithm: str = "RS256", **more: Any) -> str:
@@ -56,7 +57,7 @@ async def test_tokens_of_every_kind_of_key_are_good() -> None:
             (ec_key(), "e", "ES256"),
             (ed_key(), "o", "EdDSA"),
         ):
-            assert await verify(signed(claims(), key, algorithm, kid=kid)) == "ada"
+            assert (await verify(signed(claims(), key, algorithm, kid=kid))).external_id == "ada"
         assert idp.asked == 1
         assert "accept-encoding: identity" in idp.heads[0].lower()
 
@@ -64,7 +65,7 @@ async def test_tokens_of_every_kind_of_key_are_good() -> None:
 async def test_a_token_signed_by_another_way_than_its_key_is_for_is_refused() -> None:
     async with provider(jwk(rsa_key(), "k1", alg="RS256"), jwk(ec_key(), "e")) as idp:
         verify = verifier(idp)
-        assert await verify(by_rsa()) == "ada"
+        assert (await verify(by_rsa())).external_id == "ada"
         public, secret = pem(rsa_key()), SECRET.encode()
         modulus = json.dumps(jwk(rsa_key())).encode()
         for header in ({"alg": "HS256", "kid": "k1"}, {"alg": "HS256"}):
@@ -87,8 +88,8 @@ async def test_a_token_signed_by_another_way_than_its_key_is_for_is_refused() ->
 async def test_a_token_without_a_kid_needs_the_one_key_there_is() -> None:
     async with provider(jwk(rsa_key(), None), jwk(ec_key(), "e")) as idp:
         verify = verifier(idp)
-        assert await verify(by_rsa(kid=None)) == "ada"
-        assert await verify(signed(claims(), ec_key(), "ES256")) == "ada"
+        assert (await verify(by_rsa(kid=None))).external_id == "ada"
+        assert (await verify(signed(claims(), ec_key(), "ES256"))).external_id == "ada"
         idp.keys.append(jwk(rsa_key(number=1), "second"))
     async with provider(*idp.keys) as idp:
         await refused(verifier(idp), by_rsa(kid=None))
@@ -143,22 +144,23 @@ async def test_made_up_kids_do_not_hammer_the_provider() -> None:
     clock = ManualClock(datetime.now(UTC))
     async with provider(jwk(rsa_key())) as idp:
         verify = verifier(idp, clock)
-        assert await verify(by_rsa()) == "ada"
+        assert (await verify(by_rsa())).external_id == "ada"
         for round_ in range(3):
             await asyncio.gather(*(refused(verify, by_rsa(f"{round_}-{n}", 1)) for n in range(50)))
             assert idp.asked == 1 + round_
             clock.advance(PAUSE)
-        assert await verify(by_rsa()) == "ada"
+        assert (await verify(by_rsa())).external_id == "ada"
 
 
 async def test_a_new_key_is_found_when_a_token_names_it() -> None:
     clock = ManualClock(datetime.now(UTC))
     async with provider(jwk(rsa_key())) as idp:
         verify = verifier(idp, clock)
-        assert await verify(by_rsa()) == "ada"
+        assert (await verify(by_rsa())).external_id == "ada"
         idp.keys = [jwk(rsa_key(number=1), "k2")]
         clock.advance(PAUSE)
-        assert await asyncio.gather(*(verify(by_rsa("k2", 1)) for _ in range(20))) == ["ada"] * 20
+        named = await asyncio.gather(*(verify(by_rsa("k2", 1)) for _ in range(20)))
+        assert [each.external_id for each in named] == ["ada"] * 20
         assert idp.asked == 2
         await refused(verify, by_rsa())
 
@@ -167,7 +169,7 @@ async def test_a_key_that_was_withdrawn_is_forgotten_in_time() -> None:
     clock = ManualClock(datetime.now(UTC))
     async with provider(jwk(rsa_key()), jwk(rsa_key(number=1), "k2")) as idp:
         verify = verifier(idp, clock)
-        assert await verify(by_rsa(exp=clock.now().timestamp() + 9_999)) == "ada"
+        assert (await verify(by_rsa(exp=clock.now().timestamp() + 9_999))).external_id == "ada"
         idp.keys = idp.keys[1:]
         clock.advance(LIFE)
         await refused(verify, by_rsa(exp=clock.now().timestamp() + 9_999))
@@ -180,7 +182,7 @@ async def test_many_first_callers_make_one_fetch() -> None:
         tasks = [asyncio.create_task(verify(by_rsa())) for _ in range(50)]
         await idp.came.acquire()
         idp.open.set()
-        assert await asyncio.gather(*tasks) == ["ada"] * 50
+        assert [each.external_id for each in await asyncio.gather(*tasks)] == ["ada"] * 50
         assert idp.asked == 1
 
 
@@ -195,10 +197,10 @@ async def test_old_keys_serve_while_one_caller_renews_them() -> None:
         renewing = asyncio.create_task(verify(by_rsa(exp=later)))
         await idp.came.acquire()
         await idp.came.acquire()
-        assert await verify(by_rsa(exp=later)) == "ada"
+        assert (await verify(by_rsa(exp=later))).external_id == "ada"
         assert not renewing.done()
         idp.open.set()
-        assert await renewing == "ada"
+        assert (await renewing).external_id == "ada"
 
 
 async def test_while_the_provider_is_down_the_last_keys_are_good(caplog: pytest.LogCaptureFixture) -> None:
@@ -218,12 +220,12 @@ async def test_while_the_provider_is_down_the_last_keys_are_good(caplog: pytest.
             clock.advance(LIFE)
             asked = idp.asked
             with caplog.at_level(logging.WARNING):
-                assert await verify(by_rsa(exp=later)) == "ada"
+                assert (await verify(by_rsa(exp=later))).external_id == "ada"
             assert idp.asked == asked + 1
-            assert await verify(by_rsa(exp=later)) == "ada"
+            assert (await verify(by_rsa(exp=later))).external_id == "ada"
             assert idp.asked == asked + 1
     clock.advance(LIFE)
-    assert await verify(by_rsa(exp=later)) == "ada"
+    assert (await verify(by_rsa(exp=later))).external_id == "ada"
     assert "answers 500" in caplog.text
 
 
@@ -238,7 +240,7 @@ async def test_without_any_keys_nobody_is_judged() -> None:
         assert idp.asked == 1
         idp.status, idp.keys = 200, [jwk(rsa_key())]
         clock.advance(FIRST_PAUSE)
-        assert await verify(by_rsa()) == "ada"
+        assert (await verify(by_rsa())).external_id == "ada"
 
 
 async def test_what_is_no_token_is_refused_before_anybody_is_asked() -> None:

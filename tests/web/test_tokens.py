@@ -10,7 +10,8 @@ from tests.web.signing import OTHER, SECRET, Claims, claims, pem, raw, rsa_key, 
 from toolwright.core.errors import Unauthorized
 from toolwright.testing import ManualClock
 from toolwright.web.people import SharedSecret
-from toolwright.web.tokens_judged import EARLY, LONGEST
+from toolwright.web.token_verifier import Named
+from toolwright.web.tokens_judged import EARLY, LONGEST, Wanted
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +21,7 @@ HS = {"alg": "HS256", "typ": "JWT"}
 
 
 async def judge(token: str, claim: str = "sub") -> str:
-    return await SharedSecret(SECRET, claim, ManualClock(NOW))(token)
+    return (await SharedSecret(SECRET, Wanted(claim=claim), ManualClock(NOW))(token)).external_id
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,38 @@ async def test_a_good_token_gives_its_claim(given: Claims, claim: str) -> None:
 async def test_a_token_that_says_something_else_is_refused(given: object, said: str) -> None:
     with pytest.raises(Unauthorized, match=said):
         await judge(raw(HS, given))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "good", "wrong"),
+    [
+        (
+            Wanted(claim="sub", audience="shop"),
+            ["shop", ["other", "shop"]],
+            ["other", ["other"], [], None, 5, "shop2", {"shop": 1}],
+        ),
+        (
+            Wanted(claim="sub", issuer="https://id.example/"),
+            ["https://id.example/"],
+            ["https://id.example", ["https://id.example/"], None, 5],
+        ),
+    ],
+)
+async def test_audience_and_issuer_are_looked_at_once_they_are_given(
+    wanted: Wanted, good: list[Any], wrong: list[Any]
+) -> None:
+    verify = SharedSecret(SECRET, wanted, ManualClock(NOW))
+    name = "iss" if wanted.audience is None else "aud"
+    for value in good:
+        assert (await verify(raw(HS, {"sub": "ada", name: value}))).external_id == "ada"
+    for given in ({"sub": "ada"}, *[{"sub": "ada", name: value} for value in wrong]):
+        with pytest.raises(Unauthorized, match=r"not from the issuer|its audience is another, or none"):
+            await verify(raw(HS, given))
+
+
+async def test_a_token_without_an_end_is_good_for_ever() -> None:
+    verify = SharedSecret(SECRET, Wanted(claim="sub"), ManualClock(NOW + timedelta(days=10_000)))
+    assert await verify(raw(HS, {"sub": "ada"})) == Named(external_id="ada")
 
 
 NOT_SIGNED_BY_US: dict[str, str] = {
@@ -121,18 +154,18 @@ async def test_a_token_of_which_one_letter_changed_is_refused() -> None:
 
 async def test_nothing_is_remembered_beyond_its_time() -> None:
     clock = ManualClock(NOW)
-    verify = SharedSecret(SECRET, "sub", clock)
+    verify = SharedSecret(SECRET, Wanted(claim="sub"), clock)
     token = signed({"sub": "ada", "exp": AT + 60})
-    assert await verify(token) == "ada"
+    assert await verify(token) == Named(external_id="ada", until=AT + 60)
     clock.advance(59)
-    assert await verify(token) == "ada"
+    assert await verify(token) == Named(external_id="ada", until=AT + 60)
     clock.advance(1)
     with pytest.raises(Unauthorized, match="expired"):
         await verify(token)
 
 
 async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
-    verify, token = SharedSecret(SECRET, "sub", ManualClock(NOW)), signed()
+    verify, token = SharedSecret(SECRET, Wanted(claim="sub"), ManualClock(NOW)), signed()
     best = 1.0
     for _ in range(50):
         begun = time.perf_counter()
@@ -144,6 +177,6 @@ async def test_a_token_is_judged_in_well_under_a_millisecond() -> None:
 async def test_the_public_key_of_a_provider_is_no_shared_secret() -> None:
     """Had somebody configured a PEM as the secret, its holder could sign: settings refuse it, and so does PyJWT."""
     public: Any = pem(rsa_key())
-    verify = SharedSecret(public.decode(), "sub", ManualClock(NOW))
+    verify = SharedSecret(public.decode(), Wanted(claim="sub"), ManualClock(NOW))
     with pytest.raises(Unauthorized):
         await verify(raw(HS, claims(), public))

@@ -12,7 +12,7 @@ from toolwright.cli.conversation import Conversation
 from toolwright.cli.lines import Lines
 from toolwright.cli.log import log_briefly
 from toolwright.cli.refusal import INTERRUPTED, Refusal
-from toolwright.cli.settings import read_settings, the_app
+from toolwright.cli.settings import read_settings, the_app, warn_of_variables
 from toolwright.cli.view import View
 from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime
@@ -27,6 +27,7 @@ GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes o
 def chat(name: str, model: str | None, target: str | None) -> int:
     """Talk to the agent on the configured database; the exit code."""
     log_briefly()
+    warn_of_variables(os.environ)
     app = the_app(target)
     settings = read_settings(**({} if model is None else {"model": model}))
     try:

@@ -3,7 +3,7 @@
 import os
 import platform
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ from toolwright.wiring.assembly import file_store, key_file
 from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import MEMORY, Settings
+from toolwright.wiring.variables import warning
 
 EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL"}
 SHORTEST_KEY = 16
@@ -40,6 +41,13 @@ def check_installation() -> Iterator[Finding]:
     missing = [extra for extra in EXTRAS if extra not in there]
     more = f"; not installed: {', '.join(missing)}" if missing else ""
     yield Finding("extras", "ok" if there else "note", f"{', '.join(there) or 'none'}{more}")
+
+
+def check_variables(environment: Iterable[str]) -> Iterator[Finding]:
+    """Whether a variable looks like a setting and is none."""
+    said = warning(environment, list(Settings.model_fields))
+    if said is not None:
+        yield Finding("settings", "note", said)
 
 
 async def check_database(settings: Settings) -> list[Finding]:
@@ -127,21 +135,18 @@ def check_secrets(settings: Settings) -> Finding:
 
 
 async def check_files(settings: Settings) -> Finding:
-    """Whether files can be kept. A folder is looked at, into any other store a small file is put."""
+    """Whether files can be kept: something is written there, and taken away again."""
     folder = settings.files_folder
-    if folder is not None:
-        if settings.files_url is None and not folder.absolute().parent.is_dir():
-            return Finding("files", "note", "beside the database, whose folder is not there")
-        there = folder if folder.exists() else folder.absolute().parent
-        if not there.is_dir() or not os.access(there, os.W_OK):
-            return Finding("files", "broken", f"the folder {folder} cannot be written")
-        return Finding("files", "ok", f"{folder}" + ("" if folder.exists() else ", made for the first file"))
+    if folder is not None and settings.files_url is None and not folder.absolute().parent.is_dir():
+        return Finding("files", "note", "beside the database, whose folder is not there")
+    place = (settings.files_url or "in memory") if folder is None else str(folder)
     try:
-        files = file_store(settings)
-        await files.get(await files.put(b"toolwright doctor"))
+        await file_store(settings).probe()
     except ToolwrightError as error:
         return Finding("files", "broken", error.message)
-    return Finding("files", "ok", settings.files_url or "in memory")
+    return Finding(
+        "files", "ok", place + ("" if folder is None or folder.exists() else ", made for the first file")
+    )
 
 
 def _counted(keys: tuple[str, ...], kind: str) -> str:

@@ -81,12 +81,18 @@ def chat(
 def call(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments; - reads stdin.")] = "{}",
+    tenv: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer reads it at run time
+        typer.Option(
+            metavar="NAME=VALUE", help="A tenv that the tool needs; NAME alone: from the environment."
+        ),
+    ] = None,
     app: AppOption = None,
 ) -> int:
     """Call one tool and print its result. The exit code is 1 if it is an error."""
     from toolwright.cli.tools import call as run  # noqa: PLC0415 - loads the app
 
-    return run(tool, arguments, app)
+    return run(tool, arguments, tenv or [], app)
 
 
 @tools.command("list")

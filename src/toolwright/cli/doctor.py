@@ -1,6 +1,7 @@
 """`toolwright doctor`."""
 
 import asyncio
+import os
 
 from rich import box
 from rich.console import Console
@@ -20,7 +21,7 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 def doctor(target: str | None, host: str, port: int) -> int:
     """Print a table of findings; 1 if something is broken."""
     log_briefly()
-    findings = [*checks.check_installation()]
+    findings = [*checks.check_installation(), *checks.check_variables(os.environ)]
     try:
         settings = read_settings()
     except Refusal as refusal:

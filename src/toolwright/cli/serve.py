@@ -1,10 +1,11 @@
 """`toolwright serve`."""
 
 import asyncio
+import os
 
 from toolwright.cli.log import log_fully
 from toolwright.cli.reload import serve_and_reload
-from toolwright.cli.settings import read_settings, served_app
+from toolwright.cli.settings import read_settings, served_app, warn_of_variables
 from toolwright.wiring import gateway
 
 
@@ -13,6 +14,7 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
     if dev:
         return serve_and_reload(target, host, port)
     log_fully()
+    warn_of_variables(os.environ)
     app, settings = served_app(target), read_settings()
     what = target or "an empty app"
 

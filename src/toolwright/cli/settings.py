@@ -1,25 +1,32 @@
 """Settings and apps as the commands take them, with every fault as a refusal."""
 
+import logging
+from collections.abc import Iterable
 from typing import Any
-
-from pydantic import ValidationError
 
 from toolwright.cli.refusal import Refusal
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
 from toolwright.wiring.loading import find_app, load_app
 from toolwright.wiring.settings import Settings
+from toolwright.wiring.variables import warning
+
+log = logging.getLogger("toolwright.cli")
 
 
 def read_settings(**given: Any) -> Settings:  # the values of settings, which it checks
     """The settings of the environment, and those given."""
     try:
         return Settings(**given)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name = "_".join(map(str, fault["loc"])).upper()
-        message = fault["msg"].removeprefix("Value error, ")
-        raise Refusal(f"The setting TOOLWRIGHT_{name} is not valid: {message}") from error
+    except DefinitionError as error:
+        raise Refusal(error.message) from error
+
+
+def warn_of_variables(environment: Iterable[str]) -> None:
+    """Log the variables that look like settings and are none."""
+    said = warning(environment, list(Settings.model_fields))
+    if said is not None:
+        log.warning(said)
 
 
 def the_app(target: str | None) -> App:

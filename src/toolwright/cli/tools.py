@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from rich import box
@@ -11,6 +13,8 @@ from rich.table import Table
 
 from toolwright.cli.refusal import Refusal
 from toolwright.cli.settings import the_app
+from toolwright.cli.tenvs import described, given_tenvs
+from toolwright.core.memory_state import MemoryState
 from toolwright.core.result import ToolResult
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
@@ -49,15 +53,16 @@ def show_tool(name: str, target: str | None) -> None:
         "readOnly": tool.read_only,
         "idempotent": tool.idempotent,
         "destructive": tool.destructive,
+        "tenvs": described(tool),
         "agents": _users(app).get(tool.name, []),
     }
     _print_json(shown)
 
 
-def call(name: str, arguments: str, target: str | None) -> int:
+def call(name: str, arguments: str, tenvs: Sequence[str], target: str | None) -> int:
     """Call the tool and print what a model would read; 1 if that is an error."""
     tools = _tools(the_app(target))
-    _named(name, tools)
+    state = MemoryState(tenvs=given_tenvs(_named(name, tools), tenvs, os.environ))
     text = sys.stdin.read() if arguments == "-" else arguments
     try:
         given = json.loads(text)
@@ -66,7 +71,7 @@ def call(name: str, arguments: str, target: str | None) -> int:
     if not isinstance(given, dict):
         raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
     try:
-        result = asyncio.run(tools.call(name, text))
+        result = asyncio.run(tools.call(name, text, state))
     finally:
         tools.close()
     _print_result(result)

@@ -12,6 +12,7 @@ import httpx
 
 from toolwright.client.failures import OK, RETRIABLE, error_of
 from toolwright.client.identity import Identity
+from toolwright.core.asked import shown
 from toolwright.core.backoff import nth
 from toolwright.core.brief import brief
 from toolwright.core.errors import AnswerLost, BadAnswer, InvalidRequest, ToolwrightError, Unreachable
@@ -67,6 +68,9 @@ class Http:
         largest: int = LARGEST_ANSWER,
     ) -> None:
         self._base, self._shown = _checked(base_url)
+        for name, seconds in (("timeout", timeout), ("silence", silence)):
+            if not isinstance(seconds, int | float) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+                raise InvalidRequest(f"{name} must be a number of seconds above 0, not {shown(seconds)}.")
         self._identity = identity
         self._http = http
         self._timeout = httpx.Timeout(timeout)
@@ -202,6 +206,8 @@ def _unsent(error: ToolwrightError) -> bool:
 
 def _checked(base_url: str) -> tuple[str, str]:
     """The base without a slash at its end, and how it is named in words: without a password in it."""
+    if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise InvalidRequest(f"The base URL must be text, not {shown(base_url)}.")
     try:
         parts = urlsplit(base_url)
         port = parts.port
@@ -211,8 +217,8 @@ def _checked(base_url: str) -> tuple[str, str]:
         raise InvalidRequest(
             "The base URL is one such as https://example.org or http://127.0.0.1:8000/path, without a query."
         )
-    shown = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")
-    return base_url.rstrip("/"), shown
+    named = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")
+    return base_url.rstrip("/"), named
 
 
 def _told(error: Exception) -> str:

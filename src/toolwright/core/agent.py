@@ -3,8 +3,10 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Literal, TypeAlias, get_args
 
+from toolwright.core.asked import declared, declared_list, declared_name, shown
 from toolwright.core.env import EnvVar, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON
@@ -34,20 +36,17 @@ class Prompt:
     env: Env = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise DefinitionError("A prompt needs a name.")
-        check_values(f"Prompt {self.name!r}", self.tenvs, self.env)
+        declared_name("A prompt", self.name)
+        whose = f"Prompt {self.name!r}"
+        check_values(whose, self.tenvs, self.env)
         if not _is_model(self.model):
             raise DefinitionError(
-                f"Prompt {self.name!r}: model must be a name such as 'openai:gpt-5' or a model object, "
-                f"not {self.model!r}."
+                f"{whose}: model must be a name such as 'openai:gpt-5' or a model object, not {self.model!r}."
             )
-        if not isinstance(self.prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"Prompt {self.name!r}: prompt must be text, not {self.prompt!r}.")
+        declared(f"{whose}: prompt", self.prompt, str, "text")
         if self.tool_choice not in get_args(ToolChoice):
-            raise DefinitionError(f"Prompt {self.name!r}: tool_choice must be one of {get_args(ToolChoice)}.")
-        if isinstance(self.tools, str | Tool):
-            raise DefinitionError(f"Prompt {self.name!r}: tools must be a list.")
+            raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
+        declared_list(f"{whose}: tools", self.tools, (Tool, str), "tools and names of the app's tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,10 @@ class Side:
     max_steps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_steps is not None and self.max_steps < 1:
-            raise DefinitionError(f"max_steps must be 1 or more, not {self.max_steps!r}.")
+        declared("The prompt of a side", self.prompt, (Prompt, str), "a prompt or the name of one")
+        declared("The label of a side", self.label, (str, NoneType), "text")
+        if self.max_steps is not None and (type(self.max_steps) is not int or self.max_steps < 1):
+            raise DefinitionError(f"max_steps must be 1 or more, not {shown(self.max_steps)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,14 @@ class Agent:
     user_env: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise DefinitionError("An agent needs a name.")
-        check_values(f"Agent {self.name!r}", self.tenvs, self.env)
-        if isinstance(self.user_env, str) or not all(isinstance(name, str) for name in self.user_env):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"Agent {self.name!r}: user_env must be a list of names.")
+        declared_name("An agent", self.name)
+        whose = f"Agent {self.name!r}"
+        declared(f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one")
+        if self.type != "ai_human":  # pyright: ignore[reportUnnecessaryComparison]  # user input
+            raise DefinitionError(f"{whose}: type must be 'ai_human', not {shown(self.type)}.")
+        declared(f"{whose}: description", self.description, str, "text")
+        check_values(whose, self.tenvs, self.env)
+        declared_list(f"{whose}: user_env", self.user_env, str, "names")
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TypeVar, cast
 
 from toolwright.core.agent import Agent, Env, Prompt, check_values
+from toolwright.core.asked import declared_list, shown
 from toolwright.core.env import EnvVar, read_env, stored_only
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.json_value import JSONObject
@@ -54,7 +55,9 @@ class Catalog:
         tools: Iterable[Tool] = (),
         env: Env | None = None,
     ) -> None:
-        check_values("App", {}, env or {})
+        declared_list("App: agents", agents, Agent, "agents")
+        declared_list("App: prompts", prompts, Prompt, "prompts")
+        check_values("App", {}, {} if env is None else env)
         self._env = stored_only(read_env(env))
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
@@ -69,6 +72,8 @@ class Catalog:
 
     def agent(self, name_or_id: str) -> Agent:
         """The agent of that name or id, else `NotFound`."""
+        if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise NotFound(f"An agent is named by its name or id, which is text, not {shown(name_or_id)}.")
         found = self._agents.get(name_or_id) or self._by_id.get(name_or_id)
         if found is None:
             raise NotFound(f"There is no agent {name_or_id!r}.{_hint(name_or_id, self._agents)}")

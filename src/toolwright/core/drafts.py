@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from toolwright.core.brief import brief
+from toolwright.core.asked import shown
 from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest, TooLarge
 from toolwright.core.file import ANY_TYPE, File, FileChange, checked_path, clean_mime_type, fold
@@ -66,6 +66,8 @@ class FileDrafts:
 
     def below(self, folder: str) -> Sequence[AttachmentRef]:
         """The files in a folder and below."""
+        if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise InvalidRequest(f"A folder is text, not {shown(folder)}.")
         if folder.strip("/") == "":
             return [file.ref for file in self.files()]
         start = fold(f"{checked_path(folder.rstrip('/'))}/")
@@ -74,7 +76,7 @@ class FileDrafts:
     def matching(self, pattern: str) -> Sequence[AttachmentRef]:
         """The files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A pattern is text, not {brief(repr(pattern), 60)}.")
+            raise InvalidRequest(f"A pattern is text, not {shown(pattern)}.")
         folded = fold(pattern)
         if "/" not in pattern:
             return [file.ref for file in self.files() if fnmatchcase(fold(file.name), folded)]
@@ -94,6 +96,8 @@ def written_file(
 ) -> File:
     """The row of a file that a program writes; without a MIME type its name tells it."""
     whole = checked_path(path)
+    if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise InvalidRequest(f"A MIME type is text, not {shown(mime_type)}.")
     kind = mime_type or mimetypes.guess_type(whole)[0] or ANY_TYPE
     return File(
         thread_id=thread_id,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TypeAlias
 
+from toolwright.core.asked import shown
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.plain import unwritable
 
@@ -35,14 +36,14 @@ def _fault(name: str, value: object) -> str | None:
         return None
     if name in _SIZES:
         whole = type(value) is int and 0 <= value < _LARGEST
-        return None if whole else f"a whole number, not {_shown(value)}."
+        return None if whole else f"a whole number, not {shown(value)}."
     if name == "data":
-        return None if _is_base64(value) else f"base64 text, not {_shown(value)}."
+        return None if _is_base64(value) else f"base64 text, not {shown(value)}."
     if not isinstance(value, str):
-        return f"text, not {_shown(value)}."
+        return f"text, not {shown(value)}."
     if name in _PROSE or (value and not unwritable(value)):
         return None
-    return f"text that is not empty and holds neither NUL nor a lone surrogate, not {_shown(value)}."
+    return f"text that is not empty and holds neither NUL nor a lone surrogate, not {shown(value)}."
 
 
 def _is_base64(value: object) -> bool:
@@ -53,10 +54,3 @@ def _is_base64(value: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _shown(value: object) -> str:
-    """The value itself where it is short, else its type."""
-    if isinstance(value, str | int | float | None) and len(shown := repr(value)) <= 40:
-        return shown
-    return f"a value of the type {type(value).__name__}"

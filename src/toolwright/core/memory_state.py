@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from types import NoneType
 
+from toolwright.core.asked import declared
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes, written_file
 from toolwright.core.env import EnvType, EnvVar, read_env, stored_only
@@ -105,6 +107,7 @@ class MemoryState:
         self.reports: list[Progress] = []
         self._execution = execution
         self._created_at = created_at
+        declared("The tenvs of a state", tenvs, (Mapping, NoneType), "a dict of names and values")
         self._tenvs = None if tenvs is None else Tenvs(tenvs)
         self._env: dict[str, EnvVar] | None = None if env is None else stored_only(read_env(env))
         self._drafts: FileDrafts | None = None

@@ -48,12 +48,15 @@ class Lacking:
 
 
 class Needs:
-    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is faulty."""
+    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is faulty.
 
-    __slots__ = ("_adapter", "_fields", "_judge", "names", "secrets")
+    `schema` is the JSON Schema of the model, `names` and `secrets` are names as they are in JSON.
+    """
+
+    __slots__ = ("_adapter", "_fields", "_judge", "names", "schema", "secrets")
 
     def __init__(self, model: type[BaseModel], tool: str) -> None:
-        schema, self._adapter = read_model(model, tool, "tenvs")
+        self.schema, self._adapter = read_model(model, tool, "tenvs")
         self._fields = {
             field.validation_alias if isinstance(field.validation_alias, str) else name: name
             for name, field in model_fields(model).items()
@@ -64,7 +67,7 @@ class Needs:
             for key, name in self._fields.items()
             if _is_secret(model, name, f"Tool {tool!r}: tenv {key!r}")
         )
-        self._judge = Judge(schema, tool)
+        self._judge = Judge(self.schema, tool)
         self._judge.compile()
 
     def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | Lacking:

@@ -164,8 +164,10 @@ class Store(Protocol):
         """The file at that folded path."""
         ...
 
-    async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
-        """Committed events with a number above `after`, in order."""
+    async def events(
+        self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
+    ) -> Sequence[Event]:
+        """Committed events with a number above `after`, in order, without the first `offset` of them."""
         ...
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
@@ -220,6 +222,10 @@ class Files(Protocol):
 
     async def get(self, digest: str) -> bytes:
         """The bytes; `NotFound` if they are not there."""
+        ...
+
+    async def probe(self) -> None:
+        """Try whether bytes can be kept; nothing stays of it."""
         ...
 
     async def close(self) -> None: ...

@@ -230,6 +230,8 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
     """The schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
+    if model is BaseModel:
+        raise DefinitionError(f"Tool {tool!r}: {what}= takes a model of your own, not BaseModel itself.")
     TypeReader(tool).read_model(model)
     adapter = _adapter(model, tool, what)
     generated, shared = _json_schemas([(what, "validation", adapter)], tool)

@@ -6,10 +6,11 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 from pydantic import BaseModel
 
+from toolwright.core.asked import shown
 from toolwright.core.docstring import first_paragraph
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
@@ -67,6 +68,8 @@ class Tool:
     needs: Needs | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise DefinitionError(f"There is no kind of tool {shown(self.kind)}.")
         if self.timeout is _BY_KIND:
             object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
         _check(self)
@@ -185,6 +188,10 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
     if tool.kind == "function" and tool.handler is None:
         raise DefinitionError(f"Tool {tool.name!r} of the kind 'function' needs a handler.")
+    if tool.handler is not None and not callable(tool.handler):
+        raise DefinitionError(
+            f"Tool {tool.name!r}: its handler must be a function, not {shown(tool.handler)}."
+        )
     if not _CONFORMING.fullmatch(tool.name):
         _warn_of_name(tool.name)
 

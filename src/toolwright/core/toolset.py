@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from toolwright.core.asked import declared, shown
 from toolwright.core.errors import DefinitionError
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -29,6 +30,7 @@ class Toolset:
     def __init__(
         self, tools: Iterable[Tool] = (), *, executors: Mapping[Kind, Executor] | None = None
     ) -> None:
+        declared("The tools of a toolset", tools, Iterable, "a list")
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if not isinstance(tool, Tool):  # type: ignore[redundant-expr]  # user input
@@ -52,7 +54,7 @@ class Toolset:
 
     def definitions(self, format: Format = "openai") -> list[JSONObject]:
         """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list."""
-        if format not in _FORMS:
+        if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
         if format not in self._rendered:
             form = _FORMS[format]
@@ -65,6 +67,10 @@ class Toolset:
         A failure of the tool, also bad arguments or an unknown name, is an error result and never raised.
         Without a state the handler gets one in memory.
         """
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            return ToolResult.fail(
+                f"A tool is called by its name, which is text, not {shown(name)}.", error_code="unknown_tool"
+            )
         if state is None:
             state = MemoryState()
         prepared = prepare(self._tools, name, args, "")
@@ -80,10 +86,13 @@ class Toolset:
 
     def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
         """The tools for which `predicate` is true."""
+        if not callable(predicate):
+            raise DefinitionError(f"Tools are filtered by a function of a tool, not by {shown(predicate)}.")
         return self._with(tool for tool in self if predicate(tool))
 
     def prefixed(self, text: str) -> "Toolset":
         """The same tools under names that begin with `text`."""
+        declared("What tools are prefixed with", text, str, "text")
         return self._with(replace(tool, name=text + tool.name) for tool in self)
 
     def close(self) -> None:

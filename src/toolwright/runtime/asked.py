@@ -1,5 +1,6 @@
-"""What callers ask for by id and by page, checked before a journal sees it: each would fail in its own way."""
+"""What callers ask for, checked before a journal sees it: each would fail in its own way."""
 
+from toolwright.core.asked import Kinds, misfit, shown
 from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.plain import unwritable
@@ -9,9 +10,27 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 def by_id(what: str, given: str) -> str:
     """The id; `NotFound` for what can be none, since no journal keeps it."""
-    if not isinstance(given, str) or unwritable(given):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+    if not can_be_id(given):
         raise NotFound(f"There is no {what} {brief(repr(given), 200)}.")
     return given
+
+
+def can_be_id(given: object) -> bool:
+    """Whether any journal could keep such an id."""
+    return isinstance(given, str) and not unwritable(given)
+
+
+def by_kind(name: str, given: object, kinds: Kinds, wanted: str) -> None:
+    """Raise `InvalidRequest` unless this is of such a kind."""
+    if not isinstance(given, kinds):
+        raise _faulty(name, f"must be {wanted}, not {shown(given)}")
+
+
+def by_list(name: str, given: object, kinds: Kinds, wanted: str) -> None:
+    """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
+    found = None if given is None else misfit(given, kinds)
+    if found is not None:
+        raise _faulty(name, f"must be a list of {wanted}, not {found}")
 
 
 def by_text(name: str, given: str | None) -> str | None:

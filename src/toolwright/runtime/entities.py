@@ -15,6 +15,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
+from toolwright.runtime.asked import by_id, can_be_id, page
 from toolwright.runtime.env import Environment
 
 LONGEST = 512  # characters of an external id: what every journal can index
@@ -63,21 +64,22 @@ class Entities:
 
     async def get(self, entity_id: str) -> Entity:
         """The entity, a human or an agent."""
-        found = self._agent(entity_id) or await self._store.entity(entity_id)
+        found = self._agent(entity_id) or await self._store.entity(by_id("entity", entity_id))
         if found is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
         return found
 
     async def human(self, entity_id: str) -> Entity | None:
         """The human of that id."""
-        return await self._store.entity(entity_id)
+        return await self._store.entity(entity_id) if can_be_id(entity_id) else None
 
     async def named(self, external_id: str) -> Entity | None:
         """The human whom tokens call so."""
-        return None if unwritable(external_id) else await self._store.entity_named(external_id)
+        return await self._store.entity_named(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """The agents in the order of their declaration, then the humans, the oldest first."""
+        page(limit, offset)
         agents = [entity_of(agent) for agent in self._catalog.agents]
         shown = agents[offset : offset + limit]
         if len(shown) == limit:
@@ -176,7 +178,9 @@ def _checked(fields: Mapping[str, object]) -> EntityFields:
             case "metadata":
                 given["metadata"] = _metadata(given_value)
             case _:
-                raise TypeError(f"An entity has no field {name!r}.")
+                raise _faulty(
+                    name, "is no field of an entity: there are external_id, display_name and metadata"
+                )
     return given
 
 

@@ -11,6 +11,7 @@ from toolwright.core.file import File, checked_path, clean_mime_type, fold, free
 from toolwright.core.ports import Clock, Files, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
+from toolwright.runtime.asked import by_id
 from toolwright.runtime.result_limit import as_bytes, recordable, shortened, text_of, too_long
 
 MOST_FILES = 100  # of one message or result
@@ -167,14 +168,14 @@ class ThreadFiles:
 
     async def list(self, thread_id: str) -> Sequence[File]:
         """The thread's files, by path."""
-        if await self._store.thread(thread_id) is None:
+        if await self._store.thread(by_id("thread", thread_id)) is None:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return await self._store.files(thread_id)
 
     async def get(self, thread_id: str, path: str) -> File:
         """The file at a path."""
         try:
-            file = await self._store.file(thread_id, fold(checked_path(path)))
+            file = await self._store.file(by_id("thread", thread_id), fold(checked_path(path)))
         except InvalidRequest:
             file = None  # nothing is ever kept at such a path
         if file is None:

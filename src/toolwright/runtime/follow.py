@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import NoneType
 
 from toolwright.core.errors import InvalidRequest, Reset
 from toolwright.core.event import Event, Topic
 from toolwright.core.ports import Bus, Follower, Motor, Store
-from toolwright.runtime.asked import by_id, page
+from toolwright.runtime.asked import by_id, by_kind, page
 
 PAGE = 500
 LOOK_AGAIN = 5.0  # seconds without news after which the journal is read all the same
@@ -36,11 +37,12 @@ class Events:
         self._bus = bus
         self._motor = motor
 
-    async def list(self, topic: Topic, after: int = 0, limit: int = PAGE) -> Sequence[Event]:
-        """Recorded events with a number above `after`, in order."""
+    async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
+        """Recorded events with a number above `after`, in order, without the first `offset` of them."""
         page(limit, after)
-        by_id(topic.kind, topic.id)
-        return await self._store.events(topic, after, limit)
+        page(limit, offset)
+        _known(topic)
+        return await self._store.events(topic, after, limit, offset)
 
     async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
         """Events of a thread or a run, for ever: those recorded after the number `after` first (0: all), then
@@ -55,6 +57,8 @@ class Events:
     @asynccontextmanager
     async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Following]:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
+        _known(topic)
+        by_kind("after", after, (int, NoneType), "the number of an event")
         with self._bus.subscribe(topic) as follower:
             start = await self._start(topic, after)
             yield Following(self._from(topic, follower, start), start, follower.overrun)
@@ -69,7 +73,6 @@ class Events:
                 yield event
 
     async def _start(self, topic: Topic, after: int | None) -> int:
-        by_id(topic.kind, topic.id)
         oldest, newest = await self._store.bounds(topic)
         if after is None:
             return newest
@@ -105,3 +108,8 @@ class Events:
                 elif event.n > last:
                     return
             await asyncio.sleep(0)
+
+
+def _known(topic: Topic) -> None:
+    by_kind("topic", topic, Topic, "a topic: a thread or a run, by its id")
+    by_id(topic.kind, topic.id)

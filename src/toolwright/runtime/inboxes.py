@@ -7,7 +7,7 @@ from toolwright.core.errors import NotFailed, NotFound
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.units import Conflict, RetryEvent
-from toolwright.runtime.asked import by_id, page
+from toolwright.runtime.asked import by_id, by_kind, page
 
 
 class Inboxes:
@@ -49,6 +49,7 @@ class Inboxes:
         return event
 
     async def _thread(self, agent: Agent, thread_id: str | None) -> str:
+        by_kind("agent", agent, Agent, "an agent, as runtime.agent(name) gives it")
         if thread_id is None:
             return agent.home_thread_id
         thread = await self._store.thread(by_id("thread", thread_id))

@@ -16,13 +16,13 @@ from toolwright.core.errors import (
 )
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
 from toolwright.core.redact import Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
 from toolwright.core.value import changed
-from toolwright.runtime.asked import by_text, page
+from toolwright.runtime.asked import by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.wire.event import outcome_event
@@ -54,7 +54,7 @@ class PendingCalls:
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""
-        call = None if unwritable(call_id) else await self._store.call(call_id)
+        call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
             raise NotFound("Pending tool call not found")
         return call
@@ -76,6 +76,7 @@ class PendingCalls:
         """
         page(limit, offset)
         by_text("run_id", run_id)
+        by_list("status", status, str, "statuses")
         by_text("space_id", space_id)
         return await self._store.calls(
             status=status,

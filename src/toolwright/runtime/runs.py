@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from types import NoneType
 
 from toolwright.core.errors import NotFound, RunOver
 from toolwright.core.event import Topic
@@ -9,7 +10,7 @@ from toolwright.core.message import Message
 from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId, Store
 from toolwright.core.run import OVER, Run, RunStatus, Step
 from toolwright.core.units import Conflict, RequestCancel
-from toolwright.runtime.asked import by_id, by_text, page
+from toolwright.runtime.asked import by_id, by_kind, by_text, page
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another process may have ended the run
@@ -60,6 +61,7 @@ class Runs:
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""
+        by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         async with asyncio.timeout(timeout):
             with self._bus.subscribe(Topic(kind="run", id=run_id)) as follower:
                 while not (run := await self.get(run_id)).over:

@@ -22,7 +22,7 @@ from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
-from toolwright.runtime.asked import by_id, by_text, page
+from toolwright.runtime.asked import by_id, by_list, by_text, page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.inbox import kept_ref
@@ -113,6 +113,7 @@ class Threads:
         A run at work sees them from its next call on. Raises `CannotSeal` for a secret where there are no keys.
         """
         given, now = read_env(env), self._clock.now()
+        by_id("thread", thread_id)
         changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in given.items()])
         unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
         if isinstance(await self._store.commit(unit), Conflict):
@@ -138,6 +139,7 @@ class Threads:
         """Threads, the oldest first; of one user if named, of the users `among` only if they are."""
         page(limit, offset)
         by_text("user_id", user_id)
+        by_list("among", among, str, "texts")
         users = among
         if user_id is not None:
             users = [user_id] if among is None or user_id in among else []
@@ -218,8 +220,7 @@ class Threads:
 
 def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
     """Texts are text that every database can hold, tags are several."""
-    if tags is not None and (isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise _faulty("tags", "must be a list of texts")
+    by_list("tags", tags, str, "texts")
     for path, text in [*texts.items(), *[("tags", tag) for tag in tags or ()]]:
         if text is None and path == "user_id":
             continue
@@ -263,8 +264,7 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
 
 def _check_files(attachments: Sequence[Attachment]) -> None:
     try:
-        if not all(isinstance(each, Attachment) for each in attachments):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise _faulty("attachments", "must be a list of attachments")
+        by_list("attachments", attachments, Attachment, "attachments")
         check_parts(attachments, "Attachment")
     except Faulty as fault:
         raise _faulty("attachments", str(fault), f"A file cannot be kept. {fault}") from fault

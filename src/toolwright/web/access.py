@@ -10,18 +10,22 @@ from urllib.parse import urlsplit
 from toolwright.core.entity import Entity
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.ports import Sight
-from toolwright.web.token_verifier import TokenVerifier
+from toolwright.web.token_verifier import Named, TokenVerifier
 
 CLOSED = "This server has no keys, so it serves callers on this machine only."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls. A service has all rights, a person is an entity and has what is theirs."""
+    """Who calls. A service has all rights, a person is an entity and has what is theirs.
+
+    `until` is when the token ends with which a person calls, in seconds since 1970.
+    """
 
     kind: Literal["service", "person"]
     entity_id: str | None = None
     external_id: str | None = None
+    until: float | None = None
 
     @property
     def user_ids(self) -> tuple[str, ...]:
@@ -43,11 +47,11 @@ SERVICE = Caller(kind="service")
 NOBODY = "Your token names nobody whom this server knows: a service must first create an entity for it."
 
 
-def person(entity: Entity | None) -> Caller:
+def person(entity: Entity | None, until: float | None = None) -> Caller:
     """The caller who is that human, else `Forbidden`."""
     if entity is None:
         raise Forbidden(NOBODY)
-    return Caller(kind="person", entity_id=entity.id, external_id=entity.external_id)
+    return Caller(kind="person", entity_id=entity.id, external_id=entity.external_id, until=until)
 
 
 class Access:
@@ -79,8 +83,8 @@ class Access:
         """Whether the request comes as a person's, as far as this server takes people."""
         return self._verify is not None and (public_key is not None or authorization is not None)
 
-    async def named(self, public_key: str | None, authorization: str | None) -> str:
-        """The external id of the person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
+    async def named(self, public_key: str | None, authorization: str | None) -> Named:
+        """The person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
         if public_key is None or self._verify is None:
             raise Unauthorized("A person needs a public key: send it as the header x-public-key.")
         if public_key not in self._public:

@@ -78,8 +78,8 @@ async def _identified(request: Request, here: Serving, key: str | None, public_k
     authorization = request.headers.get("authorization")
     if key is not None or not here.access.may_be_person(public_key, authorization):
         return here.access.service(key, request.headers, _peer(request))
-    external_id = await here.access.named(public_key, authorization)
-    return person(await here.runtime.entities.named(external_id))
+    named = await here.access.named(public_key, authorization)
+    return person(await here.runtime.entities.named(named.external_id), named.until)
 
 
 def _peer(request: Request) -> str | None:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from toolwright.core.errors import Forbidden
 from toolwright.web.answer import answer
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 HEADERS = ("x-secret-key", "x-public-key", "authorization", "content-type", "last-event-id")
 
 

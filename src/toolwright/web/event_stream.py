@@ -14,7 +14,9 @@ from toolwright.core.errors import Reset, StoreError
 from toolwright.core.event import Event, Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.runtime.follow import Following
+from toolwright.web.access import Caller
 from toolwright.web.serving import Serving
+from toolwright.web.staying import no_longer_allowed
 from toolwright.wire.event import frame, notice_json
 
 log = logging.getLogger("toolwright.web")
@@ -27,17 +29,21 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 class EventStream(StreamingResponse):
     """An endless answer: `connected`, then events, each in one write.
 
-    It ends when its reader goes, when the server stops, or when so much waits for the reader that it must be stuck; a
-    run's stream goes on after its run. `connected` says behind which event the stream begins, so that a reader who
-    loses it before the first event knows where to resume. `ids` are those of the followed thing, as every event
-    carries them.
+    It ends when its reader goes or may read no longer, when the server stops, or when so much waits for the reader that
+    it must be stuck; a run's stream goes on after its run. `connected` says behind which event the stream begins, so
+    that a reader who loses it before the first event knows where to resume. `ids` are those of the followed thing, as
+    every event carries them.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, serving: Serving, topic: Topic, after: int | None, ids: JSONObject) -> None:
+    def __init__(
+        self, serving: Serving, caller: Caller, topic: Topic, after: int | None, ids: JSONObject
+    ) -> None:
         super().__init__((), headers=HEADERS)
         self._serving = serving
+        self._caller = caller
+        self._over = False
         self._topic = topic
         self._after = after
         self._ids = ids
@@ -63,7 +69,7 @@ class EventStream(StreamingResponse):
                 self._cut(scope)
                 await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
                 return
-        if self._serving.options.closing.is_set():
+        if self._over or self._serving.options.closing.is_set():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _cut(self, scope: Scope) -> None:
@@ -82,11 +88,16 @@ class EventStream(StreamingResponse):
             await events.overrun()
             overrun = True
 
+        async def no_longer() -> None:
+            await no_longer_allowed(self._serving, self._caller)
+            self._over = True
+
         async with anyio.create_task_group() as tasks:
             scope = tasks.cancel_scope
             tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
             tasks.start_soon(_end_after, lambda: _gone(receive), scope)
             tasks.start_soon(_end_after, too_much, scope)
+            tasks.start_soon(_end_after, no_longer, scope)
             tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
             await self._write_all(events.events, send)
             scope.cancel()

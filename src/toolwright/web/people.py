@@ -3,7 +3,8 @@
 from toolwright.core.errors import Unauthorized
 from toolwright.core.ports import Clock
 from toolwright.web.provider_keys import ProviderKeys
-from toolwright.web.tokens_judged import claims_of, header_of, named_by
+from toolwright.web.token_verifier import Named
+from toolwright.web.tokens_judged import Wanted, claims_of, header_of, named_by
 
 SHARED = "HS256"
 
@@ -11,25 +12,25 @@ SHARED = "HS256"
 class SharedSecret:
     """Tokens signed with a secret that the issuer shares with us: HS256, nothing else."""
 
-    def __init__(self, secret: str, claim: str, clock: Clock) -> None:
+    def __init__(self, secret: str, wanted: Wanted, clock: Clock) -> None:
         self._secret = secret.encode("utf-8", "surrogateescape")
-        self._claim = claim
+        self._wanted = wanted
         self._clock = clock
 
-    async def __call__(self, token: str) -> str:
+    async def __call__(self, token: str) -> Named:
         header_of(token)
-        return named_by(claims_of(token, self._secret, SHARED), self._claim, self._clock.now())
+        return named_by(claims_of(token, self._secret, SHARED), self._wanted, self._clock.now())
 
 
 class SignedByProvider:
     """Tokens signed by an identity provider, with one of the keys that it publishes."""
 
-    def __init__(self, keys: ProviderKeys, claim: str, clock: Clock) -> None:
+    def __init__(self, keys: ProviderKeys, wanted: Wanted, clock: Clock) -> None:
         self._keys = keys
-        self._claim = claim
+        self._wanted = wanted
         self._clock = clock
 
-    async def __call__(self, token: str) -> str:
+    async def __call__(self, token: str) -> Named:
         header = header_of(token)
         found = await self._keys.find(header.kid, header.algorithm)
         if found is None:
@@ -37,4 +38,4 @@ class SignedByProvider:
                 "The token is signed with a key, or by an algorithm, that its provider does not have."
             )
         claims = claims_of(token, found.key, header.algorithm)
-        return named_by(claims, self._claim, self._clock.now())
+        return named_by(claims, self._wanted, self._clock.now())

@@ -380,6 +380,7 @@ _WORDS: dict[int | str, str] = {
     409: "Already over, or taken.",
     410: "Expired.",
     413: "The body is too large.",
+    416: "None of the bytes is in that range.",
     503: "The journal, or the keys of tokens, are unavailable; try again.",
     "default": "Any other error.",
 }

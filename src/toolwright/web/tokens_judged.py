@@ -12,6 +12,7 @@ from jwt.algorithms import AllowedPublicKeys
 
 from toolwright.core.errors import Unauthorized
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.web.token_verifier import Named
 
 LONGEST = 16 * 1024  # characters of a token
 EARLY = 5.0  # seconds by which the issuer's clock may be ahead of ours; nothing is granted after `exp`
@@ -26,6 +27,15 @@ class Header:
 
     algorithm: str
     kid: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a token must say: its `claim` names the person. Audience and issuer are looked at only if they are given."""
+
+    claim: str
+    audience: str | None = None
+    issuer: str | None = None
 
 
 def header_of(token: str) -> Header:
@@ -54,18 +64,28 @@ def claims_of(token: str, key: AllowedPublicKeys | bytes, algorithm: str) -> JSO
     return claims
 
 
-def named_by(claims: JSONObject, claim: str, now: datetime) -> str:
-    """The text of that claim, if the token is good now, else `Unauthorized`. `exp` and `nbf` may be absent."""
+def named_by(claims: JSONObject, wanted: Wanted, now: datetime) -> Named:
+    """Whom the token names, if it is good now, else `Unauthorized`. `exp` and `nbf` may be absent."""
     at = now.timestamp()
     expires, begins = _instant(claims, "exp"), _instant(claims, "nbf")
     if expires is not None and expires <= at:
         raise Unauthorized("The token has expired.")
     if begins is not None and begins > at + EARLY:
         raise Unauthorized("The token is not valid yet.")
-    name = claims.get(claim)
+    if wanted.issuer is not None and claims.get("iss") != wanted.issuer:
+        raise Unauthorized("The token is not from the issuer whose tokens are taken here.")
+    if wanted.audience is not None and wanted.audience not in _audience(claims):
+        raise Unauthorized("The token is not meant for this server: its audience is another, or none.")
+    name = claims.get(wanted.claim)
     if not isinstance(name, str) or not name:
-        raise Unauthorized(f"The token lacks the claim {claim!r}, or it is not text.")
-    return name
+        raise Unauthorized(f"The token lacks the claim {wanted.claim!r}, or it is not text.")
+    return Named(external_id=name, until=expires)
+
+
+def _audience(claims: JSONObject) -> list[JSON]:
+    """A token is meant for one, or for each in a list (RFC 7519 §4.1.3)."""
+    meant = claims.get("aud")
+    return meant if isinstance(meant, list) else [meant]
 
 
 def _instant(claims: JSONObject, name: str) -> float | None:

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from types import NoneType
 
 from toolwright.core.agent import Agent, Env, Prompt
+from toolwright.core.asked import declared
 from toolwright.core.catalog import Catalog
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
@@ -37,7 +39,8 @@ class App:
         """
         from toolwright.wiring.assembly import assemble, open_parts  # noqa: PLC0415 - keeps the import light
 
-        chosen = settings or Settings()
+        declared("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
+        chosen = Settings() if settings is None else settings
         runtime = assemble(self.catalog, await open_parts(chosen), chosen)
         try:
             await runtime.start()

@@ -105,11 +105,13 @@ def assemble(
 
 async def open_parts(settings: Settings) -> Parts:
     """The parts that the settings name: a journal, its lock, the embedded motor."""
-    bus, clock = MemoryBus(), SystemClock()
+    bus, clock, files = MemoryBus(), SystemClock(), file_store(settings)
+    if settings.files_url is not None and settings.files_folder is not None:
+        await files.probe()  # a folder that was named must be usable; a bucket is not waited for
     store, lock = await _journal(settings, bus.publish)
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
-    models, functions, files = NamedModels(), FunctionExecutor(), file_store(settings)
+    models, functions = NamedModels(), FunctionExecutor()
 
     async def end_threads() -> None:
         functions.close()

@@ -19,6 +19,7 @@ from toolwright.web.options import GatewayOptions
 from toolwright.web.people import SharedSecret, SignedByProvider
 from toolwright.web.provider_keys import ProviderKeys, over_http
 from toolwright.web.token_verifier import TokenVerifier
+from toolwright.web.tokens_judged import Wanted
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
 from toolwright.wiring.settings import Settings
@@ -142,11 +143,13 @@ def _options(settings: Settings) -> GatewayOptions:
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
-    claim = settings.jwt_entity_claim
+    wanted = Wanted(
+        claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
+    )
     if settings.jwt_secret is not None:
-        return SharedSecret(settings.jwt_secret, claim, clock)
+        return SharedSecret(settings.jwt_secret, wanted, clock)
     if settings.jwt_jwks_url is not None:
-        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), claim, clock)
+        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), wanted, clock)
     return None
 
 

@@ -1,18 +1,33 @@
 """Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python."""
 
 import base64
+import re
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from toolwright.core.errors import DefinitionError
 from toolwright.core.limits import MAX_ATTACHMENT, MAX_NESTING, MAX_RESULT_TEXT
 from toolwright.web.access import is_loopback
+from toolwright.wiring.variables import PREFIX, told
 
 MEMORY = "memory://"
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # of two letters or more: one is a drive of Windows
+_STORE = re.compile(r"s3://[^/]|file:///|memory://$")
+_ORIGIN = re.compile(
+    r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
+)  # as browsers send it
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -23,11 +38,12 @@ class Settings(BaseSettings):
     `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys, the first one
     encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller from this
     machine has all rights, and the server listens on no other. People need one of the `public_keys`, and a token
-    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`. Limits are in bytes; `max_body` None is
-    10 MiB, and 36 MiB where attachments may come.
+    signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
+    of another `jwt_audience` or `jwt_issuer` than the given one are refused. Limits are in bytes; `max_body` None is
+    10 MiB, and 36 MiB where attachments may come. Raises `DefinitionError`, which names each faulty setting.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TOOLWRIGHT_", extra="forbid", hide_input_in_errors=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
 
     database_url: str = "sqlite:///toolwright.db"
     database_connections: int = Field(default=20, ge=2)
@@ -37,6 +53,8 @@ class Settings(BaseSettings):
     jwt_secret: str | None = Field(default=None, repr=False)
     jwt_jwks_url: str | None = None
     jwt_entity_claim: str = Field(default="sub", min_length=1)
+    jwt_audience: str | None = None
+    jwt_issuer: str | None = None
     public_keys: Names = Field(default=(), validate_default=True)
     cors_origins: Names = ()
     model: str | None = None
@@ -46,6 +64,15 @@ class Settings(BaseSettings):
     max_attachment: int = Field(default=MAX_ATTACHMENT, ge=1)
     max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
     concurrency: int = Field(default=1_000, ge=1)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, given: Any, handler: ModelWrapValidatorHandler["Settings"]) -> "Settings":
+        """A class of ours, so that no value of a setting is shown: it may be a secret."""
+        try:
+            return handler(given)
+        except ValidationError as error:
+            raise DefinitionError(told(error, list(cls.model_fields))) from None
 
     @field_validator("secret_keys", "public_keys", "cors_origins", "encryption_keys", mode="before")
     @classmethod
@@ -65,7 +92,7 @@ class Settings(BaseSettings):
                 )
         return value
 
-    @field_validator("jwt_secret", "jwt_jwks_url", mode="before")
+    @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", mode="before")
     @classmethod
     def _given(cls, value: Any) -> Any:  # whatever the caller gave
         """An empty variable is none."""
@@ -132,9 +159,23 @@ class Settings(BaseSettings):
     @field_validator("files_url")
     @classmethod
     def _store(cls, value: str | None) -> str | None:
-        if value is not None and "://" in value and not value.startswith(("s3://", "file:///", MEMORY)):
+        """A folder's name may hold anything, but not begin as a URL does that is none of ours."""
+        if value and _SCHEME.match(value) and not _STORE.match(value):
             raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
         return value or None
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin == "*" and len(value) > 1:
+                raise ValueError("* allows every origin: give it alone, or leave it out")
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"an origin is a scheme and a host, as in https://shop.example or http://localhost:5173, without "
+                    f"a path, not {origin!r}"
+                )
+        return value
 
     @property
     def files_folder(self) -> Path | None:

@@ -8,8 +8,10 @@ import asyncio
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
@@ -18,6 +20,7 @@ from obstore.store import LocalStore, ObjectStore, S3Store
 from toolwright.core.brief import brief
 from toolwright.core.errors import NotFound, StoreError
 
+_FOLDER, _PROBE = "sha256", "toolwright-probe"
 _FAULTS = (BaseError, OSError, ValueError)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
@@ -59,6 +62,18 @@ class ObjectFiles:
         except _FAULTS as error:
             raise StoreError(f"The file store cannot be read: {_told(error)}") from error
 
+    async def probe(self) -> None:
+        """Where even the folder is not there yet, it is not made: the one that it would be made in is tried."""
+        if self._folder is not None:
+            return await asyncio.to_thread(_try, self._folder)
+        try:
+            await obstore.put_async(self._store(), _PROBE, b"", use_multipart=False)
+        except _FAULTS as error:
+            raise StoreError(f"The file store cannot be written: {_told(error)}") from error
+        with suppress(*_FAULTS):  # who may only write keeps an empty object, always the same
+            await obstore.delete_async(self._store(), _PROBE)
+        return None
+
     async def close(self) -> None:
         """Nothing is held open."""
 
@@ -88,8 +103,19 @@ def _sync(path: Path) -> None:
             os.close(opened)
 
 
+def _try(folder: Path) -> None:
+    """Write a file to the folder, or to the first above it that is there, and take it away."""
+    try:
+        there = next(each for each in (folder / _FOLDER, folder, *folder.absolute().parents) if each.exists())
+        with NamedTemporaryFile(dir=there, prefix=_PROBE) as probe:
+            probe.write(b"x")
+            probe.flush()
+    except OSError as error:
+        raise StoreError(f"The files folder {str(folder)!r} cannot be written: {error.strerror}.") from error
+
+
 def _key(digest: str) -> str:
-    return f"sha256/{digest[:2]}/{digest}"
+    return f"{_FOLDER}/{digest[:2]}/{digest}"
 
 
 def _told(error: Exception) -> str:

@@ -189,9 +189,11 @@ class MemoryStore:
         shown = call.visible and call.space_id is not None
         return shown and (call.space_id, sees.entity_id) in self._tables.members
 
-    async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
+    async def events(
+        self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
+    ) -> Sequence[Event]:
         found = self._events(topic)
-        first = bisect_right(found, after, key=_number)
+        first = bisect_right(found, after, key=_number) + offset
         return found[first : first + limit]
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:

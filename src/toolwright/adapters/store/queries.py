@@ -91,12 +91,12 @@ class Queries:
         self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
-        newer = select(events).where(events.c.n > _big("after")).order_by(events.c.n).limit(_big("limit"))
+        newer = _page(select(events).where(events.c.n > _big("after")).order_by(events.c.n))
         of_thread = events.c.thread_id == _text("topic")
         of_run = events.c.run_id == _text("topic")
         bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
         n = space_events.c.n
-        newer_told = select(space_events).where(n > _big("after")).order_by(n).limit(_big("limit"))
+        newer_told = _page(select(space_events).where(n > _big("after")).order_by(n))
         told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0))
         of_space = space_events.c.space_id == _text("topic")
         self.events = {

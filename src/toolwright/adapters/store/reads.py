@@ -147,8 +147,9 @@ class Reads:
         found = yield Op(self._sql.calls(tuple(given), len(status or ()), users), params)
         return [rows.call(row) for row in found]
 
-    def events(self, topic: Topic, after: int, limit: int) -> Reading[Sequence[Event]]:
-        found = yield Op(self._sql.events[topic.kind], {"topic": topic.id, "after": after, "limit": limit})
+    def events(self, topic: Topic, after: int, limit: int, offset: int) -> Reading[Sequence[Event]]:
+        page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
+        found = yield Op(self._sql.events[topic.kind], page)
         made = rows.event if topic.kind in ("thread", "run") else rows_spaces.event
         return [made(row) for row in found]
 

@@ -109,8 +109,10 @@ class SqlStore:
     async def file(self, thread_id: str, folded: str) -> File | None:
         return await self._driver.read(lambda: self._reads.file(thread_id, folded))
 
-    async def events(self, topic: Topic, after: int = 0, limit: int = 500) -> Sequence[Event]:
-        return await self._driver.read(lambda: self._reads.events(topic, after, limit))
+    async def events(
+        self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
+    ) -> Sequence[Event]:
+        return await self._driver.read(lambda: self._reads.events(topic, after, limit, offset))
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         return await self._driver.read(lambda: self._reads.bounds(topic))

@@ -6,8 +6,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Header, Path
 from starlette.responses import Response
 
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.file import File
-from toolwright.web.answer import Answer, listed
+from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.byte_range import Unsatisfiable, part_of
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import Here
@@ -23,6 +25,7 @@ _BYTES: dict[str, Any] = {  # a part of an OpenAPI document
     "description": "The bytes of the file.",
     "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
 }
+Unlisted = Annotated[str | None, Header(include_in_schema=False)]
 FilePath = Annotated[Words, Path(description="The file's path, with or without a slash before it.")]
 
 
@@ -39,22 +42,47 @@ async def list_files(
 @router.get(
     "/{path:path}",
     response_class=Response,
-    responses={200: _BYTES, 304: {"description": "The caller has these bytes already."}} | failures(404),
+    responses={
+        200: _BYTES,
+        206: {**_BYTES, "description": "The part of the bytes that a `Range` names."},
+        304: {"description": "The caller has these bytes already."},
+    }
+    | failures(404, 416),
 )
 async def get_file(
     caller: Known,
     here: Here,
     thread_id: Id,
     path: FilePath,
-    if_none_match: Annotated[str | None, Header(include_in_schema=False)] = None,
+    if_none_match: Unlisted = None,
+    asked: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
+    if_range: Unlisted = None,
 ) -> Response:
-    """The bytes of a file."""
+    """The bytes of a file, or of one part of it (`Range: bytes=0-99`)."""
     await here.permits.thread(caller, thread_id)
     file = await here.runtime.files.get(thread_id, path)
     headers = _headers(file)
     if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
         return Response(status_code=304, headers=headers)
-    return Response(await here.runtime.files.content(file), headers=headers)
+    try:
+        part = part_of(file.size, asked if if_range in (None, headers["ETag"]) else None)
+    except Unsatisfiable:
+        why = f"The file has {file.size} bytes, and none of these."
+        headers = {"Content-Range": f"bytes */{file.size}"}
+        return answer({"error": why, "code": InvalidRequest.code}, 416, headers)
+    content = await here.runtime.files.content(file)
+    if part is None:
+        return Response(content, headers=headers)
+    headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
+    return Response(content[part], 206, headers=headers)
+
+
+@router.head("/{path:path}", response_class=Response, include_in_schema=False)
+async def describe_file(caller: Known, here: Here, thread_id: Id, path: FilePath) -> Response:
+    """What a download would say of the file; its bytes are not read."""
+    await here.permits.thread(caller, thread_id)
+    file = await here.runtime.files.get(thread_id, path)
+    return Response(headers={**_headers(file), "Content-Length": str(file.size)})
 
 
 def _headers(file: File) -> dict[str, str]:
@@ -69,5 +97,6 @@ def _headers(file: File) -> dict[str, str]:
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Cache-Control": "private, no-cache",
+        "Accept-Ranges": "bytes",
         "ETag": f'"{file.digest}"',
     }

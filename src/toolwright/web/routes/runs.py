@@ -57,9 +57,9 @@ async def list_run_events(
     """The run's recorded events, in order."""
     await here.permits.run(caller, run_id)
     run = await here.runtime.runs.get(run_id)
-    found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), offset + limit)
+    found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
     entity_id = here.entity_of(run.agent)
-    return listed("events", [event_json(event, entity_id) for event in found[offset:]])
+    return listed("events", [event_json(event, entity_id) for event in found])
 
 
 @router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))

@@ -40,7 +40,7 @@ async def stream_thread(caller: Follower, here: Here, after: After, thread_id: I
     await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
     ids = _ids(here.entity_of(thread.agent), threadId=thread_id)
-    return EventStream(here, Topic(kind="thread", id=thread_id), after, ids)
+    return EventStream(here, caller, Topic(kind="thread", id=thread_id), after, ids)
 
 
 @router.get("/runs/{run_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
@@ -49,7 +49,7 @@ async def stream_run(caller: Follower, here: Here, after: After, run_id: Id) -> 
     await here.permits.run(caller, run_id)
     run = await here.runtime.runs.get(run_id)
     ids = _ids(here.entity_of(run.agent), threadId=run.thread_id, runId=run_id)
-    return EventStream(here, Topic(kind="run", id=run_id), after, ids)
+    return EventStream(here, caller, Topic(kind="run", id=run_id), after, ids)
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:

@@ -1,0 +1,63 @@
+"""Tenvs on the command line: those that a tool declares, and those that are given for one call."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from toolwright.cli.refusal import Refusal
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.needs import Lacking, Needs
+from toolwright.core.tool import Tool
+
+
+def described(tool: Tool) -> list[JSON]:
+    """The tenvs that the tool declares, as `tools show` prints them."""
+    if tool.needs is None:
+        return []
+    fields = cast("JSONObject", tool.needs.schema.get("properties", {}))
+    required = cast("list[JSON]", tool.needs.schema.get("required", []))
+    return [
+        {"name": name, "required": name in required, "secret": name in tool.needs.secrets, "schema": schema}
+        for name, schema in fields.items()
+    ]
+
+
+def given_tenvs(tool: Tool, given: Sequence[str], environment: Mapping[str, str]) -> JSONObject:
+    """The values of `--tenv NAME=VALUE`, or of `--tenv NAME` from the environment.
+
+    A value is text where the tool's model takes text, else JSON. Raises `Refusal` for what the tool lacks then.
+    """
+    texts = dict(_pair(one, environment) for one in given)
+    values: JSONObject = {name: _value(name, text, tool.needs) for name, text in texts.items()}
+    lacking = None if tool.needs is None else tool.needs.read(values)
+    if isinstance(lacking, Lacking):
+        raise Refusal(
+            f"The tool {tool.name!r} needs other tenvs than these: {lacking}. Give each as --tenv NAME=VALUE, or as "
+            "--tenv NAME if it is in the environment."
+        )
+    return values
+
+
+def _pair(given: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    name, equals, text = given.partition("=")
+    if equals and name:
+        return name, text
+    if name not in environment:
+        raise Refusal(f"--tenv {given!r}: give NAME=VALUE, or a NAME that is in the environment.")
+    return name, environment[name]
+
+
+def _value(name: str, text: str, needs: Needs | None) -> JSON:
+    """Text if that will do for this name, else what it is as JSON, if it is that."""
+    if needs is None or not _refused(name, text, needs):
+        return text
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _refused(name: str, value: JSON, needs: Needs) -> bool:
+    read = needs.read({name: value})
+    return isinstance(read, Lacking) and name in dict(read.invalid)

@@ -1,0 +1,46 @@
+"""What a caller of the Python API hands over, looked at before it is used: later it would fail in a way of its own."""
+
+from collections.abc import Collection
+from typing import TypeAlias, cast
+
+from toolwright.core.errors import DefinitionError
+
+Kinds: TypeAlias = type | tuple[type, ...]
+
+_LONGEST = 40  # characters of a value that is shown itself
+
+
+def shown(value: object) -> str:
+    """The value itself where it is plain and short, else its type."""
+    if isinstance(value, str | int | float | None) and len(said := repr(value)) <= _LONGEST:
+        return said
+    return f"a value of the type {type(value).__name__}"
+
+
+def misfit(given: object, kinds: Kinds) -> str | None:
+    """What makes this no list of such things: itself, or the first thing in it that is none, in words."""
+    if isinstance(given, str | bytes | dict) or not isinstance(given, Collection):
+        return shown(cast("object", given))
+    items = cast("Collection[object]", given)  # isinstance does not know what it holds
+    return next((f"one with {shown(each)}" for each in items if not isinstance(each, kinds)), None)
+
+
+def declared(what: str, given: object, kinds: Kinds, wanted: str) -> None:
+    """Raise `DefinitionError` unless what was declared is of such a kind."""
+    if not isinstance(given, kinds):
+        raise DefinitionError(f"{what} must be {wanted}, not {shown(given)}.")
+
+
+def declared_list(what: str, given: object, kinds: Kinds, wanted: str) -> None:
+    """The same for a list of things of such a kind."""
+    found = misfit(given, kinds)
+    if found is not None:
+        raise DefinitionError(f"{what} must be a list of {wanted}, not {found}.")
+
+
+def declared_name(what: str, given: object) -> None:
+    """The same for a name, which is text and not blank."""
+    if not isinstance(given, str):
+        raise DefinitionError(f"{what} needs a name, not {shown(given)}.")
+    if not given.strip():
+        raise DefinitionError(f"{what} needs a name.")

@@ -1,0 +1,144 @@
+"""What is declared wrongly is refused where it is declared, in one sentence."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.client import Client
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.memory_state import MemoryState
+
+WRONG: Any = 5  # what no parameter takes
+LIST: Any = []
+TEXT: Any = "x"
+
+
+@tw.tool
+def greet(name: str) -> str:
+    """Greet."""
+    return name
+
+
+def plain(name: str) -> str:
+    """Greet."""
+    return name
+
+
+TOOLS = tw.Toolset([greet])
+AGENT = tw.Agent("a", "p")
+URL = "http://127.0.0.1:1"
+
+DECLARED: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: tw.tool(tenvs=BaseModel)(plain),
+        "Tool 'plain': tenvs= takes a model of your own, not BaseModel itself.",
+    ),
+    (
+        lambda: tw.tool(args=BaseModel)(plain),
+        "Tool 'plain': args= takes a model of your own, not BaseModel itself.",
+    ),
+    (lambda: tw.tool(tenvs=WRONG)(plain), "Tool 'plain': tenvs= takes a pydantic model, not 5."),
+    (
+        lambda: tw.Tool(name="x", description="y", kind=LIST),
+        "There is no kind of tool a value of the type list.",
+    ),
+    (
+        lambda: tw.Tool(name="x", description="y", handler=WRONG),
+        "Tool 'x': its handler must be a function, not 5.",
+    ),
+    (lambda: tw.Agent("a", "p", user_env=WRONG), "Agent 'a': user_env must be a list of names, not 5."),
+    (lambda: tw.Agent("a", "p", user_env=TEXT), "Agent 'a': user_env must be a list of names, not 'x'."),
+    (lambda: tw.Agent(WRONG, "p"), "An agent needs a name, not 5."),
+    (lambda: tw.Agent(" ", "p"), "An agent needs a name."),
+    (lambda: tw.Agent("a", WRONG), "Agent 'a': side_a must be a side, a prompt or the name of one, not 5."),
+    (lambda: tw.Agent("a", "p", type=TEXT), "Agent 'a': type must be 'ai_human', not 'x'."),
+    (lambda: tw.Agent("a", "p", description=WRONG), "Agent 'a': description must be text, not 5."),
+    (lambda: tw.Side(WRONG), "The prompt of a side must be a prompt or the name of one, not 5."),
+    (lambda: tw.Side("p", label=WRONG), "The label of a side must be text, not 5."),
+    (lambda: tw.Side("p", max_steps=TEXT), "max_steps must be 1 or more, not 'x'."),
+    (lambda: tw.Prompt(WRONG), "A prompt needs a name, not 5."),
+    (lambda: tw.Prompt("p", WRONG), "Prompt 'p': prompt must be text, not 5."),
+    (
+        lambda: tw.Prompt("p", tools=WRONG),
+        "Prompt 'p': tools must be a list of tools and names of the app's tools, not 5.",
+    ),
+    (
+        lambda: tw.Prompt("p", tools=["there", WRONG]),
+        "Prompt 'p': tools must be a list of tools and names of the app's tools, not one with 5.",
+    ),
+    (lambda: tw.App(agents=WRONG), "App: agents must be a list of agents, not 5."),
+    (lambda: tw.App(agents=[WRONG]), "App: agents must be a list of agents, not one with 5."),
+    (lambda: tw.App(agents=AGENT), "App: agents must be a list of agents, not a value of the type Agent."),  # type: ignore[arg-type]  # misuse
+    (lambda: tw.App(prompts=[WRONG]), "App: prompts must be a list of prompts, not one with 5."),
+    (lambda: tw.App(tools=WRONG), "The tools of a toolset must be a list, not 5."),
+    (lambda: tw.App(env=LIST), "App: env must be an object of names and values."),
+    (lambda: TOOLS.filtered(WRONG), "Tools are filtered by a function of a tool, not by 5."),
+    (lambda: TOOLS.prefixed(WRONG), "What tools are prefixed with must be text, not 5."),
+    (lambda: TOOLS.definitions(LIST), "There is no format []; there are 'openai', 'anthropic', 'mcp'."),
+    (lambda: MemoryState(tenvs=WRONG), "The tenvs of a state must be a dict of names and values, not 5."),
+    (
+        lambda: tw.Settings(max_steps=TEXT),
+        "The setting TOOLWRIGHT_MAX_STEPS is not valid: input should be a valid integer, unable to parse string as "
+        "an integer.",
+    ),
+    (
+        lambda: tw.Settings(secret_keys=WRONG),
+        "The setting TOOLWRIGHT_SECRET_KEYS is not valid: input should be a valid tuple.",
+    ),
+    (lambda: tw.Settings(max_step=1), "There is no setting 'max_step' (did you mean max_steps?)."),  # type: ignore[call-arg]  # misuse
+]
+
+CLIENTS: list[tuple[Callable[[], object], str]] = [
+    (lambda: Client(WRONG), "The base URL must be text, not 5."),
+    (lambda: Client(URL, timeout=TEXT), "timeout must be a number of seconds above 0, not 'x'."),
+    (lambda: Client(URL, silence=0), "silence must be a number of seconds above 0, not 0."),
+]
+
+
+@pytest.mark.parametrize(("declare", "sentence"), DECLARED, ids=[sentence[:60] for _, sentence in DECLARED])
+def test_a_wrong_declaration_is_refused_in_one_sentence(declare: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        declare()
+    assert refused.value.message == sentence
+
+
+@pytest.mark.parametrize(("make", "sentence"), CLIENTS)
+def test_a_client_of_nowhere_is_refused_in_one_sentence(make: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        make()
+    assert refused.value.message == sentence
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", [WRONG, LIST])
+async def test_a_tool_that_is_called_by_no_name_answers_with_an_error(name: Any) -> None:
+    result = await TOOLS.call(name, {})
+    assert (result.status, result.error_code) == ("error", "unknown_tool")
+    assert "A tool is called by its name, which is text" in (result.error or "")
+
+
+@pytest.mark.anyio
+async def test_files_in_memory_are_asked_for_by_text() -> None:
+    state = MemoryState()
+    for asked, sentence in (
+        (state.list_files(WRONG), "A folder is text, not 5."),
+        (state.find_files(WRONG), "A pattern is text, not 5."),
+        (state.write_file("a", "b", WRONG), "A MIME type is text, not 5."),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            await asked
+        assert refused.value.message == sentence
+    assert await state.list_files() == []
+
+
+@pytest.mark.anyio
+async def test_a_runtime_takes_settings_only() -> None:
+    app = tw.App()
+    for opening in (app.runtime(WRONG), testing.runtime(app, WRONG)):
+        with pytest.raises(DefinitionError, match="The settings of a runtime must be"):
+            async with opening:
+                pass

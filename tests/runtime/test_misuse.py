@@ -1,0 +1,95 @@
+"""Wrong arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.runtime.runtime import Runtime
+
+WRONG: Any = 5  # what no parameter takes
+LIST: Any = []
+TEXT: Any = "x"
+
+Misuse = Callable[[Runtime, str, str], Awaitable[object]]
+
+REFUSED: list[tuple[Misuse, str]] = [
+    (lambda rt, _, __: rt.threads.create("a", tags=WRONG), "tags must be a list of texts, not 5."),
+    (
+        lambda rt, _, __: rt.threads.create("a", tags=["ok", WRONG]),
+        "tags must be a list of texts, not one with 5.",
+    ),
+    (lambda rt, _, __: rt.threads.list(among=WRONG), "among must be a list of texts, not 5."),
+    (
+        lambda rt, thread, _: rt.threads.send(thread, "x", WRONG),
+        "attachments must be a list of attachments, not 5.",
+    ),
+    (
+        lambda rt, thread, _: rt.threads.send(thread, "x", [WRONG]),
+        "attachments must be a list of attachments, not one with 5.",
+    ),
+    (lambda rt, _, __: rt.runs.wait("run", TEXT), "timeout must be a number of seconds, not 'x'."),
+    (lambda rt, _, __: rt.entities.list(TEXT), "limit must be a whole number from 0."),
+    (
+        lambda rt, _, one: rt.entities.update(one, foo=1),  # type: ignore[arg-type]  # misuse
+        "foo is no field of an entity: there are external_id, display_name and metadata.",
+    ),
+    (lambda rt, _, __: rt.calls.list(status="pending"), "status must be a list of statuses, not 'pending'."),  # type: ignore[arg-type]  # misuse
+    (lambda rt, _, __: rt.calls.list(users=WRONG), "users must be a list of texts, not 5."),
+    (
+        lambda rt, _, __: rt.inboxes.list(WRONG),
+        "agent must be an agent, as runtime.agent(name) gives it, not 5.",
+    ),
+    (
+        lambda rt, _, __: rt.inboxes.retry(WRONG, "e"),
+        "agent must be an agent, as runtime.agent(name) gives it, not 5.",
+    ),
+    (lambda rt, _, __: rt.events.list(WRONG), "topic must be a topic: a thread or a run, by its id, not 5."),
+    (
+        lambda rt, _, __: anext(aiter(rt.events.follow(TEXT))),
+        "topic must be a topic: a thread or a run, by its id, not 'x'.",
+    ),
+]
+
+NOWHERE: list[tuple[Misuse, str]] = [
+    (lambda rt, _, __: rt.calls.get(WRONG), "Pending tool call not found"),
+    (lambda rt, _, __: rt.calls.submit(WRONG, WRONG, WRONG), "Pending tool call not found"),
+    (lambda rt, _, __: rt.files.list(LIST), "There is no thread []."),
+    (lambda rt, _, __: rt.files.get(LIST, "x"), "There is no thread []."),
+    (lambda rt, _, __: rt.threads.set_env(LIST, {}), "There is no thread []."),
+    (lambda rt, _, __: rt.entities.get(LIST), "There is no entity []."),
+    (lambda rt, _, __: rt.entities.delete(LIST), "There is no entity []."),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("misuse", "error", "sentence"),
+    [(each, InvalidRequest, said) for each, said in REFUSED]
+    + [(each, NotFound, said) for each, said in NOWHERE],
+)
+async def test_misuse_is_refused_in_one_sentence_and_changes_nothing(
+    misuse: Misuse, error: type[tw.ToolwrightError], sentence: str
+) -> None:
+    app = tw.App(agents=[tw.Agent("a", tw.Prompt("p"))])
+    async with testing.runtime(app) as runtime:
+        thread, entity = await runtime.threads.create("a"), await runtime.entities.create(external_id="e")
+        with pytest.raises(error) as refused:
+            await misuse(runtime, thread.id, entity.id)
+        assert refused.value.message == sentence
+        assert await runtime.threads.list() == [thread]
+        assert await runtime.runs.list() == []
+        assert await runtime.entities.get(entity.id) == entity
+        assert await runtime.threads.messages(thread.id) == []
+
+
+@pytest.mark.anyio
+async def test_an_agent_that_is_not_named_by_text_is_not_there() -> None:
+    async with testing.runtime(tw.App()) as runtime:
+        for name in (WRONG, LIST):
+            with pytest.raises(NotFound, match="An agent is named by its name or id, which is text"):
+                runtime.agent(name)
+        assert await runtime.entities.named(LIST) is None
