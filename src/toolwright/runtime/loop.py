@@ -138,10 +138,10 @@ class Loop:
         model = await self._model(agent)
         stream = AnswerStream(hold, self._bus, number)
         response: ModelResponse | None = None
-        scope, limit = asyncio.timeout(None), AnswerLimit(*self._answer_limits)
+        limit = AnswerLimit(*self._answer_limits, hold.abort)
         try:
-            async with scope, limit.scope, aclosing(model.respond(request)) as events:
-                hold.abort.within(scope)
+            async with limit.scope, aclosing(model.respond(request)) as events:
+                hold.abort.within(limit.scope)
                 async for event in events:
                     limit.progress()
                     if isinstance(event, ModelResponse):
@@ -150,10 +150,10 @@ class Loop:
                     else:
                         stream.take(event)
         except TimeoutError:
-            if scope.expired():
-                return None
             limit.check()
-            raise
+            if not limit.scope.expired():
+                raise
+            return None
         finally:
             hold.abort.within(None)
             stream.close()
