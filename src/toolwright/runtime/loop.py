@@ -296,10 +296,10 @@ class Loop:
         """Commit a result together with the start of the next call, or with the end of the step."""
         answered = _answered(move)
         rest = [call for call in hold.unanswered() if call.id not in answered]
-        if all(call.status == "created" for call in rest):
+        if rest and all([call.status == "created" for call in rest]):
             self._calls.begin(hold, agent.by_name, rest, move)
-        answered = _answered(move)
-        if any(call.id not in answered for call in rest):
+            answered = _answered(move)
+        if any([call.id not in answered for call in rest]):
             return await hold.commit(Result, move, hold.run)
         move.events.append(step_event("step.done", hold.run.step_count))
         return await self._close_step(hold, Result, move, hold.run, self._limit_end(hold.run, agent))

@@ -130,15 +130,20 @@ class MemoryBus:
     def publish(self, events: Sequence[Event]) -> None:
         if not self._followers:
             return
+        about, followers = None, list[QueueFollower]()
         for event in events:
-            followers = self._followers.get(("thread", event.thread_id), [])
-            if event.run_id is not None:
-                followers = followers + self._followers.get(("run", event.run_id), [])
-            followers = [each for each in followers if _wants(each, event)]
-            if followers:
+            if about != (event.thread_id, event.run_id):  # those of one commit have it in common
+                about = event.thread_id, event.run_id
+                followers = self._of(*about)
+            takers = [each for each in followers if each.types is None or _is_named(event, each.types)]
+            if takers:
                 size = _size(event) if event.n is None else RECORDED
-                for follower in followers:
+                for follower in takers:
                     follower.put(event, size)
+
+    def _of(self, thread_id: str, run_id: str | None) -> list[QueueFollower]:
+        found = self._followers.get(("thread", thread_id), [])
+        return found if run_id is None else found + self._followers.get(("run", run_id), [])
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
         """Whether anybody follows all of that thread or run."""
@@ -158,5 +163,5 @@ class MemoryBus:
                 del self._followers[key]
 
 
-def _wants(follower: QueueFollower, event: Event) -> bool:
-    return follower.types is None or (event.n is not None and event.type in follower.types)
+def _is_named(event: Event, types: Collection[str]) -> bool:
+    return event.type in types and event.n is not None

@@ -223,7 +223,7 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
 
 
 def _check_new(unit: Advance, tables: Tables) -> None:
-    if any(call.id in tables.calls for call in unit.calls):
+    if any([call.id in tables.calls for call in unit.calls]):
         raise Unwritable("The journal cannot hold this: a call with this id is there already.")
     step = unit.step
     steps = tables.steps.get(step.run_id) if step is not None else None
@@ -232,6 +232,8 @@ def _check_new(unit: Advance, tables: Tables) -> None:
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
+    if not (unit.read or unit.inbox or unit.run.over):
+        return
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
     seen = {*unit.read}
@@ -317,5 +319,5 @@ def _open_run(run_id: str, thread_id: str, tables: Tables) -> Run:
 
 
 def _check_files(changes: Sequence[FileChange], thread: ThreadRow) -> None:
-    if any(change.new and change.folded in thread.files for change in changes):
+    if changes and any([change.new and change.folded in thread.files for change in changes]):
         raise GuardFailed("file")
