@@ -11,6 +11,7 @@ from toolwright.core.json_value import dumps
 from toolwright.core.ports import Clock, Files, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
+from toolwright.wire.event import most_bytes
 from toolwright.wire.result import error_object
 
 MOST_FILES = 100  # of one message or result
@@ -86,7 +87,7 @@ class FileKeeper:
 
     def too_long(self, result: ToolResult) -> bool:
         """Whether a model would be shown more of the result than it may."""
-        if result.status == "success" and (result.result is None or isinstance(result.result, int | float)):
+        if result.status == "success" and most_bytes(result.result) <= self._max_text:
             return False  # the common case, without writing it
         text = _text_of(result)
         return len(text) * 4 > self._max_text and len(_bytes(text)) > self._max_text

@@ -174,7 +174,7 @@ class Loop:
         if hold.redactor:
             response = clean_response(response, hold.redactor)
         calls = calls_of(hold, response, number, agent)
-        hold.say(move, assistant_message(hold, response, calls, number, hold.place(move)))
+        hold.put(move, assistant_message(hold, response, calls, number, hold.place(move)))
         self._delays.pop(hold.thread.id, None)
         move.step = step_row(hold, response, number)
         run = changed(
@@ -296,10 +296,10 @@ class Loop:
         """Commit a result together with the start of the next call, or with the end of the step."""
         answered = _answered(move)
         rest = [call for call in hold.unanswered() if call.id not in answered]
-        if rest and all([call.status == "created" for call in rest]):
+        if rest and all(call.status == "created" for call in rest):
             self._calls.begin(hold, agent.by_name, rest, move)
             answered = _answered(move)
-        if any([call.id not in answered for call in rest]):
+        if any(call.id not in answered for call in rest):
             return await hold.commit(Result, move, hold.run)
         move.events.append(step_event("step.done", hold.run.step_count))
         return await self._close_step(hold, Result, move, hold.run, self._limit_end(hold.run, agent))

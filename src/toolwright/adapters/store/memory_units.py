@@ -223,7 +223,7 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
 
 
 def _check_new(unit: Advance, tables: Tables) -> None:
-    if any([call.id in tables.calls for call in unit.calls]):
+    if any(call.id in tables.calls for call in unit.calls):
         raise Unwritable("The journal cannot hold this: a call with this id is there already.")
     step = unit.step
     steps = tables.steps.get(step.run_id) if step is not None else None
@@ -319,5 +319,5 @@ def _open_run(run_id: str, thread_id: str, tables: Tables) -> Run:
 
 
 def _check_files(changes: Sequence[FileChange], thread: ThreadRow) -> None:
-    if changes and any([change.new and change.folded in thread.files for change in changes]):
+    if any(change.new and change.folded in thread.files for change in changes):
         raise GuardFailed("file")
