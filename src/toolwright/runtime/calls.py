@@ -117,6 +117,11 @@ class Calls:
             return armed - clock.monotonic()
         return (call.deadline - clock.now()).total_seconds() if call.deadline is not None else 0.0
 
+    def forget(self, calls: Iterable[str]) -> None:
+        """Nobody here waits for these calls any more."""
+        for call_id in calls:
+            self._armed.pop(call_id, None)
+
     def begin_again(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that a dead process had begun, and that may run once more."""
         self._move(move, call, "running", hold.clock.now())

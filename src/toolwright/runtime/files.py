@@ -52,7 +52,7 @@ class FileKeeper:
                 refs.append(each)
                 continue
             file = self._new_file(thread_id, drafts, *each)
-            drafts.put(file, new=True)
+            drafts.add(file)
             refs.append(file.ref)
         return tuple(refs)
 
@@ -103,7 +103,7 @@ class FileKeeper:
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
         given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
         file = self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
-        drafts.put(file, new=True)
+        drafts.add(file)
         text = f"{whole[: self._max_text].decode('utf-8', 'ignore')}\n{self._notice(file)}"
         failed = result.status == "error"
         cut = changed(result, error=text, error_data=None) if failed else changed(result, result=text)

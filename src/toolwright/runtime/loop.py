@@ -75,6 +75,14 @@ class Loop:
 
     async def go(self, hold: Hold, agent: ActiveAgent) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
+        try:
+            await self._lead(hold, agent)
+        finally:
+            if hold.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
+                self._delays.pop(hold.thread.id, None)
+                self._calls.forget(hold.calls)
+
+    async def _lead(self, hold: Hold, agent: ActiveAgent) -> None:
         while hold.run.status == "running" and not _stopping(hold):
             if hold.abort.aborted:
                 await self._end(hold, Finish, Move(), End("cancelled"))
