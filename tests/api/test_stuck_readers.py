@@ -12,6 +12,7 @@ import pytest
 import toolwright as tw
 from tests.api.rig import Api, serving
 from toolwright.adapters.bus.memory import ENVELOPE, MOST_BYTES, MemoryBus, QueueFollower
+from toolwright.adapters.store.written import Publish
 from toolwright.core.event import Event, Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
@@ -56,6 +57,18 @@ class Loud:
             yield ModelResponse(text="Done.")
         else:
             yield ModelResponse(calls=(ModelCall(id=f"c{request.step}", name="shout", arguments="{}"),))
+
+
+class Telling(MemoryStore):
+    """A journal that tells when a reader of a stream has come."""
+
+    def __init__(self, publish: Publish, came: asyncio.Event) -> None:
+        super().__init__(publish)
+        self._came = came
+
+    async def bounds(self, topic: Topic) -> tuple[int, int]:
+        self._came.set()
+        return await super().bounds(topic)
 
 
 async def stuck(api: Api, path: str) -> socket.socket:
@@ -105,11 +118,10 @@ async def numbers(api: Api, path: str, ready: asyncio.Semaphore, pause: float) -
 
 
 async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
-    buses: list[MemoryBus] = []
+    came = asyncio.Event()
 
     async def memory(bus: MemoryBus) -> Store:
-        buses.append(bus)
-        return MemoryStore(bus.publish)
+        return Telling(bus.publish, came)
 
     model = Loud()
     async with serving(model, [shout], store=memory) as api:
@@ -123,10 +135,10 @@ async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
             for _ in range(READERS + 1):
                 await ready.acquire()
             before = {*api.server.server_state.tasks}
+            came.clear()
             never = await stuck(api, path)
-            while not (left := {*api.server.server_state.tasks} - before):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.005)
-            [lost] = left
+            await came.wait()
+            [lost] = {*api.server.server_state.tasks} - before
             model.may.set()
             await asyncio.wait([lost])  # the stuck one's request is over while the others still read
             assert (await api.rig.rt.runs.wait(run_id, 30)).status == "completed"

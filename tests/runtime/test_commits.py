@@ -93,6 +93,6 @@ async def test_a_run_takes_as_many_commits_as_it_must(
         await rig.rt.health.check()  # the start's housekeeping is over, whose commit is none of the run's
         before = count.commits
         await course(rig, thread.id)
-        while await rig.store.wake(thread.id) is not None:
+        while await rig.store.wake(thread.id) is not None:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)  # until the thread is left for good
         assert count.commits - before == commits
