@@ -102,6 +102,12 @@ def test_importing_the_package_loads_no_library_that_does_io() -> None:
     assert not set(done.stdout.split()) & set(WITHOUT_IO)
 
 
+def test_a_gateway_without_people_loads_nothing_that_only_their_tokens_need() -> None:
+    script = "import sys, toolwright.wiring.gateway; print(*sorted(m for m in sys.modules if '.' not in m))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"httpx", "jwt", "rich", "cryptography"}
+
+
 def test_the_public_surface_is_as_agreed() -> None:
     assert tw.__all__ == PUBLIC
     for name in PUBLIC:

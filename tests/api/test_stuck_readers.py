@@ -5,13 +5,16 @@ import json
 import socket
 from collections import Counter
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
 import toolwright as tw
 from tests.api.rig import Api, serving
 from toolwright.adapters.bus.memory import ENVELOPE, MOST_BYTES, MemoryBus, QueueFollower
+from toolwright.adapters.store.written import Publish
 from toolwright.core.event import Event, Topic
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Store
 from toolwright.testing import MemoryStore
@@ -54,6 +57,18 @@ class Loud:
             yield ModelResponse(text="Done.")
         else:
             yield ModelResponse(calls=(ModelCall(id=f"c{request.step}", name="shout", arguments="{}"),))
+
+
+class Telling(MemoryStore):
+    """A journal that tells when a reader of a stream has come."""
+
+    def __init__(self, publish: Publish, came: asyncio.Event) -> None:
+        super().__init__(publish)
+        self._came = came
+
+    async def bounds(self, topic: Topic) -> tuple[int, int]:
+        self._came.set()
+        return await super().bounds(topic)
 
 
 async def stuck(api: Api, path: str) -> socket.socket:
@@ -103,11 +118,10 @@ async def numbers(api: Api, path: str, ready: asyncio.Semaphore, pause: float) -
 
 
 async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
-    buses: list[MemoryBus] = []
+    came = asyncio.Event()
 
     async def memory(bus: MemoryBus) -> Store:
-        buses.append(bus)
-        return MemoryStore(bus.publish)
+        return Telling(bus.publish, came)
 
     model = Loud()
     async with serving(model, [shout], store=memory) as api:
@@ -121,10 +135,10 @@ async def test_a_stuck_reader_is_cut_off_and_nobody_else_notices() -> None:
             for _ in range(READERS + 1):
                 await ready.acquire()
             before = {*api.server.server_state.tasks}
+            came.clear()
             never = await stuck(api, path)
-            while not (left := {*api.server.server_state.tasks} - before):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.005)
-            [lost] = left
+            await came.wait()
+            [lost] = {*api.server.server_state.tasks} - before
             model.may.set()
             await asyncio.wait([lost])  # the stuck one's request is over while the others still read
             assert (await api.rig.rt.runs.wait(run_id, 30)).status == "completed"
@@ -181,3 +195,32 @@ async def test_live_events_count_too() -> None:
     assert not follower.took_all()
     async with asyncio.timeout(1):
         await follower.overrun()
+
+
+async def test_deltas_that_were_joined_do_not_cut_a_reader_off() -> None:
+    bus = MemoryBus()
+    with bus.subscribe(Topic(kind="thread", id="t")) as follower:
+        for n in range(50):  # each shows the whole so far, which alone is more than half of what may wait
+            payload: JSONObject = {"streamId": "s", "delta": str(n % 10), "text": "x" * (MOST_BYTES * 2 // 3)}
+            bus.publish([replace(event(None, ""), payload=payload)])
+        assert follower.took_all()
+        [only] = await follower.next(0)
+        assert only.payload["delta"] == "0123456789" * 5
+
+
+async def test_joined_deltas_count_with_all_that_they_hold() -> None:
+    bus = MemoryBus()
+    with bus.subscribe(Topic(kind="thread", id="t")) as follower:
+        bus.publish([event(None, "x" * 10_000) for _ in range(MOST_BYTES // 10_000 - 1)])
+        assert follower.took_all()
+        bus.publish([event(None, "x" * 10_000) for _ in range(2)])
+        async with asyncio.timeout(1):
+            await follower.overrun()
+
+
+async def test_a_follower_of_some_types_hears_of_nothing_else() -> None:
+    bus = MemoryBus()
+    with bus.subscribe(Topic(kind="thread", id="t"), {"y"}) as follower:
+        bus.publish([event(1, "a"), replace(event(2, "b"), type="y"), replace(event(None, "c"), type="y")])
+        assert [each.n for each in await follower.next(0)] == [2]
+        assert not bus.wanted("t", "r")  # nobody looks at live events

@@ -5,12 +5,14 @@ import json
 import signal
 import sqlite3
 from collections import Counter
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
 
 from tests.cli.shell import Running, Shell
 from tests.cli.test_serve import url_of
+from toolwright.client import Client
 
 RUNS = 200
 PATIENCE = 15  # seconds in which the server must be gone
@@ -116,20 +118,26 @@ async def _load(url: str, server: Running) -> set[str]:
 
 
 async def _bring_to_an_end(url: str, told: set[str]) -> None:
-    async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client, asyncio.timeout(60):
-        while told:
-            calls = (await client.get("/api/calls", params={"limit": 1000})).json()["calls"]
-            for call in calls:
-                path = f"/api/runs/{call['runId']}/tool-results"
-                await client.post(path, json={"callId": call["callId"], "result": "here"})
-            for status in ("completed", "failed"):
-                for offset in range(0, 10_000, 1_000):
-                    query = {"status": status, "limit": 1000, "offset": offset}
-                    runs = (await client.get("/api/runs", params=query)).json()["runs"]
-                    told -= {run["id"] for run in runs}
-                    if len(runs) < 1_000:
-                        break
-            await asyncio.sleep(0.1)
+    """Follow each run, a few at a time, hand in what it waits for, until it is over."""
+    left = iter(sorted(told))
+    async with Client(url) as client, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+
+        async def some() -> None:
+            for run_id in left:
+                await _finish(client, run_id)
+
+        for _ in range(8):
+            tasks.create_task(some())
+
+
+async def _finish(client: Client, run_id: str) -> None:
+    async with aclosing(client.runs.follow(run_id, after=0)) as events:
+        async for event in events:
+            if event.type == "run.waiting":
+                for call in await client.calls.list(run_id=run_id):
+                    await client.calls.submit(run_id, call.id, "here")
+            if event.type in ("run.completed", "run.failed"):
+                return
 
 
 def _check(folder: Path) -> None:

@@ -87,6 +87,11 @@ def test_keys_and_strings_of_json_are_cleaned_and_the_rest_is_the_same() -> None
     }
 
 
+def test_a_text_as_short_as_the_shortest_secret_is_looked_at() -> None:
+    redactor = Redactor([("PIN", "4711"), ("KEY", "a-long-secret")])
+    assert [redactor.text(each) for each in ("4711", "471", "")] == ["[redacted:PIN]", "471", ""]
+
+
 def test_a_number_that_is_a_long_secret_is_hidden_and_a_short_one_stays() -> None:
     redactor = Redactor([("LONG", "1234567890"), ("SHORT", "42")])
     assert redactor.json([1234567890, 42]) == ["[redacted:LONG]", 42]

@@ -22,6 +22,7 @@ from toolwright.adapters.store.locks import FileLock
 from toolwright.adapters.store.postgres_lock import PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
+from toolwright.core.event import Topic
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Lock, Store
 from toolwright.core.units import Committed, Conflict, Prune, Unit
@@ -189,11 +190,11 @@ async def poison(runtime: Runtime) -> None:
         if call.status == "pending":
             await runtime.calls.submit(first.id, call.id, result)
     async with asyncio.timeout(20):
-        while (await runtime.threads.get(thread.id)).run_id is not None or any(  # noqa: ASYNC110 - nobody tells
-            event.status in ("pending", "processing")
-            for event in await runtime.inboxes.list(agent, thread.id)
-        ):
-            await asyncio.sleep(0.01)
+        async for _ in runtime.events.follow(Topic(kind="thread", id=thread.id), after=0):
+            inbox = await runtime.inboxes.list(agent, thread.id)
+            idle = (await runtime.threads.get(thread.id)).run_id is None
+            if idle and all(event.status not in ("pending", "processing") for event in inbox):
+                return  # its last change stands in the commit of an event
 
 
 def serve() -> None:

@@ -38,7 +38,6 @@ REFUSED: list[tuple[Misuse, str]] = [
         "foo is no field of an entity: there are external_id, display_name and metadata.",
     ),
     (lambda rt, _, __: rt.calls.list(status="pending"), "status must be a list of statuses, not 'pending'."),  # type: ignore[arg-type]  # misuse
-    (lambda rt, _, __: rt.calls.list(users=WRONG), "users must be a list of texts, not 5."),
     (
         lambda rt, _, __: rt.inboxes.list(WRONG),
         "agent must be an agent, as runtime.agent(name) gives it, not 5.",

@@ -87,12 +87,12 @@ async def settled(rig: Rig, thread_id: str) -> dict[str, InboxEvent]:
     """The inbox, once nothing in it waits or is being read."""
     agent = rig.rt.agent("tester")
     async with asyncio.timeout(20):
-        while True:
+        async for _ in rig.rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
             events = await rig.rt.inboxes.list(agent, thread_id)
             thread = await rig.rt.threads.get(thread_id)
             if thread.run_id is None and not any(e.status in ("pending", "processing") for e in events):
                 return {event.event_id: event for event in events}
-            await asyncio.sleep(0.01)
+    raise AssertionError("a follower follows for ever")
 
 
 async def runs_of(rig: Rig, thread_id: str) -> list[Run]:

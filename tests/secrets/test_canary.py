@@ -256,6 +256,19 @@ async def test_a_secret_set_later_is_kept_out_of_the_next_requests(tmp_path: Pat
         assert second.count("[redacted:LATE]") == 2
 
 
+async def test_a_secret_that_hidden_characters_divide_is_not_told_whole() -> None:
+    @tw.tool(description="Tell it in two parts.")
+    async def split() -> str:
+        return f"It is {CANARY[:7]}\x00{CANARY[7:]}."
+
+    async with running(script("split"), (split,)) as rig:
+        thread = await rig.rt.threads.create("tester", env={"CANARY": CANARY})
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await rig.rt.runs.wait(run.id, 10)
+        told = [message.content for message in await rig.rt.runs.messages(run.id) if message.role == "tool"]
+    assert told == ["It is [redacted:CANARY]."]
+
+
 async def test_a_result_built_again_after_a_conflict_is_as_clean(tmp_path: Path) -> None:
     async with watched(tmp_path, Talking(CANARY, ways=("file",))) as seen:
         thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})

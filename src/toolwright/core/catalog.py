@@ -1,8 +1,7 @@
 """What an app declares, with every name resolved: agents to their prompts, prompts to their tools."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeVar, cast
 
@@ -45,7 +44,10 @@ class ActiveAgent:
 
 
 class Catalog:
-    """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`."""
+    """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
+
+    `models` are used instead of those of the prompts, by the agents' ids.
+    """
 
     def __init__(
         self,
@@ -54,11 +56,14 @@ class Catalog:
         prompts: Sequence[Prompt] = (),
         tools: Iterable[Tool] = (),
         env: Env | None = None,
+        models: Mapping[str, str] | None = None,
     ) -> None:
         declared_list("App: agents", agents, Agent, "agents")
         declared_list("App: prompts", prompts, Prompt, "prompts")
         check_values("App", {}, {} if env is None else env)
+        self._given_env = env
         self._env = stored_only(read_env(env))
+        self._models = dict(models or {})
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
@@ -92,9 +97,13 @@ class Catalog:
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":
         """The same catalog, in which the agent uses that model."""
-        changed = copy(self)
-        changed._active = {**self._active, agent_id: replace(self.active(agent_id), model=model)}
-        return changed
+        return Catalog(
+            agents=self.agents,
+            prompts=list(self._prompts.values()),
+            tools=self.tools,
+            env=self._given_env,
+            models={**self._models, self.active(agent_id).agent.id: model},
+        )
 
     def _activate(self, agent: Agent) -> ActiveAgent:
         side = agent.side
@@ -107,7 +116,7 @@ class Catalog:
         return ActiveAgent(
             agent=agent,
             system=prompt.prompt,
-            model=prompt.model,
+            model=self._models.get(agent.id, prompt.model),
             tools=tools,
             by_name={tool.name: tool for tool in tools},
             tool_choice=prompt.tool_choice,

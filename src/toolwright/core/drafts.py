@@ -6,8 +6,9 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from toolwright.core.asked import shown
+from toolwright.core.brief import brief
 from toolwright.core.content import AttachmentRef
-from toolwright.core.errors import InvalidRequest, TooLarge
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import ANY_TYPE, File, FileChange, checked_path, clean_mime_type, fold
 
 
@@ -17,15 +18,13 @@ class FileDrafts:
     `known` are the thread's files by folded path; the bytes are kept elsewhere.
     """
 
-    def __init__(self, known: Mapping[str, File]) -> None:
+    def __init__(self, known: Mapping[str, File], changes: Mapping[str, FileChange] | None = None) -> None:
         self._known = known
-        self._changes: dict[str, FileChange] = {}
+        self._changes = dict(changes or {})
 
     def over(self, known: Mapping[str, File]) -> "FileDrafts":
         """The same changes on top of other files: those that are there by now."""
-        made = FileDrafts(known)
-        made._changes = dict(self._changes)
-        return made
+        return FileDrafts(known, self._changes)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
@@ -48,14 +47,25 @@ class FileDrafts:
         return sorted(seen.values(), key=lambda file: file.path)
 
     def at(self, path: str) -> File | None:
-        """The file at a path."""
+        """The file at a path, None if there is none."""
         folded = fold(checked_path(path))
         change = self._changes.get(folded)
         return self._known.get(folded) if change is None else change.file
 
-    def put(self, file: File, *, new: bool = False) -> None:
-        """Write a file; a `new` one must be the first at its path."""
-        self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=new)
+    def get(self, path: str) -> File:
+        """The same; `NotFound` if there is none."""
+        file = self.at(path)
+        if file is None:
+            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
+        return file
+
+    def put(self, file: File) -> None:
+        """Write a file, also over one that is there."""
+        self._changes[fold(file.path)] = FileChange(path=file.path, file=file)
+
+    def add(self, file: File) -> None:
+        """Write a new file, which must be the first at its path."""
+        self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
     def drop(self, path: str) -> bool:
         """Take a file away; whether there was one."""

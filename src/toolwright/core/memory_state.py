@@ -11,7 +11,6 @@ from toolwright.core.asked import declared
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes, written_file
 from toolwright.core.env import EnvType, EnvVar, read_env, stored_only
-from toolwright.core.errors import NotFound
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ATTACHMENT
@@ -159,10 +158,7 @@ class MemoryState:
 
     async def read_file(self, path: str) -> bytes:
         """The bytes of a file; `NotFound` if there is none."""
-        file = self.files.at(path)
-        if file is None:
-            raise NotFound(f"There is no file {path!r}.")
-        return self._bytes[file.digest]
+        return self._bytes[self.files.get(path).digest]
 
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None

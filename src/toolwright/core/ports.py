@@ -1,6 +1,6 @@
 """The seams: what the runtime needs of the outside, as small protocols with a double in memory each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -306,10 +306,14 @@ class Bus(Protocol):
         ...
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
-        """Whether anybody follows that thread or run: live events need not be made for nobody."""
+        """Whether anybody follows all of that thread or run: live events need not be made for nobody."""
         ...
 
-    def subscribe(self, topic: Topic) -> AbstractContextManager[Follower]: ...
+    def subscribe(
+        self, topic: Topic, types: Collection[str] | None = None
+    ) -> AbstractContextManager[Follower]:
+        """Follow a topic: all of it, or only the recorded events of these types."""
+        ...
 
 
 class Models(Protocol):

@@ -26,7 +26,7 @@ _WORD = re.compile(r"\w")
 class Redactor:
     """Replaces the values of secrets by `[redacted:NAME]`. One without secrets costs nothing."""
 
-    __slots__ = ("_long", "_short", "secrets")
+    __slots__ = ("_long", "_short", "_shortest", "secrets")
 
     def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
         self.secrets = frozenset((name, value) for name, value in secrets if value.strip())
@@ -38,6 +38,7 @@ class Redactor:
                 continue
             for form in _forms(value):
                 self._long.setdefault(form, name)
+        self._shortest = min(map(len, (*self._long, *self._short)), default=0)
 
     def __bool__(self) -> bool:
         return bool(self.secrets)
@@ -87,6 +88,8 @@ class Redactor:
 
     def _search(self, text: str) -> tuple[re.Pattern[str], dict[str, str]] | None:
         """A pattern of the forms that are in the text, and whose they are; None where there are none."""
+        if len(text) < self._shortest:
+            return None
         hits = {form: name for form, name in self._long.items() if form in text}
         words = {form: name for form, name in self._short.items() if form in text}
         begun = self._cut_off(text) if CUT in text else {}

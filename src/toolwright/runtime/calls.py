@@ -97,15 +97,15 @@ class Calls:
         return self._files.cut(hold.redactor.result(outcome))
 
     def take(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> bool:
-        """Put a call's outcome into the move; false if the run must now wait for it."""
+        """Put a call's outcome, without secrets as `keep` gives it, into the move; false if the run must now wait."""
         if isinstance(outcome, ToolResult):
-            self.settle(hold, move, call, outcome)
+            self._put_result(hold, move, call, outcome)
             return True
         now = hold.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
         if outcome.wait is None:
             self._move(move, call, "pending", now, expires_at=expires_at)
-            self._say(hold, move, call, dumps(s3_pending(call.id)), "success", None)
+            hold.say(move, _message(hold, move, call, dumps(s3_pending(call.id)), "success"))
             return True
         deadline = now + timedelta(seconds=outcome.wait)
         self._move(move, call, "waiting", now, deadline=deadline, expires_at=expires_at)
@@ -123,6 +123,11 @@ class Calls:
             return armed - clock.monotonic()
         return (call.deadline - clock.now()).total_seconds() if call.deadline is not None else 0.0
 
+    def forget(self, calls: Iterable[str]) -> None:
+        """Nobody here waits for these calls any more."""
+        for call_id in calls:
+            self._armed.pop(call_id, None)
+
     def begin_again(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that a dead process had begun, and that may run once more."""
         self._move(move, call, "running", hold.clock.now())
@@ -130,18 +135,24 @@ class Calls:
 
     def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         """A call has its result: the call's row, its message, its event. No secret is in any of them."""
-        result = self._files.recordable(hold.redactor.result(result))
+        self._put_result(hold, move, call, hold.redactor.result(result))
+
+    def _put_result(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
         move.events.append(outcome_event(call.id, call.name, result))
-        self._answer(hold, move, call, result)
+        message = _answer(hold, move, call, result)
+        if message.content == result.result:
+            hold.put(move, message)
+        else:
+            hold.say(move, message)  # its text was made anew
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
-        result = result_from_json(call.result)
-        self._answer(hold, move, call, result)
+        hold.say(move, _answer(hold, move, call, result_from_json(call.result)))
 
     def time_out(self, hold: Hold, move: Move, call: Call) -> None:
         """A call's wait is over: the model reads an error, a late result goes to the inbox."""
@@ -188,9 +199,10 @@ class Calls:
         """
         state = ran.state
         move = Move(events=state.emitted, env=state.env_changes)
-        result = hold.redactor.result(outcome if isinstance(outcome, ToolResult) else ToolResult.ok())
+        clean = _clean(hold, outcome)
+        result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):
-            return (result if isinstance(outcome, ToolResult) else outcome), move
+            return clean, move
         thread_id, known = hold.thread.id, await hold.files()
         written = FileDrafts(known) if state.drafted is None else state.drafted.over(known)
         drafts = written.over(known)
@@ -204,7 +216,8 @@ class Calls:
             )
         kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
         move.files = drafts.changes
-        return (kept if isinstance(outcome, ToolResult) else outcome), move
+        # Once more: it was remade, and the run may have learned a secret meanwhile.
+        return (_clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
 
     def interrupted(self, hold: Hold, tools: Mapping[str, Tool], call: Call) -> ToolResult | None:
         """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
@@ -220,7 +233,7 @@ class Calls:
         self._armed.pop(call.id, None)
         self._move(move, call, "pending", hold.clock.now())
         move.events.append(outcome_event(call.id, call.name, error))
-        self._say(hold, move, call, model_text(error), "error", None)
+        hold.say(move, _message(hold, move, call, model_text(error), "error"))
 
     def _move(
         self,
@@ -245,35 +258,34 @@ class Calls:
             )
         )
 
-    def _answer(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
-        files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
-        self._say(hold, move, call, model_text(result), result.status, result.stack, files)
 
-    def _say(
-        self,
-        hold: Hold,
-        move: Move,
-        call: Call,
-        content: str,
-        status: Literal["success", "error"],
-        stack: str | None,
-        attachments: tuple[AttachmentRef, ...] = (),
-    ) -> None:
-        hold.say(
-            move,
-            Message(
-                id=hold.new_id("msg"),
-                role="tool",
-                content=content,
-                seq=hold.place(move),
-                run_id=call.run_id,
-                step=call.step,
-                call_id=call.id,
-                model_call_id=call.model_call_id,
-                tool_name=call.name,
-                status=status,
-                stack=stack,
-                attachments=attachments,
-                created_at=hold.clock.now(),
-            ),
-        )
+def _answer(hold: Hold, move: Move, call: Call, result: ToolResult) -> Message:
+    """What the model reads of a result."""
+    files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
+    return _message(hold, move, call, model_text(result), result.status, result.stack, files)
+
+
+def _message(
+    hold: Hold,
+    move: Move,
+    call: Call,
+    content: str,
+    status: Literal["success", "error"],
+    stack: str | None = None,
+    attachments: tuple[AttachmentRef, ...] = (),
+) -> Message:
+    return Message(
+        id=hold.new_id("msg"),
+        role="tool",
+        content=content,
+        seq=hold.place(move),
+        run_id=call.run_id,
+        step=call.step,
+        call_id=call.id,
+        model_call_id=call.model_call_id,
+        tool_name=call.name,
+        status=status,
+        stack=stack,
+        attachments=attachments,
+        created_at=hold.clock.now(),
+    )

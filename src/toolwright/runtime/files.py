@@ -52,7 +52,7 @@ class FileKeeper:
                 refs.append(each)
                 continue
             file = self._new_file(thread_id, drafts, *each)
-            drafts.put(file, new=True)
+            drafts.add(file)
             refs.append(file.ref)
         return tuple(refs)
 
@@ -110,7 +110,7 @@ class FileKeeper:
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
         given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
         file = self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
-        drafts.put(file, new=True)
+        drafts.add(file)
         cut = shortened(result, whole, self._max_text, f" The whole is in the file {file.path}.")
         return changed(cut, attachments=(*cut.attachments, file.ref))
 

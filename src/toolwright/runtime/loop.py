@@ -75,6 +75,14 @@ class Loop:
 
     async def go(self, hold: Hold, agent: ActiveAgent) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
+        try:
+            await self._lead(hold, agent)
+        finally:
+            if hold.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
+                self._delays.pop(hold.thread.id, None)
+                self._calls.forget(hold.calls)
+
+    async def _lead(self, hold: Hold, agent: ActiveAgent) -> None:
         while hold.run.status == "running" and not _stopping(hold):
             if hold.abort.aborted:
                 await self._end(hold, Finish, Move(), End("cancelled"))
@@ -138,10 +146,10 @@ class Loop:
         model = await self._model(agent)
         stream = AnswerStream(hold, self._bus, number, agent.by_name)
         response: ModelResponse | None = None
-        scope, limit = asyncio.timeout(None), AnswerLimit(*self._answer_limits)
+        limit = AnswerLimit(*self._answer_limits, hold.abort)
         try:
-            async with scope, limit.scope, aclosing(model.respond(request)) as events:
-                hold.abort.within(scope)
+            async with limit.scope, aclosing(model.respond(request)) as events:
+                hold.abort.within(limit.scope)
                 async for event in events:
                     limit.progress()
                     if isinstance(event, ModelResponse):
@@ -150,10 +158,10 @@ class Loop:
                     else:
                         stream.take(event)
         except TimeoutError:
-            if scope.expired():
-                return None
             limit.check()
-            raise
+            if not limit.scope.expired():
+                raise
+            return None
         finally:
             hold.abort.within(None)
             stream.close()
@@ -174,7 +182,7 @@ class Loop:
         if hold.redactor:
             response = clean_response(response, hold.redactor, agent.by_name)
         calls = calls_of(hold, response, number, agent)
-        hold.say(move, assistant_message(hold, response, calls, number, hold.place(move)))
+        hold.put(move, assistant_message(hold, response, calls, number, hold.place(move)))
         self._delays.pop(hold.thread.id, None)
         move.step = step_row(hold, response, number)
         run = changed(
@@ -296,9 +304,9 @@ class Loop:
         """Commit a result together with the start of the next call, or with the end of the step."""
         answered = _answered(move)
         rest = [call for call in hold.unanswered() if call.id not in answered]
-        if all(call.status == "created" for call in rest):
+        if rest and all(call.status == "created" for call in rest):
             self._calls.begin(hold, agent.by_name, rest, move)
-        answered = _answered(move)
+            answered = _answered(move)
         if any(call.id not in answered for call in rest):
             return await hold.commit(Result, move, hold.run)
         move.events.append(step_event("step.done", hold.run.step_count))

@@ -4,6 +4,7 @@ from toolwright.core.brief import CUT, brief
 from toolwright.core.json_value import dumps
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
+from toolwright.wire.event import most_bytes
 from toolwright.wire.result import error_object
 
 LONGEST_CODE = 200  # characters
@@ -24,7 +25,7 @@ def as_bytes(text: str) -> bytes:
 
 def too_long(result: ToolResult, most: int) -> bool:
     """Whether that is more than `most` bytes."""
-    if result.status == "success" and (result.result is None or isinstance(result.result, int | float)):
+    if result.status == "success" and most_bytes(result.result) <= most:
         return False  # the common case, without writing it
     text = text_of(result)
     return len(text) * 4 > most and len(as_bytes(text)) > most

@@ -7,7 +7,7 @@ from types import NoneType
 from toolwright.core.errors import NotFound, RunOver
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
-from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId, Store
+from toolwright.core.ports import Bus, Clock, Motor, NewId, Store
 from toolwright.core.run import OVER, Run, RunStatus, Step
 from toolwright.core.units import Conflict, RequestCancel
 from toolwright.runtime.asked import by_id, by_kind, by_text, page
@@ -63,9 +63,9 @@ class Runs:
         """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
         async with asyncio.timeout(timeout):
-            with self._bus.subscribe(Topic(kind="run", id=run_id)) as follower:
+            with self._bus.subscribe(Topic(kind="run", id=run_id), ENDS) as follower:
                 while not (run := await self.get(run_id)).over:
-                    await _news(follower)
+                    await follower.next(LOOK_AGAIN)
                 return run
 
     async def cancel(self, run_id: str) -> Run:
@@ -78,10 +78,3 @@ class Runs:
             raise RunOver(f"The run {run_id!r} is already over.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
-
-
-async def _news(follower: Follower) -> None:
-    """Return when the run may be over: its last event has come, events were lost, or there was a long silence."""
-    while came := await follower.next(LOOK_AGAIN):
-        if not follower.took_all() or any(event.type in ENDS for event in came):
-            return

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from toolwright.core.brief import brief
 from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
 from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
@@ -149,10 +148,7 @@ class RunState:
 
     async def read_file(self, path: str) -> bytes:
         """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
-        file = (await self.drafts()).at(path)
-        if file is None:
-            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
-        return await self._files.read(file)
+        return await self._files.read((await self.drafts()).get(path))
 
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None

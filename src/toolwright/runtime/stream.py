@@ -31,7 +31,6 @@ class AnswerStream:
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
-        self._whole = False
 
     def take(self, event: ModelEvent) -> None:
         """Show one event of the model. All of it is kept, since a follower may come in the middle."""
@@ -52,15 +51,15 @@ class AnswerStream:
 
     def finish(self) -> None:
         """The answer is whole: what is held back is no secret."""
-        self._whole = True
+        for part in self._parts.values():
+            part.whole = True
 
     def close(self) -> None:
         """Show what is left. Of an answer that broke off, what could be the start of a secret is never shown."""
         if self._timer is not None:
             self._timer.cancel()
-        held = self._whole and any(part.held for part in self._parts.values())
-        if self._timer is not None or held:
-            self._flush(last=self._whole)
+        if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
+            self._flush()
 
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
@@ -68,7 +67,7 @@ class AnswerStream:
             part = self._parts[index] = _Part(clean_name(name, self._hold.redactor, self._tools))
         part.fresh.append(text)
 
-    def _flush(self, *, last: bool = False) -> None:
+    def _flush(self) -> None:
         self._timer = None
         run = self._hold.run
         if not self._attempt:
@@ -76,9 +75,7 @@ class AnswerStream:
         shown = [
             shown
             for index, part in self._parts.items()
-            if (
-                shown := part.show(f"{self._attempt}.{index + 1}", self._step, self._hold.redactor, last=last)
-            )
+            if (shown := part.show(f"{self._attempt}.{index + 1}", self._step, self._hold.redactor))
         ]
         self._bus.publish(
             [
@@ -98,26 +95,25 @@ class AnswerStream:
 class _Part:
     """One stream of an answer: its text, or the arguments of one of its calls.
 
-    What could be the start of a secret is held back until more has come.
+    What could be the start of a secret is held back until more has come, or the part is whole.
     """
 
-    __slots__ = ("fresh", "held", "name", "shown", "text", "whole")
+    __slots__ = ("came", "fresh", "held", "name", "shown", "text", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.text = ""  # what was shown
-        self.whole = ""  # what has come
+        self.came = ""
+        self.whole = False
         self.held = False
         self.shown = False
         self.fresh: list[str] = []
 
-    def show(
-        self, stream_id: str, step: int, redactor: Redactor, *, last: bool
-    ) -> tuple[str, JSONObject] | None:
+    def show(self, stream_id: str, step: int, redactor: Redactor) -> tuple[str, JSONObject] | None:
         """The next delta, None if there is nothing new to show."""
-        if not self.fresh and not (last and self.held):
+        if not self.fresh and not (self.whole and self.held):
             return None
-        delta = self._grown(redactor, last=last)
+        delta = self._grown(redactor)
         if self.shown and not delta:
             return None
         self.shown = True
@@ -133,15 +129,15 @@ class _Part:
             "partialArgs": None if large else _partial(self.text),
         }
 
-    def _grown(self, redactor: Redactor, *, last: bool) -> str:
+    def _grown(self, redactor: Redactor) -> str:
         fresh = "".join(self.fresh)
         self.fresh.clear()
         if not redactor:
-            self.text = self.whole = self.text + fresh
+            self.text = self.came = self.text + fresh
             return fresh
-        self.whole += fresh
+        self.came += fresh
         before = self.text
-        self.text, held = (redactor.text(self.whole), 0) if last else redactor.so_far(self.whole)
+        self.text, held = (redactor.text(self.came), 0) if self.whole else redactor.so_far(self.came)
         self.held = held > 0
         return self.text[len(before) :] if self.text.startswith(before) else self.text
 

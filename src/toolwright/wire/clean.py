@@ -6,6 +6,7 @@ import re
 from toolwright.core.json_value import JSON
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -31,4 +32,4 @@ def clean_json(value: JSON) -> JSON:
 
 def readable(value: JSON) -> str:
     """Compact JSON text for a model: clean, and with letters as they are."""
-    return json.dumps(clean_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _encode(clean_json(value))

@@ -21,12 +21,13 @@ SURELY_SMALL = (
 )
 _LONGEST_KEPT = 50  # characters: however they are escaped, all that is kept together stays below the limit
 _FEW = 50  # items: counting more of them one by one takes longer than writing them
+_MANY = 2**62  # bytes: more than there are, for what is not counted
 
 
 def bounded(draft: EventDraft) -> EventDraft:
     """The draft; of one whose payload is too large only the ids, and `truncated: true`."""
     payload = draft.payload
-    if _most(payload) <= MAX_PAYLOAD or len(dumps(payload)) <= MAX_PAYLOAD:
+    if most_bytes(payload) <= MAX_PAYLOAD or len(dumps(payload)) <= MAX_PAYLOAD:
         return draft
     ids = _ids(payload)
     message = payload.get("message")
@@ -124,7 +125,7 @@ def _is_short(said: JSONObject | None) -> bool:
     return len(value) < SURELY_SMALL if isinstance(value, str) else type(value) is int and abs(value) < 2**53
 
 
-def _most(value: JSON) -> int:
+def most_bytes(value: JSON) -> int:
     """At least as many bytes as the value takes, without writing it: most payloads are plainly small.
 
     An ASCII character is escaped to at most 6 bytes, any other to at most 12 (a pair of surrogates).
@@ -133,17 +134,17 @@ def _most(value: JSON) -> int:
         return len(value) * (6 if value.isascii() else 12) + 2
     if isinstance(value, dict):
         if len(value) > _FEW:
-            return MAX_PAYLOAD + 1
+            return _MANY
         most = 2
         for name, item in value.items():
             most += len(name) * 12 + 4
             if type(item) is str:  # the common case, without a call
                 most += len(item) * (6 if item.isascii() else 12) + 2
             else:
-                most += _most(item)
+                most += most_bytes(item)
         return most
     if isinstance(value, list):
-        return MAX_PAYLOAD + 1 if len(value) > _FEW else sum([_most(item) + 1 for item in value], 2)
+        return _MANY if len(value) > _FEW else sum([most_bytes(item) + 1 for item in value], 2)
     if isinstance(value, int):
         return value.bit_length() // 3 + 5
     return 25  # a float, or null

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 
 import uvicorn
@@ -16,10 +17,7 @@ from toolwright.core.ports import Clock
 from toolwright.web.access import is_loopback
 from toolwright.web.gateway import create_gateway, open_gateway
 from toolwright.web.options import GatewayOptions
-from toolwright.web.people import SharedSecret, SignedByProvider
-from toolwright.web.provider_keys import ProviderKeys, over_http
 from toolwright.web.token_verifier import TokenVerifier
-from toolwright.web.tokens_judged import Wanted
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
 from toolwright.wiring.settings import Settings
@@ -143,14 +141,11 @@ def _options(settings: Settings) -> GatewayOptions:
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
-    wanted = Wanted(
-        claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
-    )
-    if settings.jwt_secret is not None:
-        return SharedSecret(settings.jwt_secret, wanted, clock)
-    if settings.jwt_jwks_url is not None:
-        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), wanted, clock)
-    return None
+    if settings.jwt_secret is None and settings.jwt_jwks_url is None:
+        return None
+    people = import_module("toolwright.wiring.people")  # by name: its libraries take 7 MB
+    verifier: TokenVerifier | None = people.verifier(settings, clock)
+    return verifier
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 
 from toolwright.core.event import Event, Topic
 from toolwright.core.json_value import dumps
@@ -12,41 +13,43 @@ from toolwright.core.json_value import dumps
 BACKLOG = 2_000  # events that may wait for one follower
 MOST_BYTES = 1024 * 1024  # of events that may wait for one follower
 ENVELOPE = 300  # bytes of an event's frame beside its payload, about
+ESCAPED = 12  # bytes of a character within JSON at the most
 RECORDED = 8 * 1024 + ENVELOPE  # bytes of a recorded event at the most: its unit bounds the payload
 
 
 class QueueFollower:
     """One follower's queue. Of live events only the newest of each stream waits, with its deltas joined.
 
-    A follower for which too much waits has missed it, and what waited is let go: the journal has it.
+    A follower for which too much waits has missed it, and what waited is let go: the journal has it. What an event
+    may take in bytes is added up, and only where that would be too much each event is looked at closely, once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, types: Collection[str] | None = None) -> None:
+        self.types = types
         self._waiting: deque[Event] = deque()
-        self._live: dict[str, Event] = {}
+        self._live: dict[str, tuple[Event, int]] = {}  # each with the bytes that it may take
         self._came = asyncio.Event()
         self._overrun = asyncio.Event()
-        self._bytes = 0
+        self._bytes = 0  # that all of it may take
+        self._weighed = (0, 0)  # so many events at the beginning of what waits take so many bytes
         self.missed = False
 
     def put(self, event: Event, size: int) -> None:
         """Never blocks: a follower that lags too far has `missed` events and reads them from the journal.
 
-        `size` is what the event may take in bytes; only where that would be too much it is looked at closely.
+        `size` is what the event may take in bytes.
         """
-        self._bytes += size
-        if self._bytes > MOST_BYTES:
-            self._bytes = sum([_size(each) for each in (*self._waiting, *self._live.values(), event)])
-        if self._bytes > MOST_BYTES:
-            self._let_go()
-            self._overrun.set()
-        elif event.n is None:
-            self._put_live(event)
+        if event.n is None:
+            self._put_live(event, size)
         elif len(self._waiting) >= BACKLOG:
             self._let_go()
         else:
             self._flush_live()
             self._waiting.append(event)
+            self._bytes += size
+        if self._bytes > MOST_BYTES and self._weigh() > MOST_BYTES:
+            self._let_go()
+            self._overrun.set()
         self._came.set()
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
@@ -60,8 +63,7 @@ class QueueFollower:
         self._came.clear()
         self._flush_live()
         taken = tuple(self._waiting)
-        self._waiting.clear()
-        self._bytes = 0
+        self._clear()
         return taken
 
     async def overrun(self) -> None:
@@ -74,32 +76,49 @@ class QueueFollower:
         return not missed
 
     def _let_go(self) -> None:
-        self._waiting.clear()
-        self._live.clear()
-        self._bytes = 0
+        self._clear()
         self.missed = True
 
-    def _put_live(self, event: Event) -> None:
-        stream = str(event.payload.get("streamId", ""))
-        key = f"{event.type} {stream}"
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._live.clear()
+        self._bytes, self._weighed = 0, (0, 0)
+
+    def _put_live(self, event: Event, size: int) -> None:
+        key = f"{event.type} {event.payload.get('streamId', '')}"
         before = self._live.pop(key, None)
-        self._live[key] = event if before is None else _joined(before, event)
+        if before is not None:
+            self._bytes -= before[1]
+            event, more = _joined(before[0], event)
+            size += min(more, before[1])
+        self._live[key] = event, size
+        self._bytes += size
 
     def _flush_live(self) -> None:
         if self._live:
-            self._waiting.extend(self._live.values())
+            self._waiting.extend([event for event, _ in self._live.values()])
             self._live.clear()
+
+    def _weigh(self) -> int:
+        """How many bytes wait."""
+        count, weight = self._weighed
+        weight += sum([_size(event) for event in islice(self._waiting, count, None)])
+        self._weighed = len(self._waiting), weight
+        self._live = {key: (event, _size(event)) for key, (event, _) in self._live.items()}
+        self._bytes = weight + sum([size for _, size in self._live.values()])
+        return self._bytes
 
 
 def _size(event: Event) -> int:
     return len(dumps(event.payload)) + ENVELOPE
 
 
-def _joined(before: Event, event: Event) -> Event:
+def _joined(before: Event, event: Event) -> tuple[Event, int]:
+    """The newer of two events of a stream, with the deltas of both; and how many bytes more that may take."""
     old, new = before.payload.get("delta"), event.payload.get("delta")
     if isinstance(old, str) and isinstance(new, str):
-        return replace(event, payload={**event.payload, "delta": old + new})
-    return event
+        return replace(event, payload={**event.payload, "delta": old + new}), len(old) * ESCAPED
+    return event, 0
 
 
 class MemoryBus:
@@ -110,21 +129,25 @@ class MemoryBus:
         self._told = 0
 
     def publish(self, events: Sequence[Event]) -> None:
+        about, followers = None, list[QueueFollower]()
         for event in events:
             if event.space_id is not None and event.n is not None:
                 self._count(event.n)
-            followers = self._of(event) if self._followers else []
-            if followers:
+            if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
+                about = event.thread_id, event.run_id, event.space_id
+                followers = self._of(*about) if self._followers else []
+            takers = [each for each in followers if each.types is None or _is_named(event, each.types)]
+            if takers:
                 size = _size(event) if event.n is None else RECORDED
-                for follower in followers:
+                for follower in takers:
                     follower.put(event, size)
 
-    def _of(self, event: Event) -> list[QueueFollower]:
+    def _of(self, thread_id: str | None, run_id: str | None, space_id: str | None) -> list[QueueFollower]:
         found = self._followers.get
-        if event.space_id is not None:
-            return [*found(("space", event.space_id), []), *found(("spaces", ""), [])]
-        followers = found(("thread", event.thread_id or ""), [])
-        return followers if event.run_id is None else [*followers, *found(("run", event.run_id), [])]
+        if space_id is not None:
+            return [*found(("space", space_id), []), *found(("spaces", ""), [])]
+        followers = found(("thread", thread_id or ""), [])
+        return followers if run_id is None else [*followers, *found(("run", run_id), [])]
 
     def _count(self, n: int) -> None:
         """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
@@ -136,13 +159,14 @@ class MemoryBus:
         self._told = n
 
     def wanted(self, thread_id: str, run_id: str) -> bool:
-        """Whether anybody follows that thread or run."""
-        return ("thread", thread_id) in self._followers or ("run", run_id) in self._followers
+        """Whether anybody follows all of that thread or run."""
+        topics = ("thread", thread_id), ("run", run_id)
+        return any(each.types is None for topic in topics for each in self._followers.get(topic, ()))
 
     @contextmanager
-    def subscribe(self, topic: Topic) -> Generator[QueueFollower]:
+    def subscribe(self, topic: Topic, types: Collection[str] | None = None) -> Generator[QueueFollower]:
         key = (topic.kind, topic.id)
-        follower = QueueFollower()
+        follower = QueueFollower(types)
         self._followers.setdefault(key, []).append(follower)
         try:
             yield follower
@@ -150,3 +174,7 @@ class MemoryBus:
             self._followers[key].remove(follower)
             if not self._followers[key]:
                 del self._followers[key]
+
+
+def _is_named(event: Event, types: Collection[str]) -> bool:
+    return event.type in types and event.n is not None

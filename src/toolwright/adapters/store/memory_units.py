@@ -271,6 +271,8 @@ def _check_new(unit: Advance, tables: Tables) -> None:
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
+    if not (unit.read or unit.inbox or unit.run.over):
+        return
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
     seen = {*unit.read}

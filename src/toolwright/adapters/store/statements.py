@@ -60,7 +60,11 @@ def _text(name: str) -> ColumnElement[str]:
 
 
 def _insert_all(table: Table) -> Insert:
-    return insert(table).values({c.name: bindparam(c.name, type_=c.type) for c in table.columns})
+    return insert(table).values(_row_of(table))
+
+
+def _row_of(table: Table) -> dict[str, ColumnElement[Any]]:  # of any types
+    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
 
 
 def _oldest(
@@ -76,85 +80,44 @@ class Statements:
     """The journal's statements, compiled for one dialect; each attribute is one of them."""
 
     def __init__(self, name: DialectName) -> None:
-        dialect_insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self.spaces = SpaceStatements(name)
         self.agents = AgentStatements(name)
+        self._commit_statements(compiled)
+        self._thread_statements(compiled)
+        self._message_statements(compiled)
+        self._run_statements(compiled)
+        self._call_statements(compiled)
+        self._event_statements(compiled)
+        self._inbox_statements(compiled)
+        self._file_statements(compiled)
+        self._env_statements(compiled)
+        self._entity_statements(compiled)
+        self._wake_statements(compiled)
 
-        def insert_once(table: Table, *returning: str) -> Statement:
-            values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
-            statement = dialect_insert(table).values(values).on_conflict_do_nothing()
-            return compiled(statement.returning(*(table.c[column] for column in returning)))
+    def _once(self, table: Table, *returning: str) -> Statement:
+        """Insert a row, or return nothing."""
+        statement = self._insert(table).values(_row_of(table)).on_conflict_do_nothing()
+        return self._compiled(statement.returning(*(table.c[column] for column in returning)))
 
-        self.insert_thread = insert_once(threads, "id")
-        self.insert_run = insert_once(runs, "id")
-        self.insert_inbox = insert_once(inbox, "n")
-        self.insert_file = insert_once(files, "path")
-        self.insert_entity = insert_once(entities, "id")
+    def _put(self, table: Table, *key: str) -> Statement:
+        """Insert a row, or write it anew."""
+        inserted = self._insert(table).values(_row_of(table))
+        rest = {c.name: inserted.excluded[c.name] for c in table.columns if c.name not in key}
+        return self._compiled(inserted.on_conflict_do_update(index_elements=list(key), set_=rest))
+
+    def _commit_statements(self, compiled: Compiler) -> None:
         self.insert_commit = compiled(_insert_all(commits))
         self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == _text("token")))
-        self.events_between = compiled(
-            select(events)
-            .where(events.c.thread_id == _text("thread_id"), events.c.n.between(_big("first"), _big("last")))
-            .order_by(events.c.n)
-        )
-        probe = dialect_insert(commits).values(
-            {c.name: bindparam(c.name, type_=c.type) for c in commits.columns}
-        )
+        probe = self._insert(commits).values(_row_of(commits))
         self.probe = compiled(
             probe.on_conflict_do_update(index_elements=[commits.c.token], set_={"at": probe.excluded.at})
         )
-        self.insert_message = compiled(_insert_all(messages))
-        self.drop_message = compiled(
-            update(messages)
-            .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))
-            .values(kept=false())
-        )
-        self.insert_call = compiled(_insert_all(calls))
-        self.insert_step = compiled(_insert_all(steps))
-        numbers = {"n": _big("n") + _big("base")}  # `base` is 0, or comes from the fence
-        self.insert_event = compiled(_insert_all(events).values(numbers).inline())  # else it returns `n`
-
-        def put(table: Table, *key: str) -> Statement:
-            """Insert a row, or write it anew."""
-            values = {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
-            inserted = dialect_insert(table).values(values)
-            rest = {c.name: inserted.excluded[c.name] for c in table.columns if c.name not in key}
-            return compiled(inserted.on_conflict_do_update(index_elements=list(key), set_=rest))
-
-        self.put_file = put(files, "thread_id", "folded")
-        self.put_env = put(env, "owner", "kind", "name")
-        self.drop_file = compiled(
-            delete(files).where(files.c.thread_id == _text("thread_id"), files.c.folded == _text("folded"))
-        )
-        here = and_(env.c.owner == _text("owner"), env.c.kind == _text("kind"), env.c.name == _text("name"))
-        self.reseal = compiled(
-            update(env)
-            .where(here, env.c.value == _text("was"))
-            .values(value=_text("now"), key=_text("by"))
-            .returning(env.c.name)
-        )
-        self.drop_env = compiled(delete(env).where(here))
-        self.drop_env_of = compiled(delete(env).where(env.c.owner == _text("owner")))
-        self._thread_statements(compiled)
-        self._run_statements(compiled)
-        self._call_statements(compiled)
-        self._inbox_statements(compiled)
-        self._entity_statements(compiled)
-
-        upsert = dialect_insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
-        self.wake = compiled(
-            upsert.on_conflict_do_update(
-                index_elements=[wakes.c.thread_id],
-                set_={
-                    "due": case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due),
-                    "gen": wakes.c.gen + 1,
-                },
-            )
-        )
-        self._wake_statements(compiled)
+        self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))
 
     def _thread_statements(self, compiled: Compiler) -> None:
+        self.insert_thread = self._once(threads, "id")
         held = and_(
             threads.c.id == _text("thread_id"),
             threads.c.epoch == _big("held_epoch"),
@@ -195,7 +158,17 @@ class Statements:
             .returning(threads.c.posted)
         )
 
+    def _message_statements(self, compiled: Compiler) -> None:
+        self.insert_message = compiled(_insert_all(messages))
+        self.drop_message = compiled(
+            update(messages)
+            .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))
+            .values(kept=false())
+        )
+
     def _run_statements(self, compiled: Compiler) -> None:
+        self.insert_run = self._once(runs, "id")
+        self.insert_step = compiled(_insert_all(steps))
         written = {
             c.name: bindparam(c.name, type_=c.type)
             for c in runs.columns
@@ -214,6 +187,7 @@ class Statements:
         )
 
     def _call_statements(self, compiled: Compiler) -> None:
+        self.insert_call = compiled(_insert_all(calls))
         here = and_(calls.c.id == _text("call_id"), calls.c.thread_id == _text("thread_id"))
         self.move_call = compiled(
             update(calls)
@@ -252,7 +226,18 @@ class Statements:
             .returning(calls.c.id)
         )
 
+    def _event_statements(self, compiled: Compiler) -> None:
+        numbers = {"n": _big("n") + _big("base")}  # `base` is 0, or comes from the fence
+        self.insert_event = compiled(_insert_all(events).values(numbers).inline())  # else it returns `n`
+        self.events_between = compiled(
+            select(events)
+            .where(events.c.thread_id == _text("thread_id"), events.c.n.between(_big("first"), _big("last")))
+            .order_by(events.c.n)
+        )
+        self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
+
     def _inbox_statements(self, compiled: Compiler) -> None:
+        self.insert_inbox = self._once(inbox, "n")
         self.read_inbox = compiled(
             update(inbox)
             .where(
@@ -287,17 +272,45 @@ class Statements:
         here = and_(threads.c.id == _text("thread_id"), threads.c.posted == _big("posted"))
         return self._compiled(select(threads.c.posted).where(here, ~unread.exists()))
 
+    def _file_statements(self, compiled: Compiler) -> None:
+        self.insert_file = self._once(files, "path")
+        self.put_file = self._put(files, "thread_id", "folded")
+        self.drop_file = compiled(
+            delete(files).where(files.c.thread_id == _text("thread_id"), files.c.folded == _text("folded"))
+        )
+
+    def _env_statements(self, compiled: Compiler) -> None:
+        self.put_env = self._put(env, "owner", "kind", "name")
+        here = and_(env.c.owner == _text("owner"), env.c.kind == _text("kind"), env.c.name == _text("name"))
+        self.reseal = compiled(
+            update(env)
+            .where(here, env.c.value == _text("was"))
+            .values(value=_text("now"), key=_text("by"))
+            .returning(env.c.name)
+        )
+        self.drop_env = compiled(delete(env).where(here))
+        self.drop_env_of = compiled(delete(env).where(env.c.owner == _text("owner")))
+
     def _entity_statements(self, compiled: Compiler) -> None:
         here = select(entities.c.id).where(entities.c.id == _text("entity_id"))
         self.hold_entity = compiled(here.with_for_update(read=True))  # nobody deletes it before this commit
+        self.insert_entity = self._once(entities, "id")
         gone = delete(entities).where(entities.c.id == _text("entity_id")).returning(entities.c.id)
         self.drop_entity = compiled(gone)
         self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == _big("seen")))
 
     def _wake_statements(self, compiled: Compiler) -> None:
+        upsert = self._insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
+        self.wake = compiled(
+            upsert.on_conflict_do_update(
+                index_elements=[wakes.c.thread_id],
+                set_={
+                    "due": case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due),
+                    "gen": wakes.c.gen + 1,
+                },
+            )
+        )
         seen = and_(wakes.c.thread_id == _text("thread_id"), wakes.c.gen == _big("gen"))
         self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
         self.delay_wake = compiled(update(wakes).where(seen).values(due=_big("due")).returning(wakes.c.gen))
-        self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
         self.prune_space_events = compiled(_oldest(space_events, (space_events.c.n,), space_events.c.at))
-        self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))

@@ -1,0 +1,20 @@
+"""Who tells whom a person's token names: loaded only where settings ask for it, for the libraries that it needs."""
+
+from toolwright.core.ports import Clock
+from toolwright.web.people import SharedSecret, SignedByProvider
+from toolwright.web.provider_keys import ProviderKeys, over_http
+from toolwright.web.token_verifier import TokenVerifier
+from toolwright.web.tokens_judged import Wanted
+from toolwright.wiring.settings import Settings
+
+
+def verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
+    """The judge of tokens of a shared secret, or of an identity provider."""
+    wanted = Wanted(
+        claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
+    )
+    if settings.jwt_secret is not None:
+        return SharedSecret(settings.jwt_secret, wanted, clock)
+    if settings.jwt_jwks_url is not None:
+        return SignedByProvider(ProviderKeys(over_http(settings.jwt_jwks_url), clock), wanted, clock)
+    return None
