@@ -259,6 +259,10 @@ class Calls:
         )
 
 
+def _clean(hold: Hold, outcome: Outcome) -> Outcome:
+    return hold.redactor.result(outcome) if isinstance(outcome, ToolResult) else outcome
+
+
 def _answer(hold: Hold, move: Move, call: Call, result: ToolResult) -> Message:
     """What the model reads of a result."""
     files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
