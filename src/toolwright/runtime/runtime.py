@@ -19,6 +19,7 @@ from toolwright.runtime.keys import Keys
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.threads import Threads
+from toolwright.runtime.timers import Timers
 
 
 class Runtime:
@@ -31,6 +32,7 @@ class Runtime:
         store: Store,
         motor: Motor,
         drainer: Drainer,
+        timers: Timers,
         threads: Threads,
         runs: Runs,
         calls: PendingCalls,
@@ -47,6 +49,7 @@ class Runtime:
         self._store = store
         self._motor = motor
         self._drainer = drainer
+        self._timers = timers
         self.threads = threads
         self.runs = runs
         self.calls = calls
@@ -98,7 +101,7 @@ class Runtime:
 
     async def start(self) -> None:
         """Begin to lead runs."""
-        await self._motor.start(self._drainer, self._drainer.nudge)
+        await self._motor.start(self._timers, self._drainer.nudge)
         self._housekeeping = asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping")
 
     async def stop(self, grace: float = 10.0) -> None:

@@ -36,6 +36,7 @@ from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads import Threads
+from toolwright.runtime.timers import Timers
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
@@ -89,6 +90,7 @@ def assemble(
         store=store,
         motor=motor,
         drainer=drainer,
+        timers=Timers(store, drainer, {}, clock, ids),
         threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
         runs=runs,
         calls=PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids),
