@@ -208,9 +208,9 @@ Verdict: TypeAlias = Literal["done", "again"] | Alone
 
 
 class Drain(Protocol):
-    """Drains a thread once: `done`, or `again` when it was woken meanwhile, or only `Alone`."""
+    """Drains a thread once, or fires a timer: `done`, or `again` when it was woken meanwhile, or only `Alone`."""
 
-    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict: ...
+    async def __call__(self, name: str, /, *, alone: bool = False) -> Verdict: ...
 
 
 class Files(Protocol):
