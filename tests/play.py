@@ -177,6 +177,7 @@ class Drain:
             "id": new_id("call"),
             "thread_id": self.thread_id,
             "run_id": self.run.id,
+            "agent": self.run.agent,
             "step": self.run.step_count + 1,
             "position": 0,
             "name": "look",

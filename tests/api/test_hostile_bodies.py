@@ -273,7 +273,7 @@ async def test_python_callers_get_the_same_errors_from_every_journal(
         rig = await stack.enter_async_context(
             running(ScriptedModel([{"text": "Hi."}]), store=None if kind == "memory" else store)
         )
-        rt, agent = rig.rt, rig.rt.agent("tester")
+        rt, agent = rig.rt, await rig.rt.agents.get("tester")
         missing: list[tuple[type[ToolwrightError], object]] = []
         for bad in ("\ud800", "\0", "none"):
             missing += [
@@ -286,8 +286,8 @@ async def test_python_callers_get_the_same_errors_from_every_journal(
                 (NotFound, rt.runs.cancel(bad)),
                 (NotFound, rt.calls.get(bad)),
                 (NotFound, rt.calls.submit(bad, bad, 1)),
-                (NotFound, rt.inboxes.list(agent, bad)),
-                (NotFound, rt.inboxes.retry(agent, bad)),
+                (NotFound, rt.inboxes.list(agent.id, bad)),
+                (NotFound, rt.inboxes.retry(agent.id, bad)),
             ]
         topic = Topic(kind="thread", id="none")
         for limit, offset in ((-1, 0), (1, -1), (2**70, 0), (1, 2**70), (1.5, 0), (True, 0)):
@@ -296,7 +296,7 @@ async def test_python_callers_get_the_same_errors_from_every_journal(
                 (InvalidRequest, rt.threads.messages("x", limit, offset)),  # type: ignore[arg-type]  # hostile
                 (InvalidRequest, rt.runs.list(limit=limit, offset=offset)),  # type: ignore[arg-type]  # hostile
                 (InvalidRequest, rt.calls.list(limit=limit, offset=offset)),  # type: ignore[arg-type]  # hostile
-                (InvalidRequest, rt.inboxes.list(agent, None, limit, offset)),  # type: ignore[arg-type]  # hostile
+                (InvalidRequest, rt.inboxes.list(agent.id, None, limit, offset)),  # type: ignore[arg-type]  # hostile
                 (InvalidRequest, rt.events.list(topic, offset, limit)),  # type: ignore[arg-type]  # hostile
             ]
         for bad in ("\ud800", "\0"):

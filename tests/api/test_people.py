@@ -280,7 +280,7 @@ async def test_an_entity_is_registered_read_changed_and_deleted() -> None:
 
 async def test_an_agent_is_an_entity_that_cannot_be_changed() -> None:
     async with serving() as api:
-        agent = api.rig.rt.agents[0]
+        agent = api.rig.rt.agents.declared[0]
         place = f"/api/entities/{agent.entity_id}"
         shown = (await api.get(place))["entity"]
         assert (shown["type"], shown["displayName"], shown["createdAt"]) == ("agent", "tester", None)

@@ -49,7 +49,7 @@ async def test_runs_are_listed_newest_first_and_filtered() -> None:
         assert await ids(threadId=first) == [old]
         assert await ids(limit=1, offset=1) == [old]
         assert await ids(agentId="tester") == [new, old]
-        assert await ids(agentId=api.rig.rt.agents[0].id, status="completed") == [new, old]
+        assert await ids(agentId=api.rig.rt.agents.declared[0].id, status="completed") == [new, old]
         assert await ids(status="failed") == await ids(agentId="nobody") == await ids(threadId="x") == []
         faulty = read(await api.client.get("/api/runs", params={"status": "done"}), 400)
         assert faulty["details"][0]["path"] == "status"
@@ -62,7 +62,7 @@ async def test_a_runs_events_are_listed_in_pages() -> None:
         events = (await api.get(path))["events"]
         assert events[-1]["type"] == "run.completed"
         assert {event["runId"] for event in events} == {run_id}
-        entity_id = api.rig.rt.agents[0].entity_id
+        entity_id = api.rig.rt.agents.declared[0].entity_id
         assert {event["agentEntityId"] for event in events} == {entity_id}
         assert (await api.get(path, params={"limit": 2, "offset": 1}))["events"] == events[1:3]
         assert (await api.get(path, params={"after": events[1]["id"]}))["events"] == events[2:]
@@ -95,7 +95,7 @@ async def test_open_calls_are_listed_with_what_is_asked() -> None:
         assert call["callId"] == call_id
         assert call["args"] == {"user_name": "Ada"}
         assert (call["toolName"], call["status"], call["runId"]) == ("ask_outside", "waiting", run_id)
-        assert call["agentEntityId"] == api.rig.rt.agents[0].entity_id
+        assert call["agentEntityId"] == api.rig.rt.agents.declared[0].entity_id
         assert "result" not in call
         assert (await api.get("/api/calls", params={"status": "pending"}))["calls"] == []
         assert (await api.get("/api/calls?status=pending,waiting"))["calls"] == [call]
@@ -116,7 +116,7 @@ async def test_any_json_value_is_a_result_and_is_taken_once(result: object) -> N
         run_id, call_id = await api.waiting()
         path, body = f"/api/runs/{run_id}/tool-results", {"callId": call_id, "result": result}
         taken = await api.post(path, body)
-        assert taken == {"success": True, "agentEntityId": api.rig.rt.agents[0].entity_id}
+        assert taken == {"success": True, "agentEntityId": api.rig.rt.agents.declared[0].entity_id}
         assert await api.post(path, body, 409) == {"error": "Tool call already resolved"}
         assert (await api.rig.rt.runs.wait(run_id, 10)).status == "completed"
 

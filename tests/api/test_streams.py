@@ -33,7 +33,7 @@ async def test_a_stream_says_that_it_is_connected_and_then_what_happens() -> Non
             assert "cache-control: no-cache\r\n" in head
             assert "x-accel-buffering: no\r\n" in head
             connected = await stream.event()
-            entity_id = api.rig.rt.agents[0].entity_id
+            entity_id = api.rig.rt.agents.declared[0].entity_id
             assert set(connected) == {"type", "ts", "threadId", "agentEntityId", "data"}
             assert (connected["type"], connected["agentEntityId"]) == ("connected", entity_id)
             run_id = await api.run(thread_id)

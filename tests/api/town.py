@@ -61,7 +61,7 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
         run = await api.rig.rt.threads.send(thread.id, "Go", [file])
         await api.until(run.id, "run.waiting")
         [call] = await api.rig.rt.calls.list(run_id=run.id)
-        agent = api.rig.rt.agents[0]
+        agent = api.rig.rt.agents.declared[0]
         ids = {
             "path": "attachments/note.txt",
             "event_id": "tr:x",

@@ -126,10 +126,11 @@ def test_what_a_person_may_know_of_a_run_is_a_run_too() -> None:
 def test_a_call_is_read_back(result: JSON) -> None:
     call = Call(
         id="c1", thread_id="thr_1", run_id="run_1", step=1, position=0, name="add", kind="external",
+        agent="agt_1", visible=True, space_id="spc_1",
         arguments='{"snake_case": {"camelCase": 1}}', model_call_id="m", status="resolved",
         result=result_to_json(tw.ToolResult.ok(result)), deadline=NOW, created_at=NOW, completed_at=NOW,
     )  # fmt: skip
-    found = read(seen.Call, wired(call_json(call, visible=True, agent_entity_id="ent_1")))
+    found = read(seen.Call, wired(call_json(call)))
     assert_same(found, call, "args", "visible", "space_id", "agent_entity_id", "resolved_at", "result")
     assert found.args == {"snake_case": {"camelCase": 1}}
     assert (found.result, found.resolved_at) == (result, NOW)

@@ -185,13 +185,13 @@ async def poison(runtime: Runtime) -> None:
     runs = await runtime.runs.list()
     first = runs[-1] if runs else await runtime.threads.send(thread.id, "Go")
     await runtime.runs.wait(first.id, 20)
-    agent = runtime.agent("worker")
+    agent = await runtime.agents.get("worker")
     for call, result in zip(await runtime.calls.list(status=None), ("poison", "good"), strict=True):
         if call.status == "pending":
             await runtime.calls.submit(first.id, call.id, result)
     async with asyncio.timeout(20):
         async for _ in runtime.events.follow(Topic(kind="thread", id=thread.id), after=0):
-            inbox = await runtime.inboxes.list(agent, thread.id)
+            inbox = await runtime.inboxes.list(agent.id, thread.id)
             idle = (await runtime.threads.get(thread.id)).run_id is None
             if idle and all(event.status not in ("pending", "processing") for event in inbox):
                 return  # its last change stands in the commit of an event

@@ -89,7 +89,7 @@ async def test_an_update_keeps_what_others_wrote_meanwhile() -> None:
 
 async def test_agents_are_entities_that_the_app_declares(tmp_path: object) -> None:
     async with rig() as r:
-        [agent] = r.rt.agents
+        [agent] = r.rt.agents.declared
         made = [await r.rt.entities.create(external_id=name) for name in ("a", "b")]
         assert [one.id for one in await r.rt.entities.list()] == [agent.entity_id, made[0].id, made[1].id]
         assert [one.id for one in await r.rt.entities.list(1)] == [agent.entity_id]

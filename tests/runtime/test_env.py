@@ -301,4 +301,4 @@ async def test_values_of_nobody_or_of_an_agent_cannot_be_set() -> None:
         with pytest.raises(NotFound):
             await rig.rt.entities.set_env("ent_none", {"A": "x"})
         with pytest.raises(Forbidden):
-            await rig.rt.entities.set_env(rig.rt.agents[0].entity_id, {"A": "x"})
+            await rig.rt.entities.set_env(rig.rt.agents.declared[0].entity_id, {"A": "x"})

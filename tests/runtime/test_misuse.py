@@ -38,14 +38,6 @@ REFUSED: list[tuple[Misuse, str]] = [
         "foo is no field of an entity: there are external_id, display_name and metadata.",
     ),
     (lambda rt, _, __: rt.calls.list(status="pending"), "status must be a list of statuses, not 'pending'."),  # type: ignore[arg-type]  # misuse
-    (
-        lambda rt, _, __: rt.inboxes.list(WRONG),
-        "agent must be an agent, as runtime.agent(name) gives it, not 5.",
-    ),
-    (
-        lambda rt, _, __: rt.inboxes.retry(WRONG, "e"),
-        "agent must be an agent, as runtime.agent(name) gives it, not 5.",
-    ),
     (lambda rt, _, __: rt.events.list(WRONG), "topic must be a topic: a thread or a run, by its id, not 5."),
     (
         lambda rt, _, __: anext(aiter(rt.events.follow(TEXT))),
@@ -90,5 +82,5 @@ async def test_an_agent_that_is_not_named_by_text_is_not_there() -> None:
     async with testing.runtime(tw.App()) as runtime:
         for name in (WRONG, LIST):
             with pytest.raises(NotFound, match="An agent is named by its name or id, which is text"):
-                runtime.agent(name)
+                await runtime.agents.get(name)
         assert await runtime.entities.named(LIST) is None

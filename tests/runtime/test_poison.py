@@ -85,10 +85,10 @@ async def begin(rig: Rig, results: Sequence[object]) -> tuple[str, Sequence[str]
 
 async def settled(rig: Rig, thread_id: str) -> dict[str, InboxEvent]:
     """The inbox, once nothing in it waits or is being read."""
-    agent = rig.rt.agent("tester")
+    agent = await rig.rt.agents.get("tester")
     async with asyncio.timeout(20):
         async for _ in rig.rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
-            events = await rig.rt.inboxes.list(agent, thread_id)
+            events = await rig.rt.inboxes.list(agent.id, thread_id)
             thread = await rig.rt.threads.get(thread_id)
             if thread.run_id is None and not any(e.status in ("pending", "processing") for e in events):
                 return {event.event_id: event for event in events}
@@ -152,11 +152,11 @@ async def test_a_models_own_fault_does_not_count() -> None:
     model = Reader(1, ModelUnavailable("busy"))
     async with running(model, [outside]) as rig:
         thread_id, [event] = await begin(rig, [POISON])
-        agent = rig.rt.agent("tester")
+        agent = await rig.rt.agents.get("tester")
         backed_off = rig.rt.events.follow(Topic(kind="thread", id=thread_id), after=0)
         async with asyncio.timeout(20):
             await anext(event async for event in backed_off if event.payload.get("error") == "busy")
-        [shown] = [e for e in await rig.rt.inboxes.list(agent, thread_id) if e.event_id == event]
+        [shown] = [e for e in await rig.rt.inboxes.list(agent.id, thread_id) if e.event_id == event]
         assert (shown.status, shown.attempts) == ("processing", 0)
         model.fault = None
         inbox = await settled(rig, thread_id)
@@ -167,22 +167,22 @@ async def test_a_models_own_fault_does_not_count() -> None:
 async def test_a_parked_event_is_retried_on_demand() -> None:
     model = Reader(1, RuntimeError("a bug"))
     async with running(model, [outside]) as rig:
-        agent = rig.rt.agent("tester")
+        agent = await rig.rt.agents.get("tester")
         thread_id, [event] = await begin(rig, [POISON])
         assert (await settled(rig, thread_id))[event].status == "failed"
         model.fault = None
-        assert await rig.rt.inboxes.list(agent) == []
+        assert await rig.rt.inboxes.list(agent.id) == []
         with pytest.raises(NotFound):
-            await rig.rt.inboxes.retry(agent, event)
+            await rig.rt.inboxes.retry(agent.id, event)
         with pytest.raises(NotFound):
-            await rig.rt.inboxes.retry(agent, "tr:none", thread_id)
+            await rig.rt.inboxes.retry(agent.id, "tr:none", thread_id)
         with pytest.raises(NotFound):
-            await rig.rt.inboxes.list(agent, "thr_none")
-        again = await rig.rt.inboxes.retry(agent, event, thread_id)
+            await rig.rt.inboxes.list(agent.id, "thr_none")
+        again = await rig.rt.inboxes.retry(agent.id, event, thread_id)
         assert (again.status, again.attempts) == ("pending", 0)
         assert (await settled(rig, thread_id))[event].status == "processed"
         with pytest.raises(NotFailed):
-            await rig.rt.inboxes.retry(agent, event, thread_id)
+            await rig.rt.inboxes.retry(agent.id, event, thread_id)
         assert model.read[-1] == [f'"{POISON}"']
 
 

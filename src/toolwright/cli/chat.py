@@ -69,7 +69,7 @@ async def _check(model: str) -> None:
 
 async def _converse(runtime: Runtime, agent_id: str, model: str) -> int:
     console = Console()
-    agent = runtime.agent(agent_id)
+    agent = await runtime.agents.get(agent_id)
     thread = await runtime.threads.create(agent_id)
     conversation = Conversation(runtime, thread, View(console, agent.name), console)
     with suppress(NotImplementedError):  # no signal handlers on this system

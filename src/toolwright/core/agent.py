@@ -13,6 +13,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.model import Model, ToolChoice
 from toolwright.core.plain import plain
 from toolwright.core.tool import Tool
+from toolwright.core.toolkits import faulty_toolkits
 
 Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 """Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
@@ -69,7 +70,9 @@ class Agent:
     """An agent: who answers in a thread. `side_a` is a side, or a prompt (by name or itself) as its only part.
 
     `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
-    `user_env` names what a person may set in a thread of their own (D24).
+    `user_env` names what a person may set in a thread of their own (D24). `toolkits` are built-in tools, by kit.
+    With `inbox_preview` a line at each step tells what has come for the next run. `key` and `revision` are those of
+    an agent that is configured as JSON; `tool_env` are its values for single tools, by the tool's name.
     """
 
     name: str
@@ -79,6 +82,11 @@ class Agent:
     tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
     env: Env = field(default_factory=dict[str, str], repr=False)
     user_env: Sequence[str] = ()
+    toolkits: Sequence[str] = ()
+    inbox_preview: bool = False
+    key: str | None = field(default=None, repr=False)
+    revision: int | None = field(default=None, repr=False)
+    tool_env: Mapping[str, Env] = field(default_factory=dict[str, Env], repr=False)
 
     def __post_init__(self) -> None:
         declared_name("An agent", self.name)
@@ -89,26 +97,45 @@ class Agent:
         declared(f"{whose}: description", self.description, str, "text")
         check_values(whose, self.tenvs, self.env)
         declared_list(f"{whose}: user_env", self.user_env, str, "names")
+        declared_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
+        fault = faulty_toolkits(self.toolkits)
+        if fault is not None:
+            raise DefinitionError(f"{whose}: {fault}")
 
     @property
     def id(self) -> str:
-        """The agent's id: derived from its name, the same in every process."""
-        return f"agt_{_digest(self.name)}"
+        """The agent's id. One that the app declares has it from its name: it is the same in every process."""
+        return f"agt_{_digest(self.name) if self.key is None else self.key}"
 
     @property
     def entity_id(self) -> str:
         """The id of the agent as a member of spaces."""
-        return f"ent_{_digest(self.name)}"
+        return entity_id_of(self.id)
 
     @property
     def home_thread_id(self) -> str:
         """The id of the thread that is the agent's own; its inbox is the agent's."""
-        return f"thr_{_digest(self.name)}"
+        return home_thread_id_of(self.id)
 
     @property
     def side(self) -> Side:
         """`side_a`, always as a side."""
         return self.side_a if isinstance(self.side_a, Side) else Side(self.side_a)
+
+
+def entity_id_of(agent_id: str) -> str:
+    """The entity of the agent with that id."""
+    return f"ent_{agent_id.removeprefix('agt_')}"
+
+
+def home_thread_id_of(agent_id: str) -> str:
+    """The home thread of the agent with that id."""
+    return f"thr_{agent_id.removeprefix('agt_')}"
+
+
+def agent_id_of(entity_id: str) -> str:
+    """The id that the agent with that entity would have; whether there is one is another question."""
+    return f"agt_{entity_id.removeprefix('ent_')}"
 
 
 def check_values(whose: str, tenvs: object, env: object) -> None:

@@ -51,6 +51,7 @@ class Call:
     id: str
     thread_id: str
     run_id: str
+    agent: str | None = None
     step: int
     position: int
     name: str
@@ -89,6 +90,7 @@ class Call:
             attempts=self.attempts + change.runs,
             deadline=change.deadline or self.deadline,
             expires_at=change.expires_at or self.expires_at,
+            space_id=change.space_id or self.space_id,
             started_at=change.at if change.starts else self.started_at,
             completed_at=change.at if is_over(change.now) else self.completed_at,
         )
@@ -96,7 +98,10 @@ class Call:
 
 @value
 class CallChange:
-    """One move of a call along the table; a move that the table lacks cannot be made."""
+    """One move of a call along the table; a move that the table lacks cannot be made.
+
+    `space_id` is where the call is shown from then on.
+    """
 
     id: str
     was: CallStatus
@@ -105,6 +110,7 @@ class CallChange:
     result: JSONObject | None = None
     deadline: datetime | None = None
     expires_at: datetime | None = None
+    space_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.now not in MOVES[self.was]:

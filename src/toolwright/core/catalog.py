@@ -1,7 +1,7 @@
 """What an app declares, with every name resolved: agents to their prompts, prompts to their tools."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TypeVar, cast
 
@@ -14,6 +14,7 @@ from toolwright.core.model import ToolChoice
 from toolwright.core.needs import Needs
 from toolwright.core.plain import plain
 from toolwright.core.tool import Tool
+from toolwright.core.toolkits import reserved
 from toolwright.core.toolset import Toolset
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class ActiveAgent:
 
     `tenvs` are the prompt's and the agent's, merged; `needs` is what its tools declare, `secret_tenvs` the names
     of secrets among it. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are
-    the names and values of secrets in both.
+    the names and values of secrets in all of them. `tool_env` are the values of single tools.
     """
 
     agent: Agent
@@ -41,6 +42,12 @@ class ActiveAgent:
     secret_tenvs: frozenset[str]
     env: tuple[Mapping[str, EnvVar], ...]
     secrets: frozenset[tuple[str, str]]
+    tool_env: Mapping[str, Mapping[str, EnvVar]]
+
+    def with_tools(self, more: Iterable[Tool]) -> "ActiveAgent":
+        """The same agent with these tools behind its own."""
+        tools = Toolset([*self.tools, *more])
+        return replace(self, tools=tools, by_name={tool.name: tool for tool in tools})
 
 
 class Catalog:
@@ -68,7 +75,7 @@ class Catalog:
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
         self._by_id = {agent.id: agent for agent in agents}
-        self._active = {agent.id: self._activate(agent) for agent in agents}
+        self._active = {agent.id: self.activate(agent) for agent in agents}
 
     @property
     def agents(self) -> Sequence[Agent]:
@@ -105,14 +112,17 @@ class Catalog:
             models={**self._models, self.active(agent_id).agent.id: model},
         )
 
-    def _activate(self, agent: Agent) -> ActiveAgent:
+    def activate(self, agent: Agent) -> ActiveAgent:
+        """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
         side = agent.side
         prompt = side.prompt if isinstance(side.prompt, Prompt) else self._prompt(side.prompt, agent)
         tools = Toolset([self._tool(tool, prompt) for tool in prompt.tools])
         needs = tuple([tool.needs for tool in tools if tool.needs is not None])
         secret_tenvs = frozenset[str]().union(*(each.secrets for each in needs))
         tenvs = cast("JSONObject", plain({**prompt.tenvs, **agent.tenvs}))  # a dict stays an object
+        _check_built_ins(agent, tools)
         env = (self._env, stored_only(read_env(agent.env)), stored_only(read_env(prompt.env)))
+        tool_env = {name: stored_only(read_env(own)) for name, own in agent.tool_env.items()}
         return ActiveAgent(
             agent=agent,
             system=prompt.prompt,
@@ -126,7 +136,8 @@ class Catalog:
             needs=needs,
             secret_tenvs=secret_tenvs,
             env=env,
-            secrets=_secrets(tenvs, secret_tenvs, env),
+            secrets=_secrets(tenvs, secret_tenvs, (*env, *tool_env.values())),
+            tool_env=tool_env,
         )
 
     def _prompt(self, name: str, agent: Agent) -> Prompt:
@@ -148,6 +159,16 @@ class Catalog:
                 f"{_hint(tool, names)}"
             )
         return self.tools[tool]
+
+
+def _check_built_ins(agent: Agent, tools: Iterable[Tool]) -> None:
+    """No tool may stand in the place of a built-in one (D11)."""
+    taken = reserved(agent.toolkits)
+    for tool in tools:
+        if tool.name in taken:
+            raise DefinitionError(
+                f"Agent {agent.name!r}: {tool.name!r} is the name of a built-in tool of its toolkits; rename the tool."
+            )
 
 
 def _secrets(

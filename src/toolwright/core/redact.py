@@ -38,7 +38,10 @@ class Redactor:
                 continue
             for form in _forms(value):
                 self._long.setdefault(form, name)
-        self._shortest = min(map(len, (*self._long, *self._short)), default=0)
+        least = LONG + len(CUT)  # the beginning of a long one, where a text was cut
+        self._shortest = min(
+            [*map(len, self._short), *[min(len(form), least) for form in self._long]], default=0
+        )
 
     def __bool__(self) -> bool:
         return bool(self.secrets)

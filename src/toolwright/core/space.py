@@ -46,6 +46,7 @@ class Member:
 
     space_id: str
     entity_id: str
+    type: Literal["human", "agent"] = "human"
     role: str = "member"
     read_seq: int = 0
     joined_at: datetime

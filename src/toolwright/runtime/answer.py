@@ -22,6 +22,7 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
                 id=hold.new_id("call"),
                 thread_id=hold.thread.id,
                 run_id=hold.run.id,
+                agent=hold.run.agent,
                 step=step,
                 position=position,
                 name=asked.name,

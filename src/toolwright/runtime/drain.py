@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from toolwright.core import backoff
 from toolwright.core.brief import words
-from toolwright.core.catalog import ActiveAgent, Catalog
+from toolwright.core.catalog import ActiveAgent
 from toolwright.core.env import EnvRow
-from toolwright.core.errors import NotFound, StoreError, ToolwrightError
+from toolwright.core.errors import DefinitionError, InvalidRequest, StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
 from toolwright.core.logs import logger, logging_without
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
@@ -17,6 +17,7 @@ from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, RunStatus
 from toolwright.core.thread import Thread
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.env import Environment, ThreadEnv
 from toolwright.runtime.hold import Hold, Move, ThreadLost
@@ -40,7 +41,7 @@ class Drainer:
         store: Store,
         loop: Loop,
         calls: Calls,
-        catalog: Catalog,
+        agents: Agents,
         environment: Environment,
         clock: Clock,
         new_id: NewId,
@@ -48,7 +49,7 @@ class Drainer:
         self._store = store
         self._loop = loop
         self._calls = calls
-        self._catalog = catalog
+        self._agents = agents
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
@@ -120,25 +121,35 @@ class Drainer:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run) -> Verdict:
-        hold = Hold(view, run, self._store, self._clock, self._new_id, self._resolve)
+        agent = await self._agent(view.thread.agent, run)
+
+        def resolve(thread: Thread, rows: Sequence[EnvRow]) -> ThreadEnv:
+            return self._environment.of(thread, agent if isinstance(agent, ActiveAgent) else None, rows)
+
+        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve)
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:
             with logging_without(lambda: hold.redactor):
-                await self._lead(hold, view)
+                await self._lead(hold, view, agent)
         finally:
             del self._holds[hold.thread.id]
         return "again" if not hold.left or hold.leaving().due is not None else "done"
 
-    def _resolve(self, thread: Thread, rows: Sequence[EnvRow]) -> ThreadEnv:
-        agent = self._catalog.find(thread.agent)
-        return self._environment.of(thread, agent, rows)
-
-    async def _lead(self, hold: Hold, view: ThreadView) -> None:
+    async def _agent(self, agent_id: str, run: Run) -> ActiveAgent | str:
+        """The agent as the run began with it, or as it is now; or why it cannot run."""
         try:
-            await self._take(hold, view)
-            agent = None if hold.run.over else await self._agent(hold)
-            if agent is not None:
+            found = await self._agents.find(agent_id, None if run.started_at is None else run.revision)
+        except (InvalidRequest, DefinitionError) as error:
+            return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
+        return found or f"The agent {agent_id!r} of this thread is not configured in this app."
+
+    async def _lead(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
+        try:
+            await self._take(hold, view, agent)
+            if isinstance(agent, str) and not hold.run.over:
+                await self._loop.fail(hold, agent)
+            elif isinstance(agent, ActiveAgent) and not hold.run.over:
                 await self._loop.go(hold, agent)
         except (ThreadLost, StoreError):
             raise
@@ -151,14 +162,7 @@ class Drainer:
         if not hold.left:
             await self._give_back(hold)
 
-    async def _agent(self, hold: Hold) -> ActiveAgent | None:
-        try:
-            return self._catalog.active(hold.thread.agent)
-        except NotFound as error:
-            await self._loop.fail(hold, error.message)
-            return None
-
-    async def _take(self, hold: Hold, view: ThreadView) -> None:
+    async def _take(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a run that waits, or take over one whose process died."""
         run = hold.run
         if run.held:
@@ -173,6 +177,8 @@ class Drainer:
         if run.started_at is not None:
             await hold.commit(claim, Move(events=[run_event(taken)]), taken)
             return
+        revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
+        taken = replace(taken, revision=revision)
         waiting = batch(view.inbox, run.id)
         try:
             move = _reading(hold, taken, waiting)

@@ -7,7 +7,6 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.catalog import Catalog
 from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound
@@ -15,9 +14,11 @@ from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, can_be_id, page
 from toolwright.runtime.env import Environment
 
+ALL = 1_000_000  # agents
 LONGEST = 512  # characters of an external id: what every journal can index
 _TICK = timedelta(microseconds=1)
 
@@ -34,10 +35,10 @@ class Entities:
     """What a service does with entities. Ids that lead nowhere raise `NotFound`."""
 
     def __init__(
-        self, store: Store, catalog: Catalog, environment: Environment, clock: Clock, new_id: NewId
+        self, store: Store, agents: Agents, environment: Environment, clock: Clock, new_id: NewId
     ) -> None:
         self._store = store
-        self._catalog = catalog
+        self._agents = agents
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
@@ -64,10 +65,28 @@ class Entities:
 
     async def get(self, entity_id: str) -> Entity:
         """The entity, a human or an agent."""
-        found = self._agent(entity_id) or await self._store.entity(by_id("entity", entity_id))
+        found = await self.known(by_id("entity", entity_id))
         if found is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
         return found
+
+    async def find(self, entity: str) -> Entity:
+        """The entity of that id, or the agent of that name or id."""
+        known = await self.known(entity) if can_be_id(entity) else None
+        if known is not None:
+            return known
+        try:
+            return entity_of(await self._agents.get(entity))
+        except NotFound:
+            raise NotFound(f"There is no entity {entity!r}.") from None
+
+    async def known(self, entity_id: str) -> Entity | None:
+        """The entity of that id, None if there is none, or none any more."""
+        found = await self._store.entity(entity_id)
+        if found is not None:
+            return found
+        agent = await self._agents.of_entity(entity_id)
+        return None if agent is None else entity_of(agent)
 
     async def human(self, entity_id: str) -> Entity | None:
         """The human of that id."""
@@ -78,9 +97,9 @@ class Entities:
         return await self._store.entity_named(external_id) if can_be_id(external_id) else None
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        """The agents in the order of their declaration, then the humans, the oldest first."""
+        """The agents, declared and configured, then the humans, the oldest first."""
         page(limit, offset)
-        agents = [entity_of(agent) for agent in self._catalog.agents]
+        agents = [entity_of(agent) for agent in await self._agents.list(ALL)]
         shown = agents[offset : offset + limit]
         if len(shown) == limit:
             return shown
@@ -139,9 +158,6 @@ class Entities:
                 f"The entity {entity_id!r} is the agent {found.display_name!r}: the app declares it, change it there."
             )
         return found
-
-    def _agent(self, entity_id: str) -> Entity | None:
-        return next((entity_of(one) for one in self._catalog.agents if one.entity_id == entity_id), None)
 
     async def _change(self, was: Entity, given: EntityFields) -> Entity | Guard:
         """The entity as it is then, or the guard that failed."""

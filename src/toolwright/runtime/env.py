@@ -19,6 +19,7 @@ from toolwright.core.value import changed
 
 log = logger("toolwright.secrets")
 
+NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
 REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a commit
 
 
@@ -28,21 +29,29 @@ class ThreadEnv:
     `tenvs` are merged, prompt, agent, thread; `redactor` knows every secret that the thread can resolve.
     """
 
-    __slots__ = ("_layers", "redactor", "tenvs")
+    __slots__ = ("_layers", "_tools", "redactor", "tenvs")
 
     def __init__(
-        self, layers: Sequence[Mapping[str, EnvVar | CannotUnseal]], tenvs: JSONObject, redactor: Redactor
+        self,
+        layers: Sequence[Mapping[str, EnvVar | CannotUnseal]],
+        tenvs: JSONObject,
+        redactor: Redactor,
+        tools: Mapping[str, Mapping[str, EnvVar]] = NO_TOOLS,
     ) -> None:
         self._layers = layers
+        self._tools = tools
         self.tenvs = tenvs
         self.redactor = redactor
 
-    def get(self, name: str, *, own: bool = True) -> EnvVar | None:
-        """The value that holds: the thread's, its user's, the app's, the agent's or the prompt's (D5).
+    def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
+        """The value that holds: the thread's, its user's, the app's, the agent's, that tool's or the prompt's (D5).
 
         Without `own` the thread's is passed over. Raises `CannotUnseal` where it is stored but cannot be read.
         """
-        for layer in self._layers if own else self._layers[1:]:
+        layers = self._layers if own else self._layers[1:]
+        if tool is not None and tool in self._tools:
+            layers = (*layers[:-1], self._tools[tool], *layers[-1:])
+        for layer in layers:
             found = layer.get(name)
             if isinstance(found, CannotUnseal):
                 raise found
@@ -63,9 +72,8 @@ class Environment:
     def of(self, thread: Thread, agent: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
         """What holds in the thread of that agent, whose stored values are `rows`."""
         if not rows and agent is not None and not agent.secrets:
-            return ThreadEnv(
-                ({}, *agent.env), agent.tenvs, NOTHING
-            )  # the common case, without a look at anything
+            # the common case, without a look at anything
+            return ThreadEnv(({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
         own: dict[str, EnvVar | CannotUnseal] = {}
         users: dict[str, EnvVar | CannotUnseal] = {}
         tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
@@ -79,7 +87,8 @@ class Environment:
             elif isinstance(value, EnvVar):
                 tenvs[row.name] = json.loads(value.value)
         layers = (own, users, *(agent.env if agent is not None else ()))
-        return ThreadEnv(layers, tenvs, self._redactor(frozenset(secrets)))
+        tools = agent.tool_env if agent is not None else NO_TOOLS
+        return ThreadEnv(layers, tenvs, self._redactor(frozenset(secrets)), tools)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
         """One name of a thread or person set, or taken away with None. Raises `CannotSeal`."""
@@ -114,6 +123,20 @@ class Environment:
                 self._unreadable.add(row.value)
                 log.warning("The secret %r of %s cannot be read: %s", row.name, row.owner, error.message)
             return error
+
+    def values(self, rows: Sequence[EnvRow]) -> tuple[dict[str, EnvVar], JSONObject]:
+        """The env and the tenvs of some rows, without what cannot be read."""
+        env: dict[str, EnvVar] = {}
+        tenvs: JSONObject = {}
+        for row in rows:
+            value = self._value(row)
+            if isinstance(value, CannotUnseal):
+                continue
+            if row.kind == "env":
+                env[row.name] = value
+            else:
+                tenvs[row.name] = json.loads(value.value)
+        return env, tenvs
 
     def _open(self, sealed: str) -> str:
         known = self._opened.pop(sealed, None)

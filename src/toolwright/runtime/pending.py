@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from toolwright.core.call import Call, CallStatus
-from toolwright.core.catalog import Catalog
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.errors import (
     CallCancelled,
@@ -22,6 +21,7 @@ from toolwright.core.redact import Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Conflict, Submit
 from toolwright.core.value import changed
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
@@ -36,7 +36,7 @@ class PendingCalls:
         self,
         store: Store,
         motor: Motor,
-        catalog: Catalog,
+        agents: Agents,
         environment: Environment,
         known: Callable[[str], Redactor],
         files: FileKeeper,
@@ -45,7 +45,7 @@ class PendingCalls:
     ) -> None:
         self._store = store
         self._motor = motor
-        self._catalog = catalog
+        self._agents = agents
         self._environment = environment
         self._known = known
         self._files = files
@@ -115,7 +115,7 @@ class PendingCalls:
         thread = await self._store.thread(call.thread_id)
         assert thread is not None, "a thread is never deleted"
         rows = await self._store.env(thread.id)
-        env = self._environment.of(thread, self._catalog.find(thread.agent), rows)
+        env = self._environment.of(thread, await self._agents.find(thread.agent), rows)
         redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
         return self._files.recordable(redactor.result(outcome))
 

@@ -1,13 +1,12 @@
 """The runtime: what an app can do once it runs, by noun."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from toolwright.core.agent import Agent
-from toolwright.core.call import Call
 from toolwright.core.catalog import Catalog
 from toolwright.core.ports import Motor, Store
 from toolwright.core.toolset import Toolset
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.files import ThreadFiles
@@ -18,6 +17,7 @@ from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
+from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import Timers
 
@@ -29,6 +29,7 @@ class Runtime:
         self,
         *,
         catalog: Catalog,
+        agents: Agents,
         store: Store,
         motor: Motor,
         drainer: Drainer,
@@ -39,6 +40,7 @@ class Runtime:
         files: ThreadFiles,
         inboxes: Inboxes,
         entities: Entities,
+        spaces: Spaces,
         events: Events,
         keys: Keys,
         health: Health,
@@ -46,6 +48,7 @@ class Runtime:
         close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._catalog = catalog
+        self.agents = agents
         self._store = store
         self._motor = motor
         self._drainer = drainer
@@ -56,6 +59,7 @@ class Runtime:
         self.files = files
         self.inboxes = inboxes
         self.entities = entities
+        self.spaces = spaces
         self.events = events
         self.keys = keys
         self.health = health
@@ -64,35 +68,9 @@ class Runtime:
         self._close = close
 
     @property
-    def agents(self) -> Sequence[Agent]:
-        """The app's agents."""
-        return self._catalog.agents
-
-    @property
     def tools(self) -> Toolset:
         """The app's own tools."""
         return self._catalog.tools
-
-    def agent(self, name_or_id: str) -> Agent:
-        """The agent of that name or id, else `NotFound`."""
-        return self._catalog.agent(name_or_id)
-
-    async def agents_of(self, calls: Iterable[Call]) -> Mapping[str, Agent | None]:
-        """The agents that made those calls, by the ids of their runs; None for one that the app lacks."""
-        found: dict[str, Agent | None] = {}
-        for run_id in {call.run_id for call in calls}:
-            agent_id = (await self.runs.get(run_id)).agent
-            found[run_id] = next((agent for agent in self.agents if agent.id == agent_id), None)
-        return found
-
-    def promised(self, name_or_id: str) -> frozenset[str]:
-        """The names of the tenvs that an agent and its prompt have set themselves."""
-        return frozenset(self._catalog.active(self.agent(name_or_id).id).tenvs)
-
-    def shows(self, agent: Agent, tool_name: str) -> bool:
-        """Whether the agent's tool of that name is visible; false for one that it lacks."""
-        tool = self._catalog.active(agent.id).by_name.get(tool_name)
-        return tool is not None and tool.visible
 
     @property
     def driving(self) -> bool:

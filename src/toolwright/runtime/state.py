@@ -113,7 +113,7 @@ class RunState:
         if self._set.get(name) is not None:
             return self._set[name]
         await self._hold.look_at_env()
-        return self._hold.env.get(name, own=name not in self._set)
+        return self._hold.env.get(name, own=name not in self._set, tool=self._call.name)
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from toolwright.core.agent import Env
-from toolwright.core.catalog import ActiveAgent, Catalog
+from toolwright.core.catalog import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.env import LONGEST_NAME, EnvType, read_env, stored_only
@@ -22,6 +22,7 @@ from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_list, by_text, page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.files import FileKeeper
@@ -47,7 +48,7 @@ class Threads:
         self,
         store: Store,
         motor: Motor,
-        catalog: Catalog,
+        agents: Agents,
         runs: Runs,
         environment: Environment,
         files: FileKeeper,
@@ -56,7 +57,7 @@ class Threads:
     ) -> None:
         self._store = store
         self._motor = motor
-        self._catalog = catalog
+        self._agents = agents
         self._runs = runs
         self._environment = environment
         self._files = files
@@ -81,7 +82,7 @@ class Threads:
         _plain("arguments", arguments)
         if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise _faulty("arguments", "must be an object")
-        active = self._catalog.active(self._catalog.agent(agent).id)
+        active = await self._agents.active(agent)
         thread_id, now = self._new_id("thr"), self._clock.now()
         thread = Thread(
             id=thread_id,
@@ -165,7 +166,8 @@ class Threads:
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
-        env = self._environment.of(thread, self._catalog.find(thread.agent), await self._store.env(thread_id))
+        agent = await self._agents.find(thread.agent)
+        env = self._environment.of(thread, agent, await self._store.env(thread_id))
         clean, message_id = env.redactor.text(content), self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
         while True:

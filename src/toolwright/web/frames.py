@@ -1,7 +1,6 @@
 """Events as bytes: a frame is made once for all who read it."""
 
-from collections.abc import Callable
-
+from toolwright.core.agent import entity_id_of
 from toolwright.core.event import Event
 from toolwright.wire.event import event_json, frame
 
@@ -9,10 +8,9 @@ KEPT = 128  # frames: readers of the same events are seldom far apart
 
 
 class Frames:
-    """The frames of the newest events; `entity_of` finds the entity of an agent's id."""
+    """The frames of the newest events."""
 
-    def __init__(self, entity_of: Callable[[str], str | None]) -> None:
-        self._entity_of = entity_of
+    def __init__(self) -> None:
         self._made: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
     def of(self, event: Event) -> bytes:
@@ -22,7 +20,7 @@ class Frames:
         known = self._made.get(key)
         if known is not None and (event.n is not None or known[0] is event):
             return known[1]
-        entity_id = None if event.agent is None else self._entity_of(event.agent)
+        entity_id = None if event.agent is None else entity_id_of(event.agent)
         made = frame(event_json(event, entity_id))
         if len(self._made) >= KEPT:
             del self._made[next(iter(self._made))]

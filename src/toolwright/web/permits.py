@@ -6,9 +6,9 @@ What is not theirs is answered as what is not there, in the same words.
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from toolwright.core.call import Call
-from toolwright.core.errors import Forbidden, NotFound
+from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.run import Run
+from toolwright.core.space import Space, SpaceMessage
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Caller
 
@@ -21,31 +21,31 @@ class Permits:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    def agent(self, caller: Caller, name_or_id: str) -> None:
+    async def agent(self, caller: Caller, name_or_id: str) -> None:
         """A person who asks for an agent that is not there is not told which are: the list is a service's."""
         if caller.kind == "service":
             return
         try:
-            self._runtime.agent(name_or_id)
+            await self._runtime.agents.get(name_or_id)
         except NotFound:
             raise NotFound(f"There is no agent {name_or_id!r}.") from None
 
-    def env(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
+    async def env(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
         """Whether the caller may set these names in a thread of that agent, else `Forbidden` (D24)."""
         if caller.kind == "service":
             return
-        refused = sorted(set(names) - set(self._runtime.agent(agent).user_env))
+        refused = sorted(set(names) - set((await self._runtime.agents.get(agent)).user_env))
         if refused:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
-    def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
+    async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
         """Whether the caller may bring these tenvs to a new thread, else `Forbidden`.
 
         A person may not put their own in the place of those that the app has set: these are promised to its tools.
         """
         if caller.kind == "service":
             return
-        refused = sorted(set(names) & self._runtime.promised(agent))
+        refused = sorted(set(names) & set((await self._runtime.agents.active(agent)).tenvs))
         if refused:
             raise Forbidden(
                 f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."
@@ -67,7 +67,8 @@ class Permits:
         if caller.kind == "service":
             return run, "whole"
         owns = await self._owns(caller, run.thread_id)
-        sight = sight_of_run(owns=owns, caused=False)  # a message can cause a run elsewhere only in a space
+        caused = not owns and await self._runtime.spaces.caused(run_id, caller.entity_id or "")
+        sight = sight_of_run(owns=owns, caused=caused)
         if sight is None:
             raise _no_run(run_id)
         return run, sight
@@ -77,9 +78,36 @@ class Permits:
         if caller.kind == "service":
             return
         call = await self._runtime.calls.get(call_id)
-        if not await self._owns(caller, call.thread_id):
+        in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
+        shown = call.visible and in_their_space
+        if not shown and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
-        check_answer(visible=await self._shows(call), in_their_space=False)
+        check_answer(visible=call.visible, in_their_space=in_their_space)
+
+    async def space(self, caller: Caller, space_id: str) -> Space:
+        """The space, if the caller may read it: a member, or anybody of the app in a public one; else `NotFound`."""
+        space = await self._runtime.spaces.get(space_id)
+        if caller.kind == "person" and space.kind != "public" and not await self._belongs(caller, space_id):
+            raise NotFound(f"There is no space {space_id!r}.")
+        return space
+
+    async def message(self, caller: Caller, message_id: str) -> SpaceMessage:
+        """The message, if the caller may read its space; else `NotFound`."""
+        message = await self._runtime.spaces.message(message_id)
+        try:
+            await self.space(caller, message.space_id)
+        except NotFound:
+            raise NotFound(f"There is no message {message_id!r}.") from None
+        return message
+
+    async def own_message(self, caller: Caller, message_id: str) -> None:
+        """Whether the caller may change the message: `Forbidden` if they may only read it."""
+        message = await self.message(caller, message_id)
+        if caller.kind == "person" and message.entity_id != caller.entity_id:
+            raise Forbidden("This message is somebody else's: only its author may change it.")
+
+    async def _belongs(self, caller: Caller, space_id: str) -> bool:
+        return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
 
     async def _owns(self, caller: Caller, thread_id: str) -> bool:
         try:
@@ -87,10 +115,6 @@ class Permits:
         except NotFound:
             return False
         return thread.user_id in caller.user_ids
-
-    async def _shows(self, call: Call) -> bool:
-        agent = (await self._runtime.agents_of([call]))[call.run_id]
-        return agent is not None and self._runtime.shows(agent, call.name)
 
 
 def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
@@ -107,6 +131,15 @@ def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
     if owns:
         return "whole"
     return "status" if caused else None
+
+
+def speaker(caller: Caller, entity_id: str | None) -> str:
+    """Who speaks: a person as themselves, whoever they name; a service says for whom it speaks."""
+    if caller.kind == "person":
+        return caller.entity_id or ""
+    if entity_id is None:
+        raise InvalidRequest("entityId is required", [{"path": "entityId", "message": "is required"}])
+    return entity_id
 
 
 def check_answer(*, visible: bool, in_their_space: bool) -> None:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from toolwright.core.agent import Agent
-from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.errors import StoreError
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
 from toolwright.web.frames import Frames
@@ -26,7 +25,7 @@ class Serving:
     opened: Runtime | None = None
 
     def __post_init__(self) -> None:
-        self.frames = Frames(self.entity_of)
+        self.frames = Frames()
 
     @property
     def runtime(self) -> Runtime:
@@ -39,22 +38,6 @@ class Serving:
     def permits(self) -> Permits:
         """Who may do what with the runtime."""
         return Permits(self.runtime)
-
-    def entity_of(self, agent_id: str) -> str | None:
-        """The entity of an agent, None for one that the app lacks."""
-        agent = self._agent(agent_id)
-        return None if agent is None else agent.entity_id
-
-    def agent_id(self, name_or_id: str) -> str:
-        """The id of an agent; one that the app lacks may still have runs in the journal, by its id."""
-        agent = self._agent(name_or_id)
-        return name_or_id if agent is None else agent.id
-
-    def _agent(self, name_or_id: str) -> Agent | None:
-        try:
-            return self.runtime.agent(name_or_id)
-        except NotFound:
-            return None
 
 
 def _serving(request: Request) -> Serving:

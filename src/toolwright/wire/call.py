@@ -3,23 +3,29 @@
 import json
 from datetime import datetime
 
+from toolwright.core.agent import entity_id_of
 from toolwright.core.call import Call
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.wire.result import result_from_json, s3_result
 
 
-def call_json(call: Call, *, visible: bool, agent_entity_id: str | None) -> JSONObject:
+def agent_entity_id(call: Call) -> str | None:
+    """The entity of the agent that made the call."""
+    return None if call.agent is None else entity_id_of(call.agent)
+
+
+def call_json(call: Call) -> JSONObject:
     """A call as those see it who may answer it; `result` and `resolvedAt` once there is one."""
     shown: JSONObject = {
         "callId": call.id,
         "toolName": call.name,
         "args": _arguments(call.arguments),
         "status": call.status,
-        "visible": visible,
-        "spaceId": None,
+        "visible": call.visible,
+        "spaceId": call.space_id,
         "threadId": call.thread_id,
         "runId": call.run_id,
-        "agentEntityId": agent_entity_id,
+        "agentEntityId": agent_entity_id(call),
         "createdAt": call.created_at.isoformat(),
         "expiresAt": _instant(call.expires_at),
         "deadline": _instant(call.deadline),

@@ -31,7 +31,7 @@ def bounded(draft: EventDraft) -> EventDraft:
         return draft
     ids = _ids(payload)
     message = payload.get("message")
-    if draft.type == "message" and isinstance(message, dict):
+    if isinstance(message, dict):
         ids["message"] = _ids(message)
     return EventDraft(type=draft.type, payload=ids | {"truncated": True})
 

@@ -20,6 +20,7 @@ from toolwright.core.function import FunctionExecutor
 from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
 from toolwright.core.tool import Kind
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.entities import Entities
@@ -35,8 +36,10 @@ from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
+from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import Timers
+from toolwright.runtime.wakeups import Wakeups
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
@@ -82,21 +85,26 @@ def assemble(
         inline_wait=inline_wait,
         answer_limits=answer_limits,
     )
-    drainer = Drainer(store, loop, calls, catalog, environment, clock, ids)
+    agents = Agents(store, catalog, environment, {}, clock, ids)
+    entities = Entities(store, agents, environment, clock, ids)
+    wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
+    drainer = Drainer(store, loop, calls, agents, environment, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     return Runtime(
         catalog=catalog,
+        agents=agents,
         store=store,
         motor=motor,
         drainer=drainer,
         timers=Timers(store, drainer, {}, clock, ids),
-        threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
+        threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids),
         runs=runs,
-        calls=PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids),
+        calls=PendingCalls(store, motor, agents, environment, drainer.known, keeper, clock, ids),
         files=ThreadFiles(store, keeper),
-        inboxes=Inboxes(store, motor, clock, ids),
-        entities=Entities(store, catalog, environment, clock, ids),
+        inboxes=Inboxes(store, agents, motor, clock, ids),
+        entities=entities,
+        spaces=Spaces(store, motor, entities, wakeups, clock, ids),
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
         keys=keys,

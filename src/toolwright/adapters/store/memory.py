@@ -177,7 +177,7 @@ class MemoryStore:
             if (not status or call.status in status)
             and run_id in (None, call.run_id)
             and space_id in (None, call.space_id)
-            and agent in (None, self._tables.threads[call.thread_id].born.agent)
+            and agent in (None, call.agent)
             and (sees is None or self._sees(sees, call))
         ]
         chosen.sort(key=lambda call: (call.created_at, call.id))

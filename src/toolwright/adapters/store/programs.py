@@ -368,6 +368,7 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
         "begun": int(change.runs),
         "deadline": micros_or_none(change.deadline),
         "expires_at": micros_or_none(change.expires_at),
+        "space_id": change.space_id,
         "started_at": at if change.starts else None,
         "completed_at": at if is_over(change.now) else None,
     }

@@ -130,8 +130,7 @@ class Queries:
 
     def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
         """Calls; with `users` those of their threads, and those in the spaces of an entity."""
-        of_agent = calls.c.thread_id.in_(select(threads.c.id).where(threads.c.agent == _text("agent")))
-        chosen = [of_agent if name == "agent" else calls.c[name] == _text(name) for name in filters]
+        chosen = [calls.c[name] == _text(name) for name in filters]
         if statuses:
             chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
         if users is not None:

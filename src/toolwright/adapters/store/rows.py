@@ -274,6 +274,7 @@ def call_params(call: Call) -> Params:
         "repeatable": call.repeatable,
         "worker": text_or_none(call.worker),
         "leased_until": micros_or_none(call.leased_until),
+        "agent": call.agent,
     }
 
 
@@ -302,6 +303,7 @@ def call(row: Row) -> Call:
         repeatable=bool(row[20]),
         worker=None if row[21] is None else json.loads(row[21]),
         leased_until=instant_or_none(row[22]),
+        agent=row[23],
     )
 
 

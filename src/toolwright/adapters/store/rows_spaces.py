@@ -44,11 +44,19 @@ def member_params(member: Member) -> Params:
         "role": member.role,
         "read_seq": member.read_seq,
         "joined_at": micros(member.joined_at),
+        "type": member.type,
     }
 
 
 def member(row: Row) -> Member:
-    return Member(space_id=row[0], entity_id=row[1], role=row[2], read_seq=row[3], joined_at=instant(row[4]))
+    return Member(
+        space_id=row[0],
+        entity_id=row[1],
+        role=row[2],
+        read_seq=row[3],
+        joined_at=instant(row[4]),
+        type=row[5],
+    )
 
 
 def message_params(message: SpaceMessage, seq: int) -> Params:

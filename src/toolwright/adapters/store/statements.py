@@ -198,6 +198,7 @@ class Statements:
                 attempts=calls.c.attempts + _big("begun"),
                 deadline=func.coalesce(_big("deadline"), calls.c.deadline),
                 expires_at=func.coalesce(_big("expires_at"), calls.c.expires_at),
+                space_id=func.coalesce(_text("space_id"), calls.c.space_id),
                 started_at=func.coalesce(_big("started_at"), calls.c.started_at),
                 completed_at=func.coalesce(_big("completed_at"), calls.c.completed_at),
             )

@@ -128,6 +128,7 @@ calls = Table(
     Column("repeatable", Boolean, nullable=False, server_default=false()),
     Column("worker", Text),
     Column("leased_until", BigInteger),
+    Column("agent", Text),
     Index("calls_by_run", "run_id", "step", "position"),
     Index("calls_by_status", "status", "created_at"),
     Index("calls_by_space", "space_id", "created_at"),
@@ -221,6 +222,7 @@ members = Table(
     Column("role", Text, nullable=False),
     Column("read_seq", BigInteger, nullable=False),
     Column("joined_at", BigInteger, nullable=False),
+    Column("type", Text, nullable=False),
     PrimaryKeyConstraint("space_id", "entity_id"),
     Index("members_by_entity", "entity_id"),
 )

@@ -5,18 +5,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import BeforeValidator, JsonValue, model_validator
 
-from toolwright.core.agent import Agent
-from toolwright.core.call import Call, CallStatus
+from toolwright.core.call import CallStatus
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON
 from toolwright.core.result import ToolResult
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
-from toolwright.web.serving import Here, Serving
+from toolwright.web.serving import Here
 from toolwright.web.shapes import CallList, ResultTaken, answers
-from toolwright.wire.call import call_json
+from toolwright.wire.call import agent_entity_id, call_json
 
 router = APIRouter(prefix="/api", tags=["calls"])
 
@@ -81,14 +80,13 @@ async def list_calls(
     found = await here.runtime.calls.list(
         status=status or OPEN,
         run_id=run_id,
-        agent=None if agent_id is None else here.agent_id(agent_id),
+        agent=None if agent_id is None else await here.runtime.agents.id_of(agent_id),
         space_id=space_id,
         sees=caller.sight,
         limit=limit,
         offset=offset,
     )
-    agents = await here.runtime.agents_of(found)
-    return listed("calls", [_shown(here, call, agents[call.run_id]) for call in found])
+    return listed("calls", [call_json(call) for call in found])
 
 
 @router.post(
@@ -103,15 +101,8 @@ async def submit_result(
     await here.permits.answer(caller, given.call_id)
     runtime = here.runtime
     await runtime.calls.submit(run_id, given.call_id, given.outcome)
-    agent = (await runtime.agents_of([await runtime.calls.get(given.call_id)]))[run_id]
-    return answer({"success": True, "agentEntityId": agent and agent.entity_id})
-
-
-def _shown(here: Serving, call: Call, agent: Agent | None) -> JSONObject:
-    if agent is None:
-        return call_json(call, visible=False, agent_entity_id=None)
-    visible = here.runtime.shows(agent, call.name)
-    return call_json(call, visible=visible, agent_entity_id=agent.entity_id)
+    call = await runtime.calls.get(given.call_id)
+    return answer({"success": True, "agentEntityId": agent_entity_id(call)})
 
 
 def _required(path: str) -> InvalidRequest:

@@ -28,7 +28,7 @@ async def list_inbox(
     offset: Offset = 0,
 ) -> Answer:
     """What came to the agent's inbox, the oldest first; what is `failed` waits until it is retried."""
-    found = await runtime.inboxes.list(runtime.agent(agent_id), thread_id, limit, offset)
+    found = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
     return listed("events", [inbox_json(event) for event in found])
 
 
@@ -39,5 +39,5 @@ async def retry_event(
     _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None
 ) -> Answer:
     """Try a failed event again, as if it were new."""
-    event = await runtime.inboxes.retry(runtime.agent(agent_id), event_id, thread_id)
+    event = await runtime.inboxes.retry(agent_id, event_id, thread_id)
     return answer({"event": inbox_json(event)})

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from toolwright.core.agent import entity_id_of
 from toolwright.core.event import Topic
 from toolwright.core.run import RunStatus
 from toolwright.web.answer import Answer, answer, listed
@@ -28,7 +29,7 @@ async def list_runs(
     offset: Offset = 0,
 ) -> Answer:
     """Runs, the newest first, without their steps."""
-    agent = None if agent_id is None else here.agent_id(agent_id)
+    agent = None if agent_id is None else await here.runtime.agents.id_of(agent_id)
     found = await here.runtime.runs.list(
         status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
     )
@@ -58,7 +59,7 @@ async def list_run_events(
     await here.permits.run(caller, run_id)
     run = await here.runtime.runs.get(run_id)
     found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
-    entity_id = here.entity_of(run.agent)
+    entity_id = entity_id_of(run.agent)
     return listed("events", [event_json(event, entity_id) for event in found])
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
+from toolwright.core.agent import entity_id_of
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.web.callers import Follower
@@ -39,7 +40,7 @@ async def stream_thread(caller: Follower, here: Here, after: After, thread_id: I
     """What happens in a thread."""
     await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
-    ids = _ids(here.entity_of(thread.agent), threadId=thread_id)
+    ids = _ids(entity_id_of(thread.agent), threadId=thread_id)
     return EventStream(here, caller, Topic(kind="thread", id=thread_id), after, ids)
 
 
@@ -48,7 +49,7 @@ async def stream_run(caller: Follower, here: Here, after: After, run_id: Id) -> 
     """What happens in a run; the stream goes on when the run is over."""
     await here.permits.run(caller, run_id)
     run = await here.runtime.runs.get(run_id)
-    ids = _ids(here.entity_of(run.agent), threadId=run.thread_id, runId=run_id)
+    ids = _ids(entity_id_of(run.agent), threadId=run.thread_id, runId=run_id)
     return EventStream(here, caller, Topic(kind="run", id=run_id), after, ids)
 
 

@@ -75,10 +75,10 @@ async def create_thread(
 ) -> Answer:
     """A new thread of an agent; a person's is theirs."""
     owner = owner_of_new(caller, new.user_id)
-    here.permits.agent(caller, new.agent_id)
+    await here.permits.agent(caller, new.agent_id)
     env = stored_only(read_env(new.env))
-    here.permits.env(caller, new.agent_id, env)
-    here.permits.tenvs(caller, new.agent_id, new.tenvs or ())
+    await here.permits.env(caller, new.agent_id, env)
+    await here.permits.tenvs(caller, new.agent_id, new.tenvs or ())
     thread = await here.runtime.threads.create(
         new.agent_id, owner, env=env, tenvs=new.tenvs, tags=new.tags, arguments=new.arguments
     )
@@ -150,6 +150,6 @@ async def set_env(
     """
     await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
-    here.permits.env(caller, thread.agent, new.env)
+    await here.permits.env(caller, thread.agent, new.env)
     names = await here.runtime.threads.set_env(thread_id, read_env(new.env))
     return answer(env_names(names))

@@ -28,11 +28,13 @@ def _grow() -> None:
         calls.add_column(sa.Column("repeatable", sa.Boolean(), nullable=False, server_default=sa.false()))
         calls.add_column(sa.Column("worker", sa.Text(), nullable=True))
         calls.add_column(sa.Column("leased_until", sa.BigInteger(), nullable=True))
+        calls.add_column(sa.Column("agent", sa.Text(), nullable=True))
     with op.batch_alter_table("inbox", recreate=anew) as inbox:
         inbox.add_column(sa.Column("author", sa.Text(), nullable=True))
         inbox.add_column(sa.Column("promised", sa.Text(), nullable=True))
     with op.batch_alter_table("runs", recreate=anew) as runs:
         runs.add_column(sa.Column("revision", sa.BigInteger(), nullable=True))
+    op.execute("UPDATE calls SET agent = (SELECT agent FROM runs WHERE runs.id = calls.run_id)")
     op.create_index("calls_by_space", "calls", ["space_id", "created_at"])
     op.execute(
         "UPDATE threads SET begun = true WHERE run_id IN (SELECT id FROM runs WHERE started_at IS NOT NULL)"
@@ -61,6 +63,7 @@ def _spaces() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("read_seq", sa.BigInteger(), nullable=False),
         sa.Column("joined_at", sa.BigInteger(), nullable=False),
+        sa.Column("type", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("space_id", "entity_id"),
     )
     op.create_index("members_by_entity", "members", ["entity_id"])

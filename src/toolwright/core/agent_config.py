@@ -1,0 +1,219 @@
+"""An agent as JSON configures it (API §3): read, with every fault by its path."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.agent import Agent, Prompt, Side
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.tool import Tool
+from toolwright.core.toolkits import CONFIGURED, faulty_toolkits, reserved
+from toolwright.core.value import value
+
+Words: TypeAlias = Annotated[str, Field(min_length=1)]
+Fault: TypeAlias = dict[str, str]
+EnvForm: TypeAlias = dict[str, "str | EnvVarForm"]
+
+
+class Form(BaseModel):
+    """A part of a configuration: strict, in camelCase, without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, frozen=True)
+
+
+class EnvVarForm(Form):
+    """A value with its type."""
+
+    value: str
+    type: Literal["text", "secret"] = "secret"
+
+
+class SystemForm(Form):
+    """What the agent is told to be."""
+
+    system: str = ""
+
+
+class ModelForm(Form):
+    """A model by provider and name."""
+
+    provider: Words
+    name: Words
+
+
+class LoopForm(Form):
+    """How a run goes."""
+
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    inbox_preview: bool = False
+
+
+class McpServerForm(Form):
+    """A server whose tools the agent may call."""
+
+    name: Words
+    url: Words
+    transport: Literal["http", "sse", "stdio"] = "http"
+    allowed_tools: list[str] | None = None
+
+
+class McpForm(Form):
+    """MCP servers."""
+
+    servers: list[McpServerForm] = Field(default_factory=list[McpServerForm])
+
+
+class ToolOptions(Form):
+    """What an agent may change of one of the app's tools; `timeout` is in milliseconds."""
+
+    visible: bool | None = None
+    timeout: Annotated[int, Field(gt=0)] | None = None
+
+
+class AppToolForm(Form):
+    """One of the app's tools, with values of its own."""
+
+    name: Words
+    env: EnvForm = Field(default_factory=dict[str, "str | EnvVarForm"])
+    options: ToolOptions = Field(default_factory=ToolOptions)
+
+
+class AgentForm(Form):
+    """A whole configuration; `tools` are read one by one."""
+
+    agent: SystemForm = Field(default_factory=SystemForm)
+    model: Words | ModelForm | None = None
+    loop: LoopForm = Field(default_factory=LoopForm)
+    tools: list[JsonValue] = Field(default_factory=list[JsonValue])
+    mcp: McpForm = Field(default_factory=McpForm)
+    toolkits: list[str] = Field(default_factory=lambda: [*CONFIGURED])
+    env: EnvForm = Field(default_factory=dict[str, "str | EnvVarForm"])
+    tenvs: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    user_env: list[str] = Field(default_factory=list[str])
+
+
+@value
+class Identity:
+    """Which agent a configuration is for. `key` is what its ids are made of; None where it is only looked at."""
+
+    name: str
+    description: str = ""
+    key: str | None = None
+    revision: int | None = None
+
+
+def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
+    """The agent of that configuration; `tools` are the app's, by name.
+
+    `trusted` says whether the operator wrote it: the addresses of its HTTP tools are then taken as written (D13).
+    Raises `InvalidRequest` with every faulty path.
+    """
+    try:
+        form = AgentForm.model_validate(config)
+    except ValidationError as error:
+        raise faulty([_fault(each["loc"], each["msg"]) for each in error.errors()]) from None
+    faults: list[Fault] = []
+    fault = faulty_toolkits(form.toolkits)
+    if fault is not None:
+        raise faulty([{"path": "toolkits", "message": fault}])
+    chosen, tool_env = _tools(form, tools, faults, trusted=trusted)
+    if faults:
+        raise faulty(faults)
+    model = form.model
+    prompt = Prompt(
+        who.name,
+        prompt=form.agent.system,
+        model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
+        tools=chosen,
+    )
+    try:
+        return Agent(
+            who.name,
+            Side(prompt, max_steps=form.loop.max_steps),
+            description=who.description,
+            env=_env(form.env),
+            tenvs=form.tenvs,
+            user_env=form.user_env,
+            toolkits=form.toolkits,
+            inbox_preview=form.loop.inbox_preview,
+            key=who.key,
+            revision=who.revision,
+            tool_env=tool_env,
+        )
+    except DefinitionError as error:
+        raise InvalidRequest(error.message, [{"path": "", "message": error.message}]) from error
+
+
+def _tools(
+    form: AgentForm, tools: Mapping[str, Tool], faults: list[Fault], *, trusted: bool
+) -> tuple[list[Tool], dict[str, dict[str, str | JSONObject]]]:
+    chosen: list[Tool] = []
+    env: dict[str, dict[str, str | JSONObject]] = {}
+    taken = set(reserved(form.toolkits))
+    for number, entry in enumerate(form.tools):
+        path = f"tools.{number}"
+        try:
+            tool, own = _tool(entry, tools, path, trusted=trusted)
+        except InvalidRequest as error:
+            faults += error.details
+            continue
+        if tool.name in taken:
+            built_in = tool.name in reserved(form.toolkits)
+            what = "is the name of a built-in tool" if built_in else "is the name of another tool"
+            faults.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
+        taken.add(tool.name)
+        chosen.append(tool)
+        if own:
+            env[tool.name] = own
+    return chosen, env
+
+
+def _tool(
+    entry: JSON, tools: Mapping[str, Tool], path: str, *, trusted: bool
+) -> tuple[Tool, dict[str, str | JSONObject]]:
+    if isinstance(entry, dict) and "executionType" in entry:
+        return Tool.from_config(entry, path=path, trusted=trusted), {}
+    try:
+        form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
+    except ValidationError as error:
+        raise faulty([_fault((path, *each["loc"]), each["msg"]) for each in error.errors()]) from None
+    if form.name not in tools:
+        message = (
+            f"names the tool {form.name!r}, which the app does not have; a configuration has an executionType"
+        )
+        raise faulty([{"path": path, "message": message}])
+    return _changed(tools[form.name], form.options), _env(form.env)
+
+
+def _changed(tool: Tool, options: ToolOptions) -> Tool:
+    if options.visible is not None:
+        tool = replace(tool, visible=options.visible)
+    return tool if options.timeout is None else replace(tool, timeout=options.timeout / 1000)
+
+
+def _env(env: EnvForm) -> dict[str, str | JSONObject]:
+    return {
+        name: given if isinstance(given, str) else {"value": given.value, "type": given.type}
+        for name, given in env.items()
+    }
+
+
+def faulty(faults: list[Fault]) -> InvalidRequest:
+    """The error of a faulty configuration: its first fault in words, all of them in the details."""
+    first = faults[0]
+    where = f"{first['path']} " if first["path"] else ""
+    return InvalidRequest(f"{where}{first['message']}.".replace("..", "."), [*faults])
+
+
+def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+    """pydantic's word on one field; of a union's members only the path is left out."""
+    named = [str(part) for part in path if str(part) not in _UNION]
+    said = "is not a known field" if "Extra inputs" in message else message[:1].lower() + message[1:]
+    return {"path": ".".join(named), "message": said}
+
+
+_UNION = {"str", "constrained-str", "ModelForm", "EnvVarForm"}

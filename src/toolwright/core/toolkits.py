@@ -1,0 +1,37 @@
+"""The built-in toolkits and their tools' names, which no other tool may have (D7, D11)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+SPACES, MIND, CHANNELS, MEMORY = "spaces", "mind", "channels", "memory"
+
+TOOLKITS: Mapping[str, tuple[str, ...]] = {
+    SPACES: ("enter_space", "leave_space", "send_message", "read_messages", "skip"),
+    MIND: (
+        "set_goals",
+        "delete_goals",
+        "set_memories",
+        "delete_memories",
+        "set_plans",
+        "delete_plans",
+        "get_plans",
+    ),
+    CHANNELS: ("send_message", "react_to_message", "do_nothing"),
+    MEMORY: ("update_memory", "search_memory", "store_memory"),
+}
+CONFIGURED: tuple[str, ...] = (SPACES, MIND)
+"""What an agent configured as JSON has, unless it names its toolkits."""
+
+
+def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
+    """What is wrong with an agent's choice, None if nothing is."""
+    unknown = [name for name in toolkits if name not in TOOLKITS]
+    if unknown:
+        return f"there is no toolkit {unknown[0]!r}; there are {', '.join(map(repr, TOOLKITS))}."
+    if SPACES in toolkits and CHANNELS in toolkits:
+        return "the toolkits 'spaces' and 'channels' exclude each other: both have a tool 'send_message'."
+    return None
+
+
+def reserved(toolkits: Iterable[str]) -> frozenset[str]:
+    """The names that the tools of these toolkits have."""
+    return frozenset(name for kit in toolkits for name in TOOLKITS[kit])

@@ -1,0 +1,83 @@
+"""What callers say of a space and of messages in it, checked before any journal sees it."""
+
+import re
+from typing import cast, get_args
+
+from toolwright.core.asked import shown
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSONObject
+from toolwright.core.plain import plain, unwritable
+from toolwright.core.space import SpaceKind
+
+LONGEST_NAME = 200  # characters
+LONGEST_TEXT = 100_000
+LONGEST_EMOJI = 64
+_ID = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
+
+
+def id_of(given: object) -> str:
+    """An id of the caller's choice: URL-safe."""
+    if not isinstance(given, str) or not _ID.fullmatch(given) or given in {".", ".."}:
+        raise faulty("id", "must be 1 to 128 letters, digits or any of _ . ~ -")
+    return given
+
+
+def kind_of(given: object) -> SpaceKind:
+    """One of the kinds."""
+    if given not in get_args(SpaceKind):
+        kinds = ", ".join(map(repr, get_args(SpaceKind)))
+        raise faulty("kind", f"must be one of {kinds}, not {shown(given)}")
+    return cast("SpaceKind", given)
+
+
+def name_of(path: str, given: object) -> str | None:
+    """A short text, or none."""
+    text = text_of(path, given)
+    if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
+        raise faulty(path, f"must have 1 to {LONGEST_NAME} characters")
+    return text
+
+
+def role_of(given: object) -> str:
+    """A member's role: any short text."""
+    role = name_of("role", given)
+    if role is None:
+        raise faulty("role", "must be text")
+    return role
+
+
+def text_of(path: str, given: object) -> str | None:
+    """A text, or none."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise faulty(path, f"must be text, not {shown(given)}")
+    if unwritable(given):
+        raise faulty(path, "must not contain NUL or lone surrogates")
+    if len(given) > LONGEST_TEXT:
+        raise faulty(path, f"must have at most {LONGEST_TEXT} characters")
+    return given
+
+
+def emoji_of(given: object) -> str:
+    """An emoji: a short text without white space."""
+    text = text_of("emoji", given)
+    if text is None or not text or len(text) > LONGEST_EMOJI or text.split() != [text]:
+        raise faulty("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
+    return text
+
+
+def metadata_of(given: object) -> JSONObject:
+    """An object, empty if none is given."""
+    try:
+        copy = plain({} if given is None else given)
+    except InvalidJSON as error:
+        raise faulty("metadata", error.message) from error
+    if not isinstance(copy, dict):
+        raise faulty("metadata", "must be an object")
+    return copy
+
+
+def faulty(path: str, fault: str) -> InvalidRequest:
+    """The error that names the field."""
+    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])

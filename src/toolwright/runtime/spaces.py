@@ -1,0 +1,407 @@
+"""Spaces: made, joined, spoken in, read. Built-in tools and routes come here alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Unpack
+
+from toolwright.core.effects import (
+    DropMember,
+    DropSpace,
+    Edit,
+    Effect,
+    Erase,
+    MarkRead,
+    Post,
+    React,
+    SaveMember,
+    SaveSpace,
+    Unreact,
+)
+from toolwright.core.entity import Entity
+from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.space import (
+    DM_MEMBERS,
+    Member,
+    Reaction,
+    Space,
+    SpaceFields,
+    SpaceKind,
+    SpaceMessage,
+)
+from toolwright.core.units import Act, Committed, Conflict
+from toolwright.runtime.asked import by_id, page
+from toolwright.runtime.entities import Entities
+from toolwright.runtime.space_fields import (
+    emoji_of,
+    faulty,
+    id_of,
+    kind_of,
+    metadata_of,
+    name_of,
+    role_of,
+    text_of,
+)
+from toolwright.runtime.wakeups import Wakeups
+from toolwright.wire.space import edited_event, said_event, space_event
+
+LONGEST_PAGE = 200
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """A message that is in the journal, and the runs that read it: the ids by agent."""
+
+    message: SpaceMessage
+    runs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A message as people see it: with its author and the reactions to it."""
+
+    message: SpaceMessage
+    author: Entity | None
+    reactions: Sequence[Reaction] = ()
+
+
+class Spaces:
+    """What is done with spaces. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        entities: Entities,
+        wakeups: Wakeups,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._store = store
+        self._motor = motor
+        self._entities = entities
+        self._wakeups = wakeups
+        self._clock = clock
+        self._new_id = new_id
+
+    # ── spaces ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def create(
+        self,
+        name: str | None = None,
+        kind: SpaceKind = "private",
+        description: str | None = None,
+        metadata: JSONObject | None = None,
+        id: str | None = None,
+        members: Sequence[str] = (),
+    ) -> Space:
+        """A new space, with these entities in it (ids of entities, names or ids of agents).
+
+        A `dm` has two members. Raises `AlreadyThere` if there is a space with that `id`.
+        """
+        now = self._clock.now()
+        space = Space(
+            id=self._new_id("spc") if id is None else id_of(id),
+            kind=kind_of(kind),
+            name=name_of("name", name),
+            description=text_of("description", description),
+            metadata=metadata_of(metadata),
+            created_at=now,
+            updated_at=now,
+        )
+        found = {one.id: one for one in [await self._entities.find(each) for each in members]}
+        if kind == "dm" and len(found) > DM_MEMBERS:
+            raise _full()
+        effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
+        for revision, entity in enumerate(found.values()):
+            effects.append(self._joining(space, entity, "member", revision))
+        answer = await self._act(*effects)
+        if isinstance(answer, Conflict):
+            raise AlreadyThere(f"There is a space {space.id!r} already.")
+        return replace(space, revision=len(effects) - 1)
+
+    async def get(self, space_id: str) -> Space:
+        """The space."""
+        space = await self._store.spaces.space(by_id("space", space_id))
+        if space is None:
+            raise NotFound(f"There is no space {space_id!r}.")
+        return space
+
+    async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
+        """Spaces, the oldest first; those that an entity sees if its id is given."""
+        page(limit, offset)
+        return await self._store.spaces.spaces(seen_by=seen_by, limit=limit, offset=offset)
+
+    async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
+        """Change the fields given."""
+        while True:
+            was = await self.get(space_id)
+            new = replace(was, updated_at=max(self._clock.now(), was.updated_at + _TICK))
+            if "name" in fields:
+                new = replace(new, name=name_of("name", fields["name"]))
+            if "description" in fields:
+                new = replace(new, description=text_of("description", fields["description"]))
+            if "metadata" in fields:
+                new = replace(new, metadata=metadata_of(fields["metadata"]))
+            if not isinstance(await self._act(SaveSpace(space_id=was.id, space=new, was=was)), Conflict):
+                return new
+
+    async def delete(self, space_id: str) -> None:
+        """Delete a space, with all that was said in it."""
+        gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
+        if isinstance(await self._act(gone), Conflict):
+            raise NotFound(f"There is no space {space_id!r}.")
+
+    # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        """Who is in the space, who came first first."""
+        await self.get(space_id)
+        return await self._store.spaces.members(space_id)
+
+    async def memberships(self, entity_id: str) -> Sequence[Member]:
+        """Where an entity is a member."""
+        return await self._store.spaces.memberships(entity_id)
+
+    async def is_member(self, space_id: str, entity_id: str) -> bool:
+        """Whether the entity is in the space."""
+        return await self._store.spaces.member(space_id, entity_id) is not None
+
+    async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
+        """An entity (its id, or an agent's name or id) joins, or gets that role.
+
+        Raises `AlreadyThere` for a third member of a `dm`.
+        """
+        role = role_of(role)
+        found = await self._entities.find(entity)
+        while True:
+            space, members = await self.get(space_id), await self._store.spaces.members(space_id)
+            known = next((one for one in members if one.entity_id == found.id), None)
+            if space.kind == "dm" and known is None and len(members) >= DM_MEMBERS:
+                raise _full()
+            if known is not None and known.role == role:
+                return known
+            effect = self._joining(space, found, role, space.revision)
+            if not isinstance(await self._act(effect), Conflict):
+                return effect.member if known is None else replace(known, role=role)
+
+    async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
+        """A member gets another role."""
+        await self.member(space_id, entity_id)
+        return await self.add_member(space_id, entity_id, role)
+
+    async def member(self, space_id: str, entity_id: str) -> Member:
+        """A member of the space."""
+        await self.get(space_id)
+        found = await self._store.spaces.member(space_id, by_id("member", entity_id))
+        if found is None:
+            raise NotFound(f"The entity {entity_id!r} is not in this space.")
+        return found
+
+    async def remove_member(self, space_id: str, entity_id: str) -> None:
+        """A member leaves."""
+        await self.member(space_id, entity_id)
+        told = (space_event("member_removed", entityId=entity_id),)
+        await self._act(DropMember(space_id=space_id, entity_id=entity_id, events=told))
+
+    async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
+        """A member has read up to that place; never back, never beyond the last message."""
+        page(seq)
+        space = await self.get(space_id)
+        await self.member(space_id, entity_id)
+        await self._act(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
+        return await self.member(space_id, entity_id)
+
+    def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
+        now = self._clock.now()
+        member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
+        told = (space_event("member_added", entityId=entity.id, role=role),)
+        return SaveMember(space_id=space.id, member=member, revision=revision, events=told)
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def say(
+        self,
+        space_id: str,
+        entity: str,
+        content: str,
+        metadata: JSONObject | None = None,
+        parent_id: str | None = None,
+    ) -> Spoken:
+        """An entity speaks in a space; every other agent in it is woken.
+
+        Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
+        """
+        author = await self._entities.find(entity)
+        message = SpaceMessage(
+            id=self._new_id("msg"),
+            space_id=by_id("space", space_id),
+            entity_id=author.id,
+            role="assistant" if author.type == "agent" else "user",
+            content=words_of(content),
+            metadata=_own(metadata_of(metadata)),
+            parent_id=parent_id,
+            created_at=self._clock.now(),
+        )
+        await self._check_parent(message)
+        while True:
+            post = await self.posting(message, author, depth=None)
+            answer = await self._act(post)
+            if isinstance(answer, Committed):
+                runs = dict(answer.runs)
+                by_agent = {each.thread.agent: runs[each.thread.id] for each in post.deliveries}
+                return Spoken(message=replace(message, seq=answer.seq), runs=by_agent)
+
+    async def posting(
+        self, message: SpaceMessage, author: Entity, depth: int | None, stream_id: str | None = None
+    ) -> Post:
+        """What it takes to say that: `NotFound` if the author may not. `depth` is that of the run which speaks."""
+        space, members = await self.get(message.space_id), await self._store.spaces.members(message.space_id)
+        joining = None
+        if all(member.entity_id != author.id for member in members):
+            if space.kind != "public":
+                raise NotFound(f"There is no space {space.id!r}.")
+            joining = Member(
+                space_id=space.id, entity_id=author.id, type=author.type, joined_at=message.created_at
+            )
+        return Post(
+            space_id=space.id,
+            message=message,
+            revision=space.revision,
+            deliveries=await self._wakeups.of_message(message, space, author, members, depth),
+            joining=joining,
+            events=(said_event(message, author, stream_id),),
+        )
+
+    async def messages(
+        self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
+    ) -> Sequence[Shown]:
+        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        page(limit)
+        for place in (after, before):
+            page(0 if place is None else place)
+        await self.get(space_id)
+        limit = min(limit, LONGEST_PAGE)
+        return await self.shown(
+            await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
+        )
+
+    async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
+        """Messages with their authors and reactions."""
+        reactions = await self._store.spaces.reactions([message.id for message in messages])
+        authors = {one: await self._entities.known(one) for one in {each.entity_id for each in messages}}
+        return [
+            Shown(
+                message=message,
+                author=authors[message.entity_id],
+                reactions=[each for each in reactions if each.message_id == message.id],
+            )
+            for message in messages
+        ]
+
+    async def message(self, message_id: str) -> SpaceMessage:
+        """The message."""
+        found = await self._store.spaces.message(by_id("message", message_id))
+        if found is None:
+            raise NotFound(f"There is no message {message_id!r}.")
+        return found
+
+    async def edit(self, message_id: str, content: str) -> Shown:
+        """Another text for a message. That of a call cannot be edited."""
+        was = await self.message(message_id)
+        if was.shows_call:
+            raise InvalidRequest("This message shows a tool call: it cannot be edited.")
+        new = replace(was, content=words_of(content), edited_at=self._clock.now())
+        [shown] = await self.shown([new])
+        told = edited_event(new, shown.author, shown.reactions)
+        await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(told,)))
+        return shown
+
+    async def erase(self, message_id: str) -> None:
+        """Delete a message; its place stays empty."""
+        was = await self.message(message_id)
+        told = space_event("message_deleted", messageId=message_id)
+        await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(told,)))
+
+    async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
+        """React to a message; once with the same emoji."""
+        reaction = Reaction(
+            message_id=message_id,
+            entity_id=entity_id,
+            emoji=emoji_of(emoji),
+            created_at=self._clock.now(),
+        )
+        was = await self.message(message_id)
+        said = space_event("reaction_added", messageId=message_id, entityId=entity_id, emoji=emoji)
+        if isinstance(
+            await self._act(React(space_id=was.space_id, reaction=reaction, events=(said,))), Conflict
+        ):
+            raise NotFound(f"There is no message {message_id!r}.")
+        return reaction
+
+    async def unreact(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
+        """Take a reaction back; `NotFound` if there is none."""
+        was = await self.message(message_id)
+        here = [one for one in await self._store.spaces.reactions([message_id]) if one.emoji == emoji]
+        mine = next((one for one in here if one.entity_id == entity_id), None)
+        if mine is None:
+            raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
+        said = space_event("reaction_removed", messageId=message_id, entityId=entity_id, emoji=emoji)
+        await self._act(
+            Unreact(
+                space_id=was.space_id,
+                message_id=message_id,
+                entity_id=entity_id,
+                emoji=emoji,
+                events=(said,),
+            )
+        )
+        return mine
+
+    async def caused(self, run_id: str, entity_id: str) -> bool:
+        """Whether the run reads what that entity has said."""
+        return await self._store.spaces.caused(run_id, entity_id)
+
+    async def _check_parent(self, message: SpaceMessage) -> None:
+        if message.parent_id is None:
+            return
+        parent = await self._store.spaces.message(by_id("message", message.parent_id))
+        if parent is None or parent.space_id != message.space_id:
+            raise faulty("parentMessageId", "names no message of this space")
+        if parent.shows_call:
+            raise faulty("parentMessageId", "names a message that shows a tool call: it cannot be replied to")
+
+    async def _change(self, message_id: str, effect: Effect) -> None:
+        answer = await self._act(effect)
+        if isinstance(answer, Conflict) or not answer.count:
+            raise NotFound(f"There is no message {message_id!r}.")
+
+    async def _act(self, *effects: Effect) -> Committed | Conflict:
+        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Committed):
+            for thread_id, _ in answer.runs:
+                self._motor.wake(thread_id)
+        return answer
+
+
+def words_of(content: object) -> str:
+    """What is said: text that is not empty."""
+    text = text_of("content", content)
+    if text is None or not text.strip():
+        raise faulty("content", "is empty")
+    return text
+
+
+def _own(metadata: JSONObject) -> JSONObject:
+    """What a caller may say about a message: not that it shows a call."""
+    if metadata.get("type") == "tool_call":
+        raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
+    return metadata
+
+
+def _full() -> ToolwrightError:
+    return AlreadyThere(f"A dm has {DM_MEMBERS} members: make another space for more.")
