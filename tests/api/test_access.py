@@ -47,6 +47,12 @@ SERVICE_ONLY = [
     Row("GET", "/api/runs", 200),
     Row("GET", "/api/agents/{agent_id}/inbox", 200),
     Row("POST", "/api/agents/{agent_id}/inbox/{event_id}/retry", 404),
+    Row("POST", "/api/spaces", 201, body={"name": "Cake"}),
+    Row("PATCH", "/api/spaces/{space_id}", 200, body={"name": "Cake"}),
+    Row("DELETE", "/api/spaces/{space_id}", 200),
+    Row("POST", "/api/spaces/{space_id}/members", 200, body={"entityId": "{entity_id}"}),
+    Row("PATCH", "/api/spaces/{space_id}/members/{entity_id}", 404, body={"role": "owner"}),
+    Row("DELETE", "/api/spaces/{space_id}/members/{entity_id}", 404),
 ]
 FOR_PEOPLE = [
     Row("POST", "/api/threads", 201, 201, 201, NEW_THREAD),
@@ -65,6 +71,18 @@ FOR_PEOPLE = [
     Row("POST", "/api/runs/{run_id}/tool-results", 200, 403, 404, {"callId": "{call_id}", "result": 1}),
     Row("GET", "/api/calls", 200, 200, 200),
     Row("POST", "/api/stream-tokens", 200, 200, 200),
+    Row("GET", "/api/spaces", 200, 200, 200),
+    Row("GET", "/api/spaces/{space_id}", 200, 200, 404),
+    Row("GET", "/api/spaces/{space_id}/members", 200, 200, 404),
+    Row("PATCH", "/api/spaces/{space_id}/read", 403, 200, 404, {"seq": 1}),
+    Row("GET", "/api/spaces/{space_id}/messages", 200, 200, 404),
+    Row("POST", "/api/spaces/{space_id}/messages", 201, 201, 404, {"content": "Hi", "entityId": "{ada}"}),
+    Row("PATCH", "/api/messages/{message_id}", 200, 200, 404, {"content": "Hi"}),
+    Row("DELETE", "/api/messages/{message_id}", 200, 200, 404),
+    Row("POST", "/api/messages/{message_id}/reactions", 200, 200, 404, {"emoji": "x", "entityId": "{ada}"}),
+    Row("DELETE", "/api/messages/{message_id}/reactions", 200, 200, 404, {"emoji": "+1", "entityId": "{ada}"}),
+    Row("GET", "/api/spaces/{space_id}/stream", 200, 200, 404, stream=True),
+    Row("GET", "/api/sse", 200, 200, 200, stream=True),
 ]
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
 OPEN = {("GET", path) for path in ("/health", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")}

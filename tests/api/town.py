@@ -1,4 +1,4 @@
-"""A served runtime with two people, of whom one has a thread with a run that waits."""
+"""A served runtime with two people, of whom one has a thread with a run that waits, and a space to herself."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -62,7 +62,13 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
         await api.until(run.id, "run.waiting")
         [call] = await api.rig.rt.calls.list(run_id=run.id)
         agent = api.rig.rt.agents.declared[0]
+        spaces = api.rig.rt.spaces
+        space = await spaces.create("Tea", members=[ada.id])
+        said = (await spaces.say(space.id, ada.id, "Hello")).message
+        await spaces.react(said.id, ada.id, "+1")
         ids = {
+            "space_id": space.id,
+            "message_id": said.id,
             "path": "attachments/note.txt",
             "event_id": "tr:x",
             "thread_id": thread.id,

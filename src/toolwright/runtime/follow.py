@@ -111,5 +111,5 @@ class Events:
 
 
 def _known(topic: Topic) -> None:
-    by_kind("topic", topic, Topic, "a topic: a thread or a run, by its id")
+    by_kind("topic", topic, Topic, "a topic: a thread, a run or a space, by its id")
     by_id(topic.kind, topic.id)

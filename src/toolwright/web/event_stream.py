@@ -15,6 +15,7 @@ from toolwright.core.event import Event, Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.runtime.follow import Following
 from toolwright.web.access import Caller
+from toolwright.web.eyes import Eyes
 from toolwright.web.serving import Serving
 from toolwright.web.staying import no_longer_allowed
 from toolwright.wire.event import frame, notice_json
@@ -44,6 +45,7 @@ class EventStream(StreamingResponse):
         self._serving = serving
         self._caller = caller
         self._over = False
+        self._eyes = Eyes(serving, caller)
         self._topic = topic
         self._after = after
         self._ids = ids
@@ -108,7 +110,11 @@ class EventStream(StreamingResponse):
         try:
             async with aclosing(events):
                 async for event in events:
-                    await _write(send, frames.of(event))
+                    if await self._eyes.see(event):
+                        await _write(send, frames.of(event))
+                    elif self._topic.kind == "space":
+                        self._over = True
+                        return
         except StoreError as error:
             log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
 

@@ -22,11 +22,14 @@ from toolwright.web.routes import (
     health,
     inboxes,
     runs,
+    space_messages,
+    spaces,
     streams,
     threads,
     tokens,
 )
 from toolwright.web.serving import Serving
+from toolwright.web.smart_spaces import SmartSpaces
 from toolwright.web.stream_tokens import StreamTokens
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
@@ -81,12 +84,26 @@ def _application(
         generate_unique_id_function=_operation_id,
     )
     gateway.state.serving = serving
-    for noun in (health, agents, inboxes, entities, threads, files, runs, calls, streams, tokens):
+    for noun in (
+        health,
+        agents,
+        inboxes,
+        entities,
+        spaces,
+        space_messages,
+        threads,
+        files,
+        runs,
+        calls,
+        streams,
+        tokens,
+    ):
         gateway.include_router(noun.router)
     describe_people(gateway)
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
+    gateway.add_middleware(SmartSpaces)
     if options.cors_origins:
         gateway.add_middleware(
             Cors, allow_origins=options.cors_origins, allow_methods=METHODS, allow_headers=HEADERS

@@ -106,6 +106,12 @@ class Permits:
         if caller.kind == "person" and message.entity_id != caller.entity_id:
             raise Forbidden("This message is somebody else's: only its author may change it.")
 
+    def reader(self, caller: Caller) -> str:
+        """The entity that has read something: only a person reads."""
+        if caller.entity_id is None:
+            raise Forbidden("Only a person has something to read.")
+        return caller.entity_id
+
     async def _belongs(self, caller: Caller, space_id: str) -> bool:
         return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
 

@@ -70,6 +70,7 @@ async def list_calls(
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
     agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
     space_id: Annotated[Words | None, Query(alias="spaceId")] = None,
+    smart_space_id: Annotated[Words | None, Query(alias="smartSpaceId", description="The same.")] = None,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Answer:
@@ -81,7 +82,7 @@ async def list_calls(
         status=status or OPEN,
         run_id=run_id,
         agent=None if agent_id is None else await here.runtime.agents.id_of(agent_id),
-        space_id=space_id,
+        space_id=smart_space_id if space_id is None else space_id,
         sees=caller.sight,
         limit=limit,
         offset=offset,

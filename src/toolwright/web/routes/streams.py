@@ -1,4 +1,4 @@
-"""Live streams of threads and runs."""
+"""Live streams of threads, runs and spaces."""
 
 from typing import Annotated, Any
 
@@ -51,6 +51,20 @@ async def stream_run(caller: Follower, here: Here, after: After, run_id: Id) -> 
     run = await here.runtime.runs.get(run_id)
     ids = _ids(entity_id_of(run.agent), threadId=run.thread_id, runId=run_id)
     return EventStream(here, caller, Topic(kind="run", id=run_id), after, ids)
+
+
+@router.get("/spaces/{space_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
+async def stream_space(caller: Follower, here: Here, after: After, space_id: Id) -> EventStream:
+    """What happens in a space."""
+    await here.permits.space(caller, space_id)
+    ids = _ids(None, spaceId=space_id, smartSpaceId=space_id)
+    return EventStream(here, caller, Topic(kind="space", id=space_id), after, ids)
+
+
+@router.get("/sse", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
+async def stream_spaces(caller: Follower, here: Here, after: After) -> EventStream:
+    """What happens in all spaces: a person sees those they are in, and the public ones."""
+    return EventStream(here, caller, Topic(kind="spaces", id=""), after, {})
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:

@@ -1,0 +1,143 @@
+"""What is said in spaces: messages, reactions."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field, JsonValue
+
+from toolwright.core.agent import entity_id_of
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.runtime.spaces import LONGEST_PAGE, Shown
+from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.body import Form, described, reads
+from toolwright.web.callers import Known
+from toolwright.web.fields import Id, Words
+from toolwright.web.permits import speaker
+from toolwright.web.serving import Here
+from toolwright.web.shapes import Deleted, answers
+from toolwright.web.shapes_spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken
+from toolwright.wire.space import reaction_json, space_message_json
+
+router = APIRouter(prefix="/api", tags=["spaces"])
+
+Place = Annotated[int | None, Query(ge=0, lt=2**63)]
+
+
+class NewSpaceMessage(Form):
+    """A message to say."""
+
+    content: Words
+    entity_id: Words | None = Field(
+        None, description="Who speaks: a service says for whom; a person is always themselves."
+    )
+    metadata: dict[str, JsonValue] | None = None
+    parent_message_id: Words | None = Field(None, description="The message of this space that it answers.")
+
+
+class NewContent(Form):
+    """Another text for a message."""
+
+    content: Words
+
+
+class NewReaction(Form):
+    """An emoji for a message."""
+
+    emoji: Words
+    entity_id: Words | None = Field(
+        None, description="Who reacts: a service says for whom; a person is always themselves."
+    )
+
+
+@router.post(
+    "/spaces/{space_id}/messages",
+    status_code=201,
+    responses=answers(Spoken, "The message, and the runs that read it.", 201, (404, 413)),
+    openapi_extra=described(NewSpaceMessage),
+)
+async def say(
+    caller: Known, here: Here, space_id: Id, new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))]
+) -> Answer:
+    """Say something in a space; the other agents in it are woken. Who speaks in a public one joins it."""
+    await here.permits.space(caller, space_id)
+    spaces = here.runtime.spaces
+    author = speaker(caller, new.entity_id)
+    spoken = await spaces.say(space_id, author, new.content, new.metadata, new.parent_message_id)
+    [shown] = await spaces.shown([spoken.message])
+    runs: list[JSON] = [
+        {"runId": run_id, "agentEntityId": entity_id_of(agent)} for agent, run_id in spoken.runs.items()
+    ]
+    return answer({"message": _json(shown), "runs": runs}, 201)
+
+
+@router.get(
+    "/spaces/{space_id}/messages", responses=answers(SpaceMessageList, "The messages.", errors=(404,))
+)
+async def list_space_messages(
+    caller: Known,
+    here: Here,
+    space_id: Id,
+    limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="The most messages.")] = 50,
+    after: Annotated[Place, Query(alias="afterSeq", description="Those behind this place.")] = None,
+    before: Annotated[Place, Query(alias="beforeSeq", description="The last before this place.")] = None,
+) -> Answer:
+    """Messages in order; the newest page where no place is given."""
+    await here.permits.space(caller, space_id)
+    found = await here.runtime.spaces.messages(space_id, limit, after, before)
+    return listed("messages", [_json(shown) for shown in found])
+
+
+@router.patch(
+    "/messages/{message_id}",
+    responses=answers(SpaceMessageAnswer, "The message as it is now.", errors=(403, 404, 413)),
+    openapi_extra=described(NewContent),
+)
+async def edit_message(
+    caller: Known, here: Here, message_id: Id, given: Annotated[NewContent, Depends(reads(NewContent))]
+) -> Answer:
+    """Change the text of a message of one's own; a service's are all."""
+    await here.permits.own_message(caller, message_id)
+    return answer({"message": _json(await here.runtime.spaces.edit(message_id, given.content))})
+
+
+@router.delete("/messages/{message_id}", responses=answers(Deleted, "It is deleted.", errors=(403, 404)))
+async def delete_message(caller: Known, here: Here, message_id: Id) -> Answer:
+    """Delete a message of one's own; a service's are all."""
+    await here.permits.own_message(caller, message_id)
+    await here.runtime.spaces.erase(message_id)
+    return answer({"success": True})
+
+
+@router.post(
+    "/messages/{message_id}/reactions",
+    responses=answers(ReactionAnswer, "The reaction.", errors=(404, 413)),
+    openapi_extra=described(NewReaction),
+)
+async def react(
+    caller: Known, here: Here, message_id: Id, new: Annotated[NewReaction, Depends(reads(NewReaction))]
+) -> Answer:
+    """React to a message; the same reaction stands once."""
+    await here.permits.message(caller, message_id)
+    entity = await here.runtime.entities.find(speaker(caller, new.entity_id))
+    return answer(
+        {"reaction": reaction_json(await here.runtime.spaces.react(message_id, entity.id, new.emoji))}
+    )
+
+
+@router.delete(
+    "/messages/{message_id}/reactions",
+    responses=answers(ReactionAnswer, "The reaction that was taken back.", errors=(404, 413)),
+    openapi_extra=described(NewReaction),
+)
+async def unreact(
+    caller: Known, here: Here, message_id: Id, given: Annotated[NewReaction, Depends(reads(NewReaction))]
+) -> Answer:
+    """Take a reaction back."""
+    await here.permits.message(caller, message_id)
+    entity = await here.runtime.entities.find(speaker(caller, given.entity_id))
+    taken = await here.runtime.spaces.unreact(message_id, entity.id, given.emoji)
+    return answer({"reaction": reaction_json(taken)})
+
+
+def _json(shown: Shown) -> JSONObject:
+    return space_message_json(shown.message, shown.author, shown.reactions)

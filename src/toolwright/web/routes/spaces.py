@@ -1,0 +1,182 @@
+"""Spaces and their members."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import Field, JsonValue
+
+from toolwright.core.json_value import JSON
+from toolwright.core.space import Member, Space, SpaceFields, SpaceKind
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.answer import Answer, answer
+from toolwright.web.body import Form, described, reads
+from toolwright.web.callers import Known, Service
+from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.serving import AtWork, Here
+from toolwright.web.shapes import Deleted, answers
+from toolwright.web.shapes_spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList
+from toolwright.wire.space import member_json, space_json
+
+router = APIRouter(prefix="/api/spaces", tags=["spaces"])
+
+
+class SpaceChange(Form):
+    """What to change of a space; what is left out stays."""
+
+    name: Words | None = None
+    description: Words | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+    @property
+    def fields(self) -> SpaceFields:
+        """Those that were given."""
+        given: SpaceFields = {}
+        if "name" in self.model_fields_set:
+            given["name"] = self.name
+        if "description" in self.model_fields_set:
+            given["description"] = self.description
+        if "metadata" in self.model_fields_set:
+            given["metadata"] = self.metadata
+        return given
+
+
+class NewSpace(SpaceChange):
+    """A space to make."""
+
+    kind: SpaceKind = Field("private", description="Everyone of the app reads and writes a public one.")
+    id: Words | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
+
+
+class MemberRole(Form):
+    """A member's role."""
+
+    role: Words = "member"
+
+
+class NewMember(MemberRole):
+    """An entity to take in: its id, or an agent's name or id."""
+
+    entity_id: Words
+
+
+class ReadUpTo(Form):
+    """The place of the last message that was read."""
+
+    seq: int = Field(ge=0, lt=2**63)
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=answers(SpaceAnswer, "The new space.", 201, (409, 413)),
+    openapi_extra=described(NewSpace),
+)
+async def create_space(
+    _: Service, runtime: AtWork, new: Annotated[NewSpace, Depends(reads(NewSpace))]
+) -> Answer:
+    """A new space, without members yet."""
+    return answer(
+        _both(await runtime.spaces.create(new.name, new.kind, new.description, new.metadata, new.id)), 201
+    )
+
+
+@router.get("", responses=answers(SpaceList, "The spaces."))
+async def list_spaces(caller: Known, runtime: AtWork, limit: Limit = 50, offset: Offset = 0) -> Answer:
+    """Spaces, the oldest first; a person's are those they are in, and the public ones."""
+    found = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
+    shown: list[JSON] = [space_json(space) for space in found]
+    return answer({"spaces": shown, "smartSpaces": shown})
+
+
+@router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
+async def get_space(caller: Known, here: Here, space_id: Id) -> Answer:
+    """One space."""
+    return answer(_both(await here.permits.space(caller, space_id)))
+
+
+@router.patch(
+    "/{space_id}",
+    responses=answers(SpaceAnswer, "The space as it is now.", errors=(404, 413)),
+    openapi_extra=described(SpaceChange),
+)
+async def change_space(
+    _: Service, runtime: AtWork, space_id: Id, given: Annotated[SpaceChange, Depends(reads(SpaceChange))]
+) -> Answer:
+    """Change a space."""
+    return answer(_both(await runtime.spaces.update(space_id, **given.fields)))
+
+
+@router.delete("/{space_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
+    """Delete a space, with all that was said in it."""
+    await runtime.spaces.delete(space_id)
+    return answer({"success": True})
+
+
+@router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
+async def list_members(caller: Known, here: Here, space_id: Id) -> Answer:
+    """Who is in a space, who came first first."""
+    await here.permits.space(caller, space_id)
+    members = await here.runtime.spaces.members(space_id)
+    shown: list[JSON] = [await _member(here.runtime, one) for one in members]
+    return answer({"members": shown})
+
+
+@router.post(
+    "/{space_id}/members",
+    responses=answers(MembershipAnswer, "The membership.", errors=(404, 409, 413)),
+    openapi_extra=described(NewMember),
+)
+async def add_member(
+    _: Service, runtime: AtWork, space_id: Id, new: Annotated[NewMember, Depends(reads(NewMember))]
+) -> Answer:
+    """Take an entity into a space; one that is in it gets the role. A dm has two members at the most."""
+    member = await runtime.spaces.add_member(space_id, new.entity_id, new.role)
+    return answer({"membership": await _member(runtime, member)})
+
+
+@router.patch(
+    "/{space_id}/members/{entity_id}",
+    responses=answers(MembershipAnswer, "The membership as it is now.", errors=(404, 413)),
+    openapi_extra=described(MemberRole),
+)
+async def change_member(
+    _: Service,
+    runtime: AtWork,
+    space_id: Id,
+    entity_id: Id,
+    given: Annotated[MemberRole, Depends(reads(MemberRole))],
+) -> Answer:
+    """Give a member another role."""
+    member = await runtime.spaces.change_member(space_id, entity_id, given.role)
+    return answer({"membership": await _member(runtime, member)})
+
+
+@router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "It has left.", errors=(404,)))
+async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> Answer:
+    """Take an entity out of a space."""
+    await runtime.spaces.remove_member(space_id, entity_id)
+    return answer({"success": True})
+
+
+@router.patch(
+    "/{space_id}/read",
+    responses=answers(MembershipAnswer, "The caller's membership.", errors=(403, 404, 413)),
+    openapi_extra=described(ReadUpTo),
+)
+async def mark_read(
+    caller: Known, here: Here, space_id: Id, given: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
+) -> Answer:
+    """Say how far you have read. Only a person has something to read."""
+    await here.permits.space(caller, space_id)
+    member = await here.runtime.spaces.mark_read(space_id, here.permits.reader(caller), given.seq)
+    return answer({"membership": await _member(here.runtime, member)})
+
+
+def _both(space: Space) -> dict[str, JSON]:
+    shown = space_json(space)
+    return {"space": shown, "smartSpace": shown}
+
+
+async def _member(runtime: Runtime, member: Member) -> JSON:
+    return member_json(member, await runtime.entities.known(member.entity_id))
