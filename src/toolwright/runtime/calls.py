@@ -19,17 +19,22 @@ from toolwright.core.pipeline import Executor, execute, prepare, timed_out
 from toolwright.core.ports import Bus, Clock
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.space import CallShown
 from toolwright.core.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.state import RunState
+from toolwright.runtime.visible import finished, outside_any_space, posted, source_of
+from toolwright.runtime.visible import timed_out as timed_out_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
+ENTER_SPACE = "enter_space"
+WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
 ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
 
 
@@ -81,6 +86,8 @@ class Calls:
                 self.take(hold, move, call, self._cut(hold, prepared))
                 continue
             instant = self._instants.get(prepared.tool.kind)
+            if prepared.tool.visible and not self._show(hold, tools, move, call, prepared.tool):
+                continue
             if instant is None:
                 hold.prepared[call.id] = prepared
                 self._move(move, call, "running", hold.clock.now())
@@ -89,6 +96,22 @@ class Calls:
             move.events.append(tool_event("tool.started", call.id, call.name))
             if not self.take(hold, move, call, self._cut(hold, instant(prepared))):
                 return
+
+    def _show(self, hold: Hold, tools: Mapping[str, Tool], move: Move, call: Call, tool: Tool) -> bool:
+        """Post a visible call to its space; false if the agent must enter one first, which is then the result.
+
+        An agent that cannot enter spaces shows it where it was spoken to, or nowhere.
+        """
+        enters = ENTER_SPACE in tools
+        space_id = hold.space_id if enters else hold.trigger_space_id
+        if space_id is None:
+            if enters:
+                self.settle(hold, move, call, outside_any_space(tool))
+            return not enters
+        status: CallShown = "requires_action" if tool.kind in WAITING else "running"
+        move.effects.append(posted(hold, call, space_id, status))
+        move.shown[call.id] = space_id
+        return True
 
     def _cut(self, hold: Hold, outcome: Outcome) -> Outcome:
         """An outcome that was made at once, within the limit; nothing in it is worth a file."""
@@ -142,6 +165,8 @@ class Calls:
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
         move.events.append(outcome_event(call.id, call.name, result))
+        shown = _shown(move, call)
+        move.effects += finished(shown, result, hold.author, source_of(hold))
         message = _answer(hold, move, call, result)
         if message.content == result.result:
             hold.put(move, message)
@@ -233,6 +258,7 @@ class Calls:
         self._armed.pop(call.id, None)
         self._move(move, call, "pending", hold.clock.now())
         move.events.append(outcome_event(call.id, call.name, error))
+        move.effects += timed_out_message(hold, call, error)
         hold.say(move, _message(hold, move, call, model_text(error), "error"))
 
     def _move(
@@ -255,8 +281,15 @@ class Calls:
                 result=result,
                 deadline=deadline,
                 expires_at=expires_at,
+                space_id=move.shown.get(call.id),
             )
         )
+
+
+def _shown(move: Move, call: Call) -> Call:
+    """The call with the space that it is shown in, also if it is posted in this very move."""
+    space_id = move.shown.get(call.id)
+    return call if space_id is None else changed(call, space_id=space_id)
 
 
 def _clean(hold: Hold, outcome: Outcome) -> Outcome:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from toolwright.core import backoff
 from toolwright.core.brief import words
 from toolwright.core.catalog import ActiveAgent
+from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
 from toolwright.core.errors import DefinitionError, InvalidRequest, StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
@@ -45,7 +46,9 @@ class Drainer:
         environment: Environment,
         clock: Clock,
         new_id: NewId,
+        woken: Callable[[str], None],
     ) -> None:
+        self._woken = woken
         self._store = store
         self._loop = loop
         self._calls = calls
@@ -126,7 +129,8 @@ class Drainer:
         def resolve(thread: Thread, rows: Sequence[EnvRow]) -> ThreadEnv:
             return self._environment.of(thread, agent if isinstance(agent, ActiveAgent) else None, rows)
 
-        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve)
+        author = entity_of(agent.agent) if isinstance(agent, ActiveAgent) else None
+        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, author, self._woken)
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias, TypeVar
 from toolwright.core import backoff
 from toolwright.core.call import Call, CallChange
 from toolwright.core.drafts import by_path
+from toolwright.core.effects import Effect, Enter
+from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import EventDraft
@@ -30,8 +32,12 @@ from toolwright.wire.event import message_event
 log = logger("toolwright.runtime")
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, Sequence[EnvRow]], ThreadEnv]
-Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file"]
+Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space"]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
+
+
+def _nobody(_: str) -> None:
+    """Nobody to tell that a thread was woken."""
 
 
 class ThreadLost(Exception):
@@ -49,6 +55,8 @@ class Move:
     files: tuple[FileChange, ...] = ()
     env: tuple[EnvChange, ...] = ()
     inbox: list[InboxChange] = field(default_factory=list[InboxChange])
+    effects: list[Effect] = field(default_factory=list[Effect])
+    shown: dict[str, str] = field(default_factory=dict[str, str])
     dropped: list[int] = field(default_factory=list[int])
     events: list[EventDraft] = field(default_factory=list[EventDraft])
     step: Step | None = None
@@ -62,8 +70,18 @@ class Hold:
     """
 
     def __init__(
-        self, view: ThreadView, run: Run, store: Store, clock: Clock, new_id: NewId, resolve: Resolve
+        self,
+        view: ThreadView,
+        run: Run,
+        store: Store,
+        clock: Clock,
+        new_id: NewId,
+        resolve: Resolve,
+        author: Entity | None = None,
+        woken: Callable[[str], None] = _nobody,
     ) -> None:
+        self.author = author
+        self._woken = woken
         self._store = store
         self._resolve = resolve
         self.env = resolve(view.thread, view.env)
@@ -82,6 +100,8 @@ class Hold:
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
         self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
         self.posted = view.thread.posted
+        self.space_id = view.thread.space_id
+        self.streamed: set[str] = set()
         self.gen = view.wake.gen if view.wake is not None else 0
         self._nonce, self._commits = new_id("hold"), 0
         self.abort = Abort()
@@ -100,6 +120,14 @@ class Hold:
     def joined(self) -> list[InboxEvent]:
         """Messages that joined this run and have not been read."""
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
+
+    @property
+    def trigger_space_id(self) -> str | None:
+        """The space of the message that the run reads, if it reads one."""
+        told = [
+            event.content.get("spaceId") for event in self.reading.values() if event.type == "space_message"
+        ]
+        return next((each for each in told if isinstance(each, str)), None)
 
     def place(self, move: Move) -> int:
         """The place in the thread of the next message of this move."""
@@ -207,6 +235,7 @@ class Hold:
             dropped=tuple(move.dropped),
             step=move.step,
             events=tuple(move.events),
+            effects=tuple(move.effects),
             leaving=move.leaving,
         )
 
@@ -246,7 +275,7 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file":
+            case "file" | "space":
                 return conflict.guard
             case "unread" | "inbox":
                 await self.look()
@@ -279,6 +308,11 @@ class Hold:
             self.left = answer.left
         if answer.cancel_requested:
             self.abort.set()
+        for effect in unit.effects:
+            if isinstance(effect, Enter):
+                self.space_id = effect.space_id
+        for thread_id, _ in answer.runs:
+            self._woken(thread_id)
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)

@@ -343,6 +343,7 @@ class Loop:
                 messages=list(move.messages),
                 changes=list(move.changes),
                 events=list(move.events),
+                effects=list(move.effects),
                 read=[],
             )
             self._calls.give_up(hold, whole, last_words(end))

@@ -5,6 +5,8 @@ from typing import Literal
 
 from toolwright.core.call import Call, CallStatus
 from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.effects import Effect, Source
+from toolwright.core.entity import entity_of
 from toolwright.core.errors import (
     CallCancelled,
     CallExpired,
@@ -25,6 +27,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.visible import finished
 from toolwright.wire.event import outcome_event
 from toolwright.wire.result import error_object, result_to_json
 
@@ -148,7 +151,17 @@ class PendingCalls:
                 created_at=now,
             ),
             files=files,
+            effects=tuple(await self._shown(call, outcome)),
         )
+
+    async def _shown(self, call: Call, outcome: ToolResult) -> Sequence[Effect]:
+        """What is seen of it in a space."""
+        if call.space_id is None:
+            return ()
+        agent = None if call.agent is None else await self._agents.find(call.agent)
+        author = None if agent is None else entity_of(agent.agent)
+        source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
+        return finished(call, outcome, author, source)
 
 
 def _why(call: Call) -> ToolwrightError:

@@ -1,11 +1,11 @@
 """Tool calls as JSON on the wire (API §3)."""
 
-import json
 from datetime import datetime
 
 from toolwright.core.agent import entity_id_of
 from toolwright.core.call import Call
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSONObject
+from toolwright.wire.call_shown import arguments_json
 from toolwright.wire.result import result_from_json, s3_result
 
 
@@ -19,7 +19,7 @@ def call_json(call: Call) -> JSONObject:
     shown: JSONObject = {
         "callId": call.id,
         "toolName": call.name,
-        "args": _arguments(call.arguments),
+        "args": arguments_json(call.arguments),
         "status": call.status,
         "visible": call.visible,
         "spaceId": call.space_id,
@@ -34,14 +34,6 @@ def call_json(call: Call) -> JSONObject:
         shown["result"] = s3_result(result_from_json(call.result))
         shown["resolvedAt"] = _instant(call.completed_at)
     return shown
-
-
-def _arguments(text: str) -> JSON:
-    """The arguments as JSON; as the model wrote them where that is none."""
-    try:
-        return json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
-        return text
 
 
 def _instant(value: datetime | None) -> str | None:

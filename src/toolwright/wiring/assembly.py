@@ -88,7 +88,7 @@ def assemble(
     agents = Agents(store, catalog, environment, {}, clock, ids)
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
-    drainer = Drainer(store, loop, calls, agents, environment, clock, ids)
+    drainer = Drainer(store, loop, calls, agents, environment, clock, ids, motor.wake)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     return Runtime(
