@@ -80,7 +80,9 @@ FOR_PEOPLE = [
     Row("PATCH", "/api/messages/{message_id}", 200, 200, 404, {"content": "Hi"}),
     Row("DELETE", "/api/messages/{message_id}", 200, 200, 404),
     Row("POST", "/api/messages/{message_id}/reactions", 200, 200, 404, {"emoji": "x", "entityId": "{ada}"}),
-    Row("DELETE", "/api/messages/{message_id}/reactions", 200, 200, 404, {"emoji": "+1", "entityId": "{ada}"}),
+    Row(
+        "DELETE", "/api/messages/{message_id}/reactions", 200, 200, 404, {"emoji": "+1", "entityId": "{ada}"}
+    ),
     Row("GET", "/api/spaces/{space_id}/stream", 200, 200, 404, stream=True),
     Row("GET", "/api/sse", 200, 200, 200, stream=True),
 ]

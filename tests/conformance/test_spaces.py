@@ -204,6 +204,23 @@ async def test_spaces_are_seen_by_members_and_public_ones_by_all(room: Store):
     assert [one.id for one in await room.spaces.spaces(seen_by="ent_bob")] == ["spc_2"]
 
 
+async def test_an_entity_knows_its_company(room: Store):
+    await committed(room, save(replace(human(1), id="ent_ann", display_name="Ann\x00")))
+    bob, bot = member("ent_bob", "spc_2", joined_at=later(2)), member("ent_bot", "spc_2", type="agent")
+    later_one = space("spc_2", created_at=later(1))
+    await committed(
+        room, act(made(later_one), joins(member("ent_ann", "spc_2"), 0), joins(bob, 1), joins(bot, 2))
+    )
+    await committed(room, act(made(space("spc_3"))))
+    assert [one.id for one in await room.spaces.spaces_of("ent_ann", 9)] == ["spc_1", "spc_2"]
+    assert [one.id for one in await room.spaces.spaces_of("ent_ann", 1)] == ["spc_1"]
+    ann = member("ent_ann"), "Ann\x00"
+    here = [(member("ent_ann", "spc_2"), "Ann\x00"), (bot, None), (bob, None)]
+    assert list(await room.spaces.company("ent_ann", 9)) == [ann, *here]
+    assert list(await room.spaces.company("ent_ann", 2)) == [ann, here[0]]
+    assert list(await room.spaces.company("ent_eve", 9)) == []
+
+
 async def test_a_space_is_changed_by_compare_and_set_and_deleted_whole(room: Store):
     was = await room.spaces.space("spc_1")
     assert was is not None

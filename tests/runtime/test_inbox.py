@@ -20,4 +20,4 @@ def test_a_late_result_keeps_its_letters_and_loses_what_is_hidden() -> None:
         thread_id="t", event_id="tr:call_1", type="tool_result", content=content, created_at=NOW
     )
     run = Run(id="run_1", thread_id="t", agent="a", created_at=NOW)
-    assert inbox_message(event, run, 1, 1).content == '[Tool Result: ask] (callId: call_1) "Grüße hidden"'
+    assert inbox_message([event], run, 1, 1).content == '[Tool Result: ask] (callId: call_1) "Grüße hidden"'

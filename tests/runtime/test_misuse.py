@@ -38,7 +38,10 @@ REFUSED: list[tuple[Misuse, str]] = [
         "foo is no field of an entity: there are external_id, display_name and metadata.",
     ),
     (lambda rt, _, __: rt.calls.list(status="pending"), "status must be a list of statuses, not 'pending'."),  # type: ignore[arg-type]  # misuse
-    (lambda rt, _, __: rt.events.list(WRONG), "topic must be a topic: a thread, a run or a space, by its id, not 5."),
+    (
+        lambda rt, _, __: rt.events.list(WRONG),
+        "topic must be a topic: a thread, a run or a space, by its id, not 5.",
+    ),
     (
         lambda rt, _, __: anext(aiter(rt.events.follow(TEXT))),
         "topic must be a topic: a thread, a run or a space, by its id, not 'x'.",

@@ -22,6 +22,7 @@ class InboxEvent:
     A message of the thread's own carries the `run_id` that it joined (D22) and is `processed` once it is read; all
     others wait for the next run, and are `processing` until that is over. `attempts` counts the runs that they failed.
     `author` is the entity that has caused it, and `promised` the run that was to read it when it came.
+    `depth` is how deep a run is that reads it, in a chain of agents that wake each other (D15).
     """
 
     thread_id: str
@@ -34,6 +35,7 @@ class InboxEvent:
     n: int | None = None
     author: str | None = None
     promised: str | None = None
+    depth: int = 0
     created_at: datetime
 
     def taken(self, run_id: str) -> "InboxChange":

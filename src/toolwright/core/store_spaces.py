@@ -21,6 +21,14 @@ class SpaceReads(Protocol):
         """Where an entity is a member, by space."""
         ...
 
+    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+        """The spaces that an entity is a member of, the oldest first."""
+        ...
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        """All members of those spaces, by space, who came first first; people with their display names."""
+        ...
+
     async def members(self, space_id: str) -> Sequence[Member]:
         """Who is in a space, who came first first."""
         ...

@@ -22,7 +22,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.env import Environment, ThreadEnv
 from toolwright.runtime.hold import Hold, Move, ThreadLost
-from toolwright.runtime.inbox import inbox_message
+from toolwright.runtime.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.poison import refused
 from toolwright.wire.event import run_event, step_event
@@ -184,6 +184,7 @@ class Drainer:
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
         taken = replace(taken, revision=revision)
         waiting = batch(view.inbox, run.id)
+        taken = replace(taken, chain_depth=depth_of(waiting, taken))
         try:
             move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
@@ -239,12 +240,14 @@ class Drainer:
 def _reading(hold: Hold, run: Run, waiting: list[InboxEvent]) -> Move:
     """The move in which a run begins by reading these events."""
     move = Move(events=[run_event(run)])
+    rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
         if event.run_id == run.id:
             move.read.append(event.event_id)
-        elif not run.over:
-            move.inbox.append(event.taken(run.id))
-        hold.say(move, inbox_message(event, run, 1, hold.place(move)))
+            hold.say(move, own_message(event, run, 1, hold.place(move)))
+    if rest:
+        move.inbox += [] if run.over else [event.taken(run.id) for event in rest]
+        hold.say(move, inbox_message(rest, run, 1, hold.place(move)))
     return move
 
 

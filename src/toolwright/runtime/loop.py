@@ -32,7 +32,7 @@ from toolwright.runtime.calls import Calls, Ran
 from toolwright.runtime.ending import End, ended, last_words
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Answered, Hold, Move
-from toolwright.runtime.inbox import OWN, inbox_message
+from toolwright.runtime.inbox import OWN, own_message
 from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.stream import AnswerStream
 from toolwright.wire.event import run_event, step_event
@@ -103,7 +103,7 @@ class Loop:
         joined = hold.joined()
         move = Move(read=[event.event_id for event in joined])
         for event in joined:
-            hold.say(move, inbox_message(event, hold.run, hold.run.step_count + 1, hold.place(move)))
+            hold.say(move, own_message(event, hold.run, hold.run.step_count + 1, hold.place(move)))
         try:
             response = await self._ask(hold, agent, move)
         except MODEL_FAULTS as error:
@@ -349,7 +349,7 @@ class Loop:
             self._calls.give_up(hold, whole, last_words(end))
             for event in hold.joined():
                 whole.read.append(event.event_id)
-                hold.say(whole, inbox_message(event, hold.run, hold.run.step_count, hold.place(whole)))
+                hold.say(whole, own_message(event, hold.run, hold.run.step_count, hold.place(whole)))
             outcome = await hold.commit(kind, *ended(hold, whole, hold.run, end))
             if outcome in ("done", "file"):
                 return outcome

@@ -130,6 +130,7 @@ class PendingCalls:
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
             files = drafts.changes
+        run = await self._store.run(call.run_id)
         shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
         return Submit(
             token=self._new_id("unit"),
@@ -148,6 +149,7 @@ class PendingCalls:
                     "originRunId": call.run_id,
                     "result": shown,
                 },
+                depth=0 if run is None else run.chain_depth,
                 created_at=now,
             ),
             files=files,

@@ -27,6 +27,22 @@ class MemorySpaces:
         found.sort(key=lambda space: (micros(space.created_at), space.id))
         return found[offset : offset + limit]
 
+    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+        found = [
+            each for each in self._tables.spaces.values() if (each.id, entity_id) in self._tables.members
+        ]
+        return sorted(found, key=lambda space: (micros(space.created_at), space.id))[:limit]
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        known = self._tables.members
+        found = [each for each in known.values() if (each.space_id, entity_id) in known]
+        found.sort(key=lambda each: (each.space_id, micros(each.joined_at), each.entity_id))
+        people = self._tables.entities
+        names = {each.entity_id: people.get(each.entity_id) for each in found}
+        return [
+            (each, one.display_name if (one := names[each.entity_id]) else None) for each in found[:limit]
+        ]
+
     async def memberships(self, entity_id: str) -> Sequence[Member]:
         found = [member for member in self._tables.members.values() if member.entity_id == entity_id]
         return sorted(found, key=lambda member: member.space_id)

@@ -1,5 +1,6 @@
 """What is read of spaces on SQL: the queries, compiled for one dialect, and the port over a driver."""
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from toolwright.adapters.store import rows_spaces
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import inbox, members, reactions, runs, space_messages, spaces
+from toolwright.adapters.store.tables import entities, inbox, members, reactions, runs, space_messages, spaces
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 
 T = TypeVar("T")
@@ -24,6 +25,11 @@ def _text(name: str) -> Any:  # as above
     return bindparam(name, type_=Text)
 
 
+def _with_name(row: Row) -> tuple[Member, str | None]:
+    *member, name = row
+    return rows_spaces.member(member), None if name is None else json.loads(name)
+
+
 class SpaceQueries:
     """The queries about spaces; each attribute is one of them."""
 
@@ -35,6 +41,19 @@ class SpaceQueries:
         self.space = compiled(select(spaces).where(spaces.c.id == _text("space_id")))
         self.spaces = compiled(page)
         self.spaces_of = compiled(page.where(or_(spaces.c.kind == "public", spaces.c.id.in_(of_entity))))
+
+        in_time = select(spaces).where(spaces.c.id.in_(of_entity))
+        in_time = in_time.order_by(spaces.c.created_at, spaces.c.id)
+        self.mine = compiled(in_time.limit(_big("limit")))
+        named = select(members, entities.c.display_name).select_from(
+            members.outerjoin(entities, entities.c.id == members.c.entity_id)
+        )
+        with_me = named.where(members.c.space_id.in_(of_entity))
+        self.company = compiled(
+            with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id).limit(
+                _big("limit")
+            )
+        )
 
         in_space, of = members.c.space_id == _text("space_id"), members.c.entity_id == _text("entity_id")
         self.members = compiled(
@@ -80,6 +99,14 @@ class SqlSpaces:
         if seen_by is None:
             return await self._all(rows_spaces.space, self._sql.spaces, page)
         return await self._all(rows_spaces.space, self._sql.spaces_of, {**page, "entity_id": seen_by})
+
+    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+        asked: Params = {"entity_id": entity_id, "limit": limit}
+        return await self._all(rows_spaces.space, self._sql.mine, asked)
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        asked: Params = {"entity_id": entity_id, "limit": limit}
+        return await self._all(_with_name, self._sql.company, asked)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
         return await self._all(rows_spaces.member, self._sql.memberships, {"entity_id": entity_id})

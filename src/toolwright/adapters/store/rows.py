@@ -320,6 +320,7 @@ def inbox_params(event: InboxEvent, n: int) -> Params:
         "created_at": micros(event.created_at),
         "author": event.author,
         "promised": event.promised,
+        "depth": event.depth,
     }
 
 
@@ -336,6 +337,7 @@ def inbox_event(row: Row) -> InboxEvent:
         created_at=instant(row[8]),
         author=row[9],
         promised=row[10],
+        depth=row[11],
     )
 
 

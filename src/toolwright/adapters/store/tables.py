@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 
 metadata = MetaData()
@@ -148,6 +149,7 @@ inbox = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("author", Text),
     Column("promised", Text),
+    Column("depth", Integer, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint("thread_id", "event_id"),
     UniqueConstraint("thread_id", "n", name="inbox_in_order"),
     Index("inbox_by_status", "thread_id", "status", "n"),

@@ -32,6 +32,7 @@ def _grow() -> None:
     with op.batch_alter_table("inbox", recreate=anew) as inbox:
         inbox.add_column(sa.Column("author", sa.Text(), nullable=True))
         inbox.add_column(sa.Column("promised", sa.Text(), nullable=True))
+        inbox.add_column(sa.Column("depth", sa.Integer(), nullable=False, server_default=sa.text("0")))
     with op.batch_alter_table("runs", recreate=anew) as runs:
         runs.add_column(sa.Column("revision", sa.BigInteger(), nullable=True))
     op.execute("UPDATE calls SET agent = (SELECT agent FROM runs WHERE runs.id = calls.run_id)")
