@@ -46,6 +46,9 @@ SERVICE_ONLY = [
     Row("DELETE", "/api/entities/{entity_id}", 200),
     Row("GET", "/api/runs", 200),
     Row("GET", "/api/agents/{agent_id}/inbox", 200),
+    Row("GET", "/api/agents/{agent_id}/goals", 200),
+    Row("GET", "/api/agents/{agent_id}/memories", 200),
+    Row("GET", "/api/agents/{agent_id}/plans", 200),
     Row("POST", "/api/agents/{agent_id}/inbox/{event_id}/retry", 404),
 ]
 FOR_PEOPLE = [

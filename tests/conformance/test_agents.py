@@ -106,6 +106,16 @@ def plan(**fields: Any) -> Plan:  # Plan's own
     return Plan(agent_id="agt_1", created_at=AT, **{**given, **fields})
 
 
+async def test_a_plan_that_fires_as_it_was_keeps_what_was_changed_of_it(store: Store):
+    tea = plan(cron="0 16 * * *")
+    new = replace(tea, name="Late tea", instruction="Make it green.")
+    await committed(store, act(SetPlan(plan=tea)))
+    await committed(store, act(SetPlan(plan=new)))
+    then = replace(tea, next_run_at=later(100))
+    await committed(store, act(FirePlan(plan=tea, then=then, delivery=delivery())))
+    assert await store.agents.plan("agt_1", "p1") == replace(new, next_run_at=later(100))
+
+
 async def test_a_plan_has_a_timer_and_fires_once(store: Store):
     tea = plan(cron="0 16 * * *", timezone="Europe/Vienna")
     await committed(store, act(SetPlan(plan=tea), SetPlan(plan=plan(id="p0", next_run_at=later(50)))))

@@ -30,6 +30,9 @@ def inbox_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
             f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "
             f"{readable(content['result'])}"
         )
+    elif event.type == "plan":
+        message_id = f"evt_{event.event_id}"
+        text = f"[Plan: {content['name']}] (planId: {content['planId']}) {content['instruction']}"
     else:
         message_id, text = f"evt_{event.event_id}", f"[{event.type}] {readable(content)}"
     return Message(

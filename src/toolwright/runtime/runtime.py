@@ -16,6 +16,7 @@ from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.keys import Keys
+from toolwright.runtime.minds import Minds
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.threads import Threads
@@ -38,6 +39,7 @@ class Runtime:
         calls: PendingCalls,
         files: ThreadFiles,
         inboxes: Inboxes,
+        minds: Minds,
         entities: Entities,
         events: Events,
         keys: Keys,
@@ -55,6 +57,7 @@ class Runtime:
         self.calls = calls
         self.files = files
         self.inboxes = inboxes
+        self.minds = minds
         self.entities = entities
         self.events = events
         self.keys = keys

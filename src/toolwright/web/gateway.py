@@ -21,6 +21,7 @@ from toolwright.web.routes import (
     files,
     health,
     inboxes,
+    minds,
     runs,
     streams,
     threads,
@@ -81,7 +82,7 @@ def _application(
         generate_unique_id_function=_operation_id,
     )
     gateway.state.serving = serving
-    for noun in (health, agents, inboxes, entities, threads, files, runs, calls, streams, tokens):
+    for noun in (health, agents, inboxes, minds, entities, threads, files, runs, calls, streams, tokens):
         gateway.include_router(noun.router)
     describe_people(gateway)
     add_fault_handlers(gateway)

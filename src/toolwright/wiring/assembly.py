@@ -32,11 +32,13 @@ from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
+from toolwright.runtime.minds import Minds
 from toolwright.runtime.pending import PendingCalls
+from toolwright.runtime.plans import Plans
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads import Threads
-from toolwright.runtime.timers import Timers
+from toolwright.runtime.timers import PLAN, Timers
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
@@ -83,6 +85,7 @@ def assemble(
         answer_limits=answer_limits,
     )
     drainer = Drainer(store, loop, calls, catalog, environment, clock, ids)
+    plans = Plans(store, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     return Runtime(
@@ -90,11 +93,12 @@ def assemble(
         store=store,
         motor=motor,
         drainer=drainer,
-        timers=Timers(store, drainer, {}, clock, ids),
+        timers=Timers(store, drainer, {PLAN: plans.fire}, clock, ids),
         threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
         runs=runs,
         calls=PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids),
         files=ThreadFiles(store, keeper),
+        minds=Minds(store, catalog),
         inboxes=Inboxes(store, motor, clock, ids),
         entities=Entities(store, catalog, environment, clock, ids),
         events=Events(store, bus, motor),

@@ -165,6 +165,12 @@ class Tables:
         self.plans[plan.agent_id, plan.id] = replace(plan, created_at=known.created_at)
         self.set_timer(plan.timer, plan.next_run_at)
 
+    def move_plan(self, plan: Plan, due: datetime) -> None:
+        """Set the next time of a plan that is there, and its timer."""
+        known = self.plans[plan.agent_id, plan.id]
+        self.plans[plan.agent_id, plan.id] = replace(known, next_run_at=due)
+        self.set_timer(plan.timer, due)
+
     def drop_plan(self, agent_id: str, plan_id: str) -> None:
         """Take a plan away, with its timer."""
         self.plans.pop((agent_id, plan_id), None)
