@@ -45,10 +45,13 @@ PUBLIC_CLIENT = [
     "Entity",
     "Event",
     "File",
+    "Goal",
     "Health",
     "InboxEvent",
+    "Memory",
     "Message",
     "MessageCall",
+    "Plan",
     "Run",
     "Sent",
     "Step",
@@ -137,6 +140,7 @@ def test_every_dependency_of_the_package_is_imported_somewhere() -> None:
         "pyjwt": "jwt",
     }
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    text += "\nimport tzdata  # by zoneinfo, where the machine has no time zones of its own"
     for requirement in project["dependencies"]:
         name = requirement.split(">=")[0].split("[")[0].strip()
         module = modules.get(name, name.replace("-", "_"))

@@ -162,7 +162,10 @@ async def test_hostile_paths_and_queries_are_refused() -> None:
     ]
     async with serving() as api:
         for each in ids:
-            for path in ("threads/{}", "threads/{}/messages", "runs/{}", "runs/{}/events", "agents/{}/inbox"):
+            for path in (
+                *("threads/{}", "threads/{}/messages", "runs/{}", "runs/{}/events", "agents/{}/inbox"),
+                *("agents/{}/goals", "agents/{}/memories", "agents/{}/plans"),
+            ):
                 response = await api.client.get("/api/" + path.format(each))
                 assert response.status_code in (400, 404), (each, path)
                 assert isinstance(response.json()["error"], str)
@@ -177,6 +180,9 @@ async def test_hostile_paths_and_queries_are_refused() -> None:
                 "/api/calls",
                 "/api/agents",
                 "/api/agents/tester/inbox",
+                "/api/agents/tester/goals",
+                "/api/agents/tester/memories",
+                "/api/agents/tester/plans",
             ):
                 read(await api.client.get(f"{path}?{query}"), 400)
         await nothing_changed(api)
@@ -288,6 +294,8 @@ async def test_python_callers_get_the_same_errors_from_every_journal(
                 (NotFound, rt.calls.submit(bad, bad, 1)),
                 (NotFound, rt.inboxes.list(agent.id, bad)),
                 (NotFound, rt.inboxes.retry(agent.id, bad)),
+                (NotFound, rt.minds.goals(bad)),
+                (NotFound, rt.minds.plans(5)),  # type: ignore[arg-type]  # hostile
             ]
         topic = Topic(kind="thread", id="none")
         for limit, offset in ((-1, 0), (1, -1), (2**70, 0), (1, 2**70), (1.5, 0), (True, 0)):
@@ -297,6 +305,7 @@ async def test_python_callers_get_the_same_errors_from_every_journal(
                 (InvalidRequest, rt.runs.list(limit=limit, offset=offset)),  # type: ignore[arg-type]  # hostile
                 (InvalidRequest, rt.calls.list(limit=limit, offset=offset)),  # type: ignore[arg-type]  # hostile
                 (InvalidRequest, rt.inboxes.list(agent.id, None, limit, offset)),  # type: ignore[arg-type]  # hostile
+                (InvalidRequest, rt.minds.memories("tester", limit, offset)),  # type: ignore[arg-type]  # hostile
                 (InvalidRequest, rt.events.list(topic, offset, limit)),  # type: ignore[arg-type]  # hostile
             ]
         for bad in ("\ud800", "\0"):

@@ -1,6 +1,8 @@
 """Every route by the client, against a served runtime."""
 
 import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import httpx
@@ -10,7 +12,10 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests.api.rig import asking, outside, serving
 from tests.client.rig import client_of
-from toolwright.client import Client
+from tests.conformance.test_spaces import act
+from toolwright.client import Client, Goal, Memory, Plan
+from toolwright.core import mind
+from toolwright.core.effects import SetGoal, SetMemory, SetPlan
 from toolwright.core.errors import (
     AlreadyThere,
     CallResolved,
@@ -306,6 +311,43 @@ async def test_entities_are_made_changed_and_deleted() -> None:
             await client.entities.get(ada.id)
 
 
+async def test_what_an_agent_keeps_in_mind_is_read() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        agent = await client.agents.get("tester")
+        for nothing in (client.agents.goals, client.agents.memories, client.agents.plans):
+            assert await nothing("tester") == []
+            with pytest.raises(NotFound, match="no agent"):
+                await nothing("nobody")
+        at = datetime(2030, 1, 1, 12, tzinfo=UTC)
+        goal = mind.Goal(
+            agent_id=agent.id, id="g", description="Tea", status="active", priority="", created_at=at
+        )
+        memories = [mind.Memory(agent_id=agent.id, key=key, value="\u2028", updated_at=at) for key in "ab"]
+        once = mind.Plan(
+            agent_id=agent.id, id="once", name="Tea", instruction="Make it.", next_run_at=at, created_at=at
+        )
+        daily = replace(
+            once, id="daily", next_run_at=at + timedelta(days=1), cron="@daily", timezone="Asia/Tokyo"
+        )
+        effects = [SetGoal(goal=goal), *(SetMemory(memory=memory) for memory in memories)]
+        await api.rig.store.commit(act(*effects, SetPlan(plan=daily), SetPlan(plan=once)))
+        assert await client.agents.goals(agent.id) == [
+            Goal(id="g", description="Tea", status="active", priority="")
+        ]
+        assert await client.agents.memories("tester", limit=1, offset=1) == [Memory(key="b", value="\u2028")]
+        plans = await client.agents.plans("tester")
+        assert plans == [
+            Plan(id="once", name="Tea", instruction="Make it.", next_run_at=at),
+            replace(
+                plans[0], id="daily", next_run_at=daily.next_run_at, cron="@daily", timezone="Asia/Tokyo"
+            ),
+        ]
+        shown = (await api.get("/api/agents/tester/plans"))["plans"][0]
+        assert shown == {
+            "id": "once", "name": "Tea", "instruction": "Make it.", "nextRunAt": "2030-01-01T12:00:00+00:00",
+        }  # fmt: skip
+
+
 async def test_no_route_is_left_out() -> None:
     """What the client asks for in this module, held against the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
@@ -314,7 +356,9 @@ async def test_no_route_is_left_out() -> None:
     routes = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
     assert routes - left_out == {
         "GET /health", "GET /api/agents", "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
-        "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "POST /api/threads", "GET /api/threads",
+        "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "GET /api/agents/{agent_id}/goals",
+        "GET /api/agents/{agent_id}/memories", "GET /api/agents/{agent_id}/plans", "POST /api/threads",
+        "GET /api/threads",
         "GET /api/threads/{thread_id}", "POST /api/threads/{thread_id}/messages",
         "GET /api/threads/{thread_id}/messages", "PATCH /api/threads/{thread_id}/env",
         "GET /api/threads/{thread_id}/files", "GET /api/threads/{thread_id}/files/{path}", "GET /api/runs",

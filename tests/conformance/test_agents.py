@@ -72,11 +72,18 @@ async def test_agents_are_listed_and_deleted_but_their_revisions_stay(store: Sto
     for number in (3, 1, 2):
         await committed(store, save(agent(number)))
     await committed(store, act(made(space()), joins(member("ent_1"), 0)))
+    goal = Goal(agent_id="agt_1", id="g", description="", status="", priority="", created_at=AT)
+    await committed(
+        store, act(SetGoal(goal=goal), SetPlan(plan=plan()), SetPlan(plan=plan(agent_id="agt_11")))
+    )
     assert [one.id for one in await store.agents.agents(limit=2, offset=1)] == ["agt_2", "agt_3"]
     await committed(store, drop(agent(1)))
     assert await store.commit(drop(agent(1))) == Conflict(guard="agent")
     assert [one.id for one in await store.agents.agents()] == ["agt_2", "agt_3"]
     assert list(await store.spaces.members("spc_1")) == []
+    assert [*await store.agents.goals("agt_1"), *await store.agents.plans("agt_1")] == []
+    assert await store.wake(plan().timer) is None
+    assert await store.wake(plan(agent_id="agt_11").timer) is not None
     kept = await store.agents.agent("agt_1", 1)
     assert kept is not None and kept.config == {"n": [1]}
 
@@ -102,8 +109,24 @@ async def test_goals_and_memories_are_kept_by_agent(store: Store):
 
 
 def plan(**fields: Any) -> Plan:  # Plan's own
-    given: dict[str, Any] = {"id": "p1", "name": "Tea", "instruction": "Make tea.", "next_run_at": later(5)}
-    return Plan(agent_id="agt_1", created_at=AT, **{**given, **fields})
+    given: dict[str, Any] = {
+        "agent_id": "agt_1",
+        "id": "p1",
+        "name": "Tea",
+        "instruction": "Make tea.",
+        "next_run_at": later(5),
+    }
+    return Plan(created_at=AT, **{**given, **fields})
+
+
+async def test_a_plan_that_fires_as_it_was_keeps_what_was_changed_of_it(store: Store):
+    tea = plan(cron="0 16 * * *")
+    new = replace(tea, name="Late tea", instruction="Make it green.")
+    await committed(store, act(SetPlan(plan=tea)))
+    await committed(store, act(SetPlan(plan=new)))
+    then = replace(tea, next_run_at=later(100))
+    await committed(store, act(FirePlan(plan=tea, then=then, delivery=delivery())))
+    assert await store.agents.plan("agt_1", "p1") == replace(new, next_run_at=later(100))
 
 
 async def test_a_plan_has_a_timer_and_fires_once(store: Store):

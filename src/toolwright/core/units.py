@@ -301,7 +301,7 @@ class SaveAgent(Unit):
 
 @value
 class DropAgent(Unit):
-    """A configured agent is deleted, with its memberships; open runs end with what they began with."""
+    """A configured agent is deleted, with its mind and its memberships; open runs end with what they began with."""
 
     agent_id: str
     entity_id: str

@@ -223,7 +223,7 @@ class Calls:
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
-        move = Move(events=state.emitted, env=state.env_changes)
+        move = Move(events=state.emitted, env=state.env_changes, effects=state.effects)
         clean = _clean(hold, outcome)
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):

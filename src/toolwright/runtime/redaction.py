@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Container
+from typing import TypeVar
 
+from toolwright.core.effects import Effect, SetGoal, SetMemory, SetPlan
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.message import Message
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.redact import Redactor
 from toolwright.core.value import changed
+
+T = TypeVar("T")
 
 
 def clean_message(message: Message, redactor: Redactor) -> Message:
@@ -51,6 +55,25 @@ def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
         return draft
     payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
     return EventDraft(type=redactor.text(draft.type), payload=payload)
+
+
+def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
+    """What a built-in tool has done, without secrets in what an agent keeps in mind."""
+    if not redactor:
+        return effect
+    match effect:
+        case SetGoal(goal=goal):
+            return SetGoal(goal=_cleaned(goal, redactor, "id", "description", "status", "priority"))
+        case SetMemory(memory=memory):
+            return SetMemory(memory=_cleaned(memory, redactor, "key", "value"))
+        case SetPlan(plan=plan):
+            return SetPlan(plan=_cleaned(plan, redactor, "id", "name", "instruction"))
+        case _:
+            return effect
+
+
+def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
+    return changed(kept, **{name: redactor.text(getattr(kept, name)) for name in names})
 
 
 def _arguments(text: str, redactor: Redactor) -> str:

@@ -15,6 +15,7 @@ from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.keys import Keys
+from toolwright.runtime.minds import Minds
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.spaces import Spaces
@@ -39,6 +40,7 @@ class Runtime:
         calls: PendingCalls,
         files: ThreadFiles,
         inboxes: Inboxes,
+        minds: Minds,
         entities: Entities,
         spaces: Spaces,
         events: Events,
@@ -58,6 +60,7 @@ class Runtime:
         self.calls = calls
         self.files = files
         self.inboxes = inboxes
+        self.minds = minds
         self.entities = entities
         self.spaces = spaces
         self.events = events

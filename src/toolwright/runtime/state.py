@@ -1,27 +1,32 @@
 """The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
+from toolwright.core.effects import Effect
 from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted
-from toolwright.core.ports import Bus
+from toolwright.core.ports import Bus, Clock
 from toolwright.core.run import Side
 from toolwright.core.tenvs import Tenvs
+from toolwright.core.thread import Thread
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
-from toolwright.runtime.redaction import clean_draft
+from toolwright.runtime.redaction import clean_draft, clean_effect
 from toolwright.wire.event import bounded
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -45,6 +50,7 @@ class RunState:
         "_bus",
         "_call",
         "_drafts",
+        "_effects",
         "_emitted",
         "_environment",
         "_files",
@@ -61,12 +67,23 @@ class RunState:
         self._files = files
         self._environment = environment
         self._emitted: list[EventDraft] = []
+        self._effects: list[Effect] = []
         self._set: dict[str, EnvVar | None] = {}
         self._drafts: FileDrafts | None = None
         self._tenvs: Tenvs | None = None
         self.execution = RunExecution(
             step_count=call.step, current_side=hold.run.side, abort_signal=hold.abort
         )
+
+    @property
+    def thread(self) -> Thread:
+        """The thread, for built-in tools."""
+        return self._hold.thread
+
+    @property
+    def clock(self) -> Clock:
+        """The time, for built-in tools."""
+        return self._hold.clock
 
     @property
     def thread_id(self) -> str:
@@ -195,6 +212,19 @@ class RunState:
     def emitted(self) -> list[EventDraft]:
         """The events so far, without the secrets that are known by now."""
         return [bounded(clean_draft(draft, self._hold.redactor)) for draft in self._emitted]
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Read the journal, again and again while it is unavailable."""
+        return await self._hold.insist(work)
+
+    def effect(self, effect: Effect) -> None:
+        """Have something done to spaces, timers or minds, with the call's result."""
+        self._effects.append(effect)
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The effects so far, without the secrets that are known by now."""
+        return [clean_effect(effect, self._hold.redactor) for effect in self._effects]
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Tell live followers how far the call is; nothing is recorded."""

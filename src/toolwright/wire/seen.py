@@ -254,6 +254,39 @@ class Event:
 
 
 @value
+class Goal:
+    """Something that an agent wants; `status` and `priority` are the agent's own words."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    description: str
+    status: str
+    priority: str
+
+
+@value
+class Memory:
+    """Something that an agent remembers."""
+
+    __pydantic_config__ = _CAMEL
+    key: str
+    value: str
+
+
+@value
+class Plan:
+    """Something that an agent will be told at `next_run_at`; with `cron`, read in `timezone`, again and again."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    name: str
+    instruction: str
+    next_run_at: datetime
+    cron: str | None = None
+    timezone: str | None = None
+
+
+@value
 class StreamToken:
     """A token that opens one stream, as `?token=`, until it expires."""
 

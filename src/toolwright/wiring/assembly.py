@@ -20,6 +20,7 @@ from toolwright.core.function import FunctionExecutor
 from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
 from toolwright.core.tool import Kind
+from toolwright.core.toolkits import MIND
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
@@ -33,12 +34,15 @@ from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
+from toolwright.runtime.minds import Minds
 from toolwright.runtime.pending import PendingCalls
+from toolwright.runtime.plans import Plans
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
-from toolwright.runtime.timers import Timers
+from toolwright.runtime.timers import PLAN, Timers
+from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.wakeups import Wakeups
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
@@ -85,10 +89,12 @@ def assemble(
         inline_wait=inline_wait,
         answer_limits=answer_limits,
     )
-    agents = Agents(store, catalog, environment, {}, clock, ids)
+    kits = {MIND: MindToolkit(store).tools}
+    agents = Agents(store, catalog, environment, kits, clock, ids)
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
     drainer = Drainer(store, loop, calls, agents, environment, clock, ids, motor.wake)
+    plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     return Runtime(
@@ -97,11 +103,12 @@ def assemble(
         store=store,
         motor=motor,
         drainer=drainer,
-        timers=Timers(store, drainer, {}, clock, ids),
+        timers=Timers(store, drainer, {PLAN: plans.fire}, clock, ids),
         threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids),
         runs=runs,
         calls=PendingCalls(store, motor, agents, environment, drainer.known, keeper, clock, ids),
         files=ThreadFiles(store, keeper),
+        minds=Minds(store, agents),
         inboxes=Inboxes(store, agents, motor, clock, ids),
         entities=entities,
         spaces=Spaces(store, motor, entities, wakeups, clock, ids),

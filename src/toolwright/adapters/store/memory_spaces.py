@@ -260,7 +260,7 @@ def _mind(effect: Effect, tables: Tables) -> None:
             tables.drop_plan(effect.agent_id, effect.id)
         case FirePlan(then=None, plan=plan):
             tables.drop_plan(plan.agent_id, plan.id)
-        case FirePlan(then=Plan() as then):
-            tables.set_plan(then)
+        case FirePlan(then=Plan() as then, plan=plan):
+            tables.move_plan(plan, then.next_run_at)
         case _:
             pass

@@ -165,10 +165,24 @@ class Tables:
         self.plans[plan.agent_id, plan.id] = replace(plan, created_at=known.created_at)
         self.set_timer(plan.timer, plan.next_run_at)
 
+    def move_plan(self, plan: Plan, due: datetime) -> None:
+        """Set the next time of a plan that is there, and its timer."""
+        known = self.plans[plan.agent_id, plan.id]
+        self.plans[plan.agent_id, plan.id] = replace(known, next_run_at=due)
+        self.set_timer(plan.timer, due)
+
     def drop_plan(self, agent_id: str, plan_id: str) -> None:
         """Take a plan away, with its timer."""
         self.plans.pop((agent_id, plan_id), None)
         self.wakes.pop(plan_timer(agent_id, plan_id), None)
+
+    def drop_mind(self, agent_id: str) -> None:
+        """Take away all that an agent has kept in mind."""
+        for kept in (self.goals, self.memories):
+            for key in [key for key in kept if key[0] == agent_id]:
+                del kept[key]
+        for _, plan_id in [key for key in self.plans if key[0] == agent_id]:
+            self.drop_plan(agent_id, plan_id)
 
     def revise(self, space_id: str) -> None:
         """The membership of a space has changed."""

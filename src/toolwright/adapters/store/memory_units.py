@@ -334,6 +334,7 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
     tables.leave_spaces(unit.entity_id)
+    tables.drop_mind(unit.agent_id)
     return Written(Committed())
 
 

@@ -21,6 +21,7 @@ from toolwright.core.call import CallChange, is_over
 from toolwright.core.env import EnvChange
 from toolwright.core.event import Event
 from toolwright.core.file import FileChange
+from toolwright.core.mind import plan_timer
 from toolwright.core.units import (
     Act,
     Advance,
@@ -288,6 +289,10 @@ def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
 
 def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
+    for drop in sql.agents.drop_minds:
+        yield Op(drop, {"agent_id": unit.agent_id})
+    first = plan_timer(unit.agent_id, "")
+    yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
     yield Op(sql.spaces.revise_spaces_of, {"entity_id": unit.entity_id})
     yield Op(sql.spaces.drop_memberships, {"entity_id": unit.entity_id})
     return Written(Committed())

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, ColumnElement, Table, Text, bindparam, delete
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.tables import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables import agent_revisions, agents, goals, memories, plans, wakes
 
 
 def _big(name: str) -> ColumnElement[int]:
@@ -33,6 +33,14 @@ class AgentStatements:
         gone = delete(agents).where(agents.c.id == _text("agent_id"))
         self.drop_agent = compiled(gone.returning(agents.c.id))
         self.drop_agent_seen = compiled(gone.where(agents.c.revision == _big("was")).returning(agents.c.id))
+
+        mine = _text("agent_id")
+        self.drop_minds = [
+            compiled(delete(table).where(table.c.agent_id == mine)) for table in (goals, memories, plans)
+        ]
+        self.drop_timers = compiled(
+            delete(wakes).where(wakes.c.thread_id >= _text("first"), wakes.c.thread_id < _text("last"))
+        )
 
         self.put_goal = self._put(goals, "agent_id", "id")
         self.put_memory = self._put(memories, "agent_id", "key")

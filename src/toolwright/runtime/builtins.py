@@ -1,0 +1,71 @@
+"""Built-in tools: ordinary function tools whose effects are committed with their result (JOURNAL, D11)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar, runtime_checkable
+
+from toolwright.core.effects import Effect
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON
+from toolwright.core.judge import Judge
+from toolwright.core.ports import Clock
+from toolwright.core.result import ToolResult
+from toolwright.core.signature import Handler
+from toolwright.core.state import ThreadState
+from toolwright.core.thread import Thread
+from toolwright.core.tool import Tool, tool
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class BuiltinState(Protocol):
+    """What a built-in tool sees of the run that calls it, beside what every handler sees."""
+
+    @property
+    def thread(self) -> Thread:
+        """The thread that calls, as it is in the journal."""
+        ...
+
+    @property
+    def agent_id(self) -> str:
+        """The agent whose thread it is."""
+        ...
+
+    @property
+    def call_id(self) -> str:
+        """This call: the same when it is carried out again, and so what ids are derived from."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Read the journal, again and again while it is unavailable."""
+        ...
+
+    def effect(self, effect: Effect) -> None:
+        """Have something done to spaces, timers or minds, in the commit of the call's result."""
+        ...
+
+
+def builtin(handler: Handler) -> Tool:
+    """The tool of that name. It refuses unknown arguments (D3) and runs again after a crash (D14)."""
+    made = tool(idempotent=True)(handler)
+    parameters = {**made.parameters, "additionalProperties": False}
+    return replace(made, parameters=parameters, judge=Judge(parameters, made.name))
+
+
+async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitable[JSON]]) -> ToolResult:
+    """The result of a built-in tool: what `work` makes, or an error where it is refused or there is no run.
+
+    `work` must raise `InvalidRequest` before its first effect: then the call has none.
+    """
+    if not isinstance(state, BuiltinState):
+        return ToolResult.fail("Built-in tools work within a run only.", error_code="outside_run")
+    try:
+        return ToolResult.ok(await work(state))
+    except InvalidRequest as error:
+        return ToolResult.fail(error.message, error_code=error.code)

@@ -1,0 +1,228 @@
+"""The toolkit `mind`: what an agent sets itself as goals, remembers and plans (S3 built-in tools).
+
+Everything in one call is done or nothing is. What was changed by another run of the agent meanwhile is written over.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from toolwright.core.effects import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON
+from toolwright.core.mind import Goal, Memory, Plan
+from toolwright.core.ports import Store
+from toolwright.core.result import ToolResult
+from toolwright.core.schedule import Schedule, read_schedule
+from toolwright.core.state import ThreadState
+from toolwright.core.tool import Tool
+from toolwright.core.value import changed
+from toolwright.runtime.builtins import BuiltinState, builtin, within_run
+from toolwright.runtime.toolkits.mind_arguments import (
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    MOST_GOALS,
+    MOST_MEMORIES,
+    MOST_PLANS,
+    GivenGoal,
+    GivenMemory,
+    GivenPlan,
+    at_most,
+    item_id,
+    key,
+    once,
+    short,
+    text,
+    there,
+)
+from toolwright.wire.mind import goal_json, memory_json, plan_json
+
+
+class MindToolkit:
+    """The seven tools, over the minds that are in a journal."""
+
+    def __init__(self, store: Store) -> None:
+        self._minds = store.agents
+        self.tools: tuple[Tool, ...] = tuple(
+            builtin(each)
+            for each in (
+                self.set_goals,
+                self.delete_goals,
+                self.set_memories,
+                self.delete_memories,
+                self.set_plans,
+                self.delete_plans,
+                self.get_plans,
+            )
+        )
+
+    # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def set_goals(self, state: ThreadState, goals: list[GivenGoal]) -> ToolResult:
+        """Make new goals for yourself, or change some: what you leave out stays as it is. Answers with all goals."""
+        return await within_run(state, lambda run: self._set_goals(run, goals))
+
+    async def delete_goals(self, state: ThreadState, ids: list[str]) -> ToolResult:
+        """Give up goals, by their ids. Answers with those that are left."""
+        return await within_run(state, lambda run: self._delete_goals(run, ids))
+
+    async def set_memories(self, state: ThreadState, memories: list[GivenMemory]) -> ToolResult:
+        """Remember values by key, also in later runs; a key that is there gets the new value. Answers with all."""
+        return await within_run(state, lambda run: self._set_memories(run, memories))
+
+    async def delete_memories(self, state: ThreadState, keys: list[str]) -> ToolResult:
+        """Forget memories, by their keys. Answers with those that are left."""
+        return await within_run(state, lambda run: self._delete_memories(run, keys))
+
+    async def set_plans(self, state: ThreadState, plans: list[GivenPlan]) -> ToolResult:
+        """Plan to be told an instruction later, once (runAfter or scheduledAt) or again and again (cron), or change
+        plans: what you leave out stays as it is. Answers with all plans, the next one first.
+        """
+        return await within_run(state, lambda run: self._set_plans(run, plans))
+
+    async def delete_plans(self, state: ThreadState, ids: list[str]) -> ToolResult:
+        """Give up plans, by their ids. Answers with those that are left, the next one first."""
+        return await within_run(state, lambda run: self._delete_plans(run, ids))
+
+    async def get_plans(self, state: ThreadState) -> ToolResult:
+        """Your plans, the next one first."""
+        return await within_run(state, self._get_plans)
+
+    # ── goals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _goals(self, run: BuiltinState) -> dict[str, Goal]:
+        return {goal.id: goal for goal in await run.insist(lambda: self._minds.goals(run.agent_id))}
+
+    async def _set_goals(self, run: BuiltinState, given: Sequence[GivenGoal]) -> JSON:
+        known = await self._goals(run)
+        newest = max([run.clock.now(), *(goal.created_at for goal in known.values())])
+        ids = [item_id("goal", one.id, run.call_id, n) for n, one in enumerate(given)]
+        once("goal", ids)
+        new: dict[str, Goal] = {}
+        for n, (goal_id, one) in enumerate(zip(ids, given, strict=True)):
+            made = newest + timedelta(microseconds=n + 1)  # so that they keep their order
+            was = known.get(goal_id) or Goal(
+                agent_id=run.agent_id,
+                id=goal_id,
+                description="",
+                status="active",
+                priority="medium",
+                created_at=made,
+            )
+            new[goal_id] = _goal(f"goals.{n}", one, was)
+        whole = known | new
+        at_most(MOST_GOALS, whole, "goals")
+        for goal in new.values():
+            run.effect(SetGoal(goal=goal))
+        return {"goals": [goal_json(goal) for goal in whole.values()]}
+
+    async def _delete_goals(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
+        known = await self._goals(run)
+        there("goal", ids, known)
+        for goal_id in dict.fromkeys(ids):
+            run.effect(DropGoal(agent_id=run.agent_id, id=goal_id))
+        return {"goals": [goal_json(goal) for goal in known.values() if goal.id not in ids]}
+
+    # ── memories ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _memories(self, run: BuiltinState) -> dict[str, Memory]:
+        return {each.key: each for each in await run.insist(lambda: self._minds.memories(run.agent_id))}
+
+    async def _set_memories(self, run: BuiltinState, given: Sequence[GivenMemory]) -> JSON:
+        known, now = await self._memories(run), run.clock.now()
+        once("key", [one.key for one in given])
+        new: dict[str, Memory] = {}
+        for n, one in enumerate(given):
+            where = f"memories.{n}"
+            named = key(f"{where}.key", one.key)
+            value = short(f"{where}.value", one.value, LONGEST_TEXT)
+            new[named] = Memory(agent_id=run.agent_id, key=named, value=value, updated_at=now)
+        whole = known | new
+        at_most(MOST_MEMORIES, whole, "memories")
+        for memory in new.values():
+            run.effect(SetMemory(memory=memory))
+        return _memories_json(whole.values())
+
+    async def _delete_memories(self, run: BuiltinState, keys: Sequence[str]) -> JSON:
+        known = await self._memories(run)
+        there("memory", keys, known)
+        for each in dict.fromkeys(keys):
+            run.effect(DropMemory(agent_id=run.agent_id, key=each))
+        return _memories_json([memory for memory in known.values() if memory.key not in keys])
+
+    # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _plans(self, run: BuiltinState) -> dict[str, Plan]:
+        return {plan.id: plan for plan in await run.insist(lambda: self._minds.plans(run.agent_id))}
+
+    async def _set_plans(self, run: BuiltinState, given: Sequence[GivenPlan]) -> JSON:
+        known, now = await self._plans(run), run.clock.now()
+        ids = [item_id("plan", one.id, run.call_id, n) for n, one in enumerate(given)]
+        once("plan", ids)
+        new: dict[str, Plan] = {}
+        for n, (plan_id, one) in enumerate(zip(ids, given, strict=True)):
+            new[plan_id] = _plan(f"plans.{n}", one, known.get(plan_id), run.agent_id, plan_id, now)
+        whole = known | new
+        at_most(MOST_PLANS, whole, "plans")
+        for plan in new.values():
+            run.effect(SetPlan(plan=plan))
+        return _plans_json(whole.values())
+
+    async def _delete_plans(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
+        known = await self._plans(run)
+        there("plan", ids, known)
+        for plan_id in dict.fromkeys(ids):
+            run.effect(DropPlan(agent_id=run.agent_id, id=plan_id))
+        return _plans_json([plan for plan in known.values() if plan.id not in ids])
+
+    async def _get_plans(self, run: BuiltinState) -> JSON:
+        return _plans_json((await self._plans(run)).values())
+
+
+def _goal(where: str, given: GivenGoal, was: Goal) -> Goal:
+    return changed(
+        was,
+        description=text(f"{where}.description", given.description, was.description or None),
+        status=was.status if given.status is None else short(f"{where}.status", given.status),
+        priority=was.priority if given.priority is None else short(f"{where}.priority", given.priority),
+    )
+
+
+def _plan(where: str, given: GivenPlan, was: Plan | None, agent_id: str, plan_id: str, now: datetime) -> Plan:
+    try:
+        when = _when(given, was, now)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{where}: {error.message}") from error
+    return Plan(
+        agent_id=agent_id,
+        id=plan_id,
+        name=text(f"{where}.name", given.name, was and was.name, LONGEST_NAME),
+        instruction=text(f"{where}.instruction", given.instruction, was and was.instruction),
+        next_run_at=when.next_run_at,
+        cron=when.cron,
+        timezone=when.timezone,
+        created_at=now if was is None else was.created_at,
+    )
+
+
+def _when(given: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
+    """When it runs: as was said now, else as before; a cron may be read in another zone from now on."""
+    if was is None or given.says_when:
+        return read_schedule(
+            now,
+            run_after=given.run_after,
+            scheduled_at=given.scheduled_at,
+            cron=given.cron,
+            timezone=given.timezone,
+        )
+    if given.timezone is not None:
+        return read_schedule(now, cron=was.cron, timezone=given.timezone)
+    return Schedule(next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone)
+
+
+def _memories_json(memories: Iterable[Memory]) -> JSON:
+    return {"memories": [memory_json(each) for each in sorted(memories, key=lambda one: one.key)]}
+
+
+def _plans_json(plans: Iterable[Plan]) -> JSON:
+    in_order = sorted(plans, key=lambda one: (one.next_run_at, one.id))
+    return {"plans": [plan_json(each) for each in in_order]}
