@@ -4,7 +4,8 @@ ToolwrightError
 ├── DefinitionError      a tool, prompt, agent or app is declared wrongly (raised where it is declared)
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
-│   └── TenvsLacking         a thread would miss tenvs that its tools need
+│   ├── TenvsLacking         a thread would miss tenvs that its tools need
+│   └── InvalidConfiguration a configuration is faulty (a DefinitionError too); `details` name the paths
 ├── CannotSeal           a secret was given where there are no keys to encrypt it
 ├── CannotUnseal         a secret cannot be read with the keys that there are
 ├── NotFound             the thing is not there, or not the caller's
@@ -85,6 +86,12 @@ class TenvsLacking(InvalidRequest):
         super().__init__(message)
         self.missing = missing
         self.invalid = invalid
+
+
+class InvalidConfiguration(DefinitionError, InvalidRequest):
+    """This configuration is not valid."""
+
+    code = "invalid_configuration"
 
 
 class CannotSeal(ToolwrightError):

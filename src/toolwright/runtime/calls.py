@@ -56,7 +56,7 @@ class Ran:
 
 
 class Calls:
-    """Carries out tool calls: `executors` by kind, and `instants` for kinds that need no outside world."""
+    """Carries out tool calls: `executors` by carrier, and `instants` for carriers that need no outside world."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Calls:
             if isinstance(prepared, ToolResult):
                 self.take(hold, move, call, self._cut(hold, prepared))
                 continue
-            instant = self._instants.get(prepared.tool.kind)
+            instant = self._instants.get(prepared.tool.carrier)
             if instant is None:
                 hold.prepared[call.id] = prepared
                 self._move(move, call, "running", hold.clock.now())
@@ -211,7 +211,7 @@ class Calls:
         prepared = prepare(tools, call.name, call.arguments, call.id)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
-        if prepared.tool.read_only or prepared.tool.idempotent:
+        if prepared.tool.repeatable:
             hold.prepared[call.id] = prepared
             return None
         return ToolResult.fail(INTERRUPTED, error_code="interrupted")
