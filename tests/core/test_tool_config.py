@@ -72,6 +72,7 @@ def test_the_example_of_the_document_becomes_a_tool() -> None:
         required=("TOKEN",),
         trusted=True,
     )
+    assert tool.execution is not None
     assert tool.execution.variables == ("KEY", "TOKEN")
     outside = Tool.from_config(given, trusted=False).execution
     assert outside is not None

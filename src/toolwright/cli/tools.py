@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.refusal import Refusal
-from toolwright.cli.settings import the_app
+from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.result import ToolResult
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
 from toolwright.wire.clean import clean_text
 from toolwright.wire.result import error_object, model_text
 from toolwright.wiring.app import App
+from toolwright.wiring.http_tools import HttpTools
 
 
 def list_tools(target: str | None) -> None:
@@ -57,7 +58,7 @@ def show_tool(name: str, target: str | None) -> None:
 def call(name: str, arguments: str, target: str | None) -> int:
     """Call the tool and print what a model would read; 1 if that is an error."""
     tools = _tools(the_app(target))
-    _named(name, tools)
+    tool = _named(name, tools)
     text = sys.stdin.read() if arguments == "-" else arguments
     try:
         given = json.loads(text)
@@ -66,11 +67,19 @@ def call(name: str, arguments: str, target: str | None) -> int:
     if not isinstance(given, dict):
         raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
     try:
-        result = asyncio.run(tools.call(name, text))
+        result = asyncio.run(_over_http(tool, text) if tool.carrier == "gateway" else tools.call(name, text))
     finally:
         tools.close()
     _print_result(result)
     return 0 if result.status == "success" else 1
+
+
+async def _over_http(tool: Tool, arguments: str) -> ToolResult:
+    http_tools = HttpTools(read_settings())
+    try:
+        return await Toolset([tool], executors={"gateway": http_tools}).call(tool.name, arguments)
+    finally:
+        await http_tools.aclose()
 
 
 def _print_result(result: ToolResult) -> None:

@@ -159,8 +159,7 @@ def _split(pieces: Iterable[Piece]) -> tuple[tuple[Piece, ...], tuple[tuple[Piec
             query.append([])
         first, *others = piece.split("&")
         query[-1] += [first] if first else []
-        for other in others:
-            query.append([other] if other else [])
+        query.extend([other] if other else [] for other in others)
     return tuple(path), tuple(tuple(parameter) for parameter in query if parameter)
 
 

@@ -36,6 +36,7 @@ from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads import Threads
+from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
@@ -110,6 +111,7 @@ async def open_parts(settings: Settings) -> Parts:
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
     models, functions, files = NamedModels(), FunctionExecutor(), file_store(settings)
+    http_tools = HttpTools(settings)
 
     async def end_threads() -> None:
         functions.close()
@@ -122,8 +124,8 @@ async def open_parts(settings: Settings) -> Parts:
         models=models,
         files=files,
         cipher=_cipher(settings),
-        executors={"function": functions},
-        close=(models.aclose, end_threads, files.close),
+        executors={"function": functions, "gateway": http_tools},
+        close=(models.aclose, http_tools.aclose, end_threads, files.close),
     )
 
 
