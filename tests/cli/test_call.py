@@ -91,7 +91,7 @@ app = tw.App(tools=[ask, secret, show])
 class Echo(BaseHTTPRequestHandler):
     """Answers with what was asked of it."""
 
-    def do_GET(self) -> None:  # noqa: N802 - the library's name
+    def do_GET(self) -> None:
         content = json.dumps({"path": self.path}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

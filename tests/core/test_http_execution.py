@@ -202,6 +202,6 @@ def test_the_names_of_a_schema_are_found_through_references_and_alternatives() -
     schema: JSONObject = {
         "$defs": {"more": {"properties": {"c": {}}, "anyOf": [{"$ref": "#/$defs/more"}]}},
         "properties": {"a": {}},
-        "oneOf": [{"properties": {"b": {}}}, {"$ref": "#/$defs/more"}],
+        "oneOf": [{"properties": {"b": {}}}, {"$ref": "#/$defs/more"}, {"$ref": "#"}, {"$ref": "#"}],
     }
     assert property_names(schema) == {"a", "b", "c"}

@@ -150,7 +150,7 @@ def tool(
         {
             "name": "fetch",
             "description": "Fetch.",
-            "inputSchema": {"type": "object", "properties": {name: anything for name in names}},
+            "inputSchema": {"type": "object", "properties": dict.fromkeys(names, anything)},
             "executionType": "gateway",
             "execution": {"url": url, "method": method, "headers": dict(headers or {})},
             **fields,

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import gzip
 import json
+import subprocess
+import sys
 import zlib
 from typing import Any
 
@@ -299,3 +301,33 @@ async def test_a_service_that_is_not_there_is_an_error_in_words() -> None:
         assert closed.error_code == "http_unreachable"
         assert (closed.error or "").startswith("The service at 'api.test' cannot be reached: ")
         assert closed.stack is None
+
+
+async def test_a_url_that_grows_too_long_is_an_error() -> None:
+    async with bench() as on:
+        result = await on.call("/", {"q": "x" * 100_000}, method="GET")
+        assert (result.error_code, on.server.received) == ("http_bad_url", [])
+        assert (await on.call("/", {"q": "x" * 100_000})).status == "success"
+
+
+def test_an_app_without_http_tools_loads_nothing_for_them() -> None:
+    script = """
+import asyncio, sys
+import toolwright as tw
+
+@tw.tool(description="Add.")
+def add(a: int) -> int:
+    return a
+
+async def main():
+    model = tw.testing.ScriptedModel([{"calls": [{"name": "add", "args": {"a": 1}}]}, {"text": "ok"}])
+    app = tw.App(agents=[tw.Agent("a", tw.Prompt("a", "A.", model=model, tools=[add]))])
+    async with tw.testing.runtime(app) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
+        print(run.output, sorted({"httpx", "httpcore", "anyio"} & set(sys.modules)))
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "ok []\n", done.stderr

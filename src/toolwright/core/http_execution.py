@@ -31,7 +31,6 @@ _OURS = frozenset(
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-_DEEPEST = 32  # references and alternatives that are followed to find a schema's properties
 
 
 @value
@@ -127,17 +126,19 @@ def execution_faults(
 def property_names(schema: JSONObject) -> set[str]:
     """The names of the arguments that a schema speaks of, local references and alternatives included."""
     names: set[str] = set()
-    left: list[tuple[JSON, int]] = [(schema, 0)]
+    seen: set[int] = set()
+    left: list[JSON] = [schema]
     while left:
-        part, depth = left.pop()
-        if not isinstance(part, dict) or depth > _DEEPEST:
+        part = left.pop()
+        if not isinstance(part, dict) or id(part) in seen:
             continue
+        seen.add(id(part))
         properties = part.get("properties")
         names |= set(properties) if isinstance(properties, dict) else set()
         for key in ("anyOf", "oneOf", "allOf"):
             members = part.get(key)
-            left += [(each, depth + 1) for each in members] if isinstance(members, list) else []
-        left.append((_target(schema, part.get("$ref")), depth + 1))
+            left += members if isinstance(members, list) else []
+        left.append(_target(schema, part.get("$ref")))
     return names
 
 

@@ -65,7 +65,7 @@ def ask_of(
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError) as error:
         raise HttpFailure(
-            "http_bad_url", "The tool's URL is not one that a request can be sent to."
+            "http_bad_url", "The tool's URL has a host that is none, or is too long with these arguments."
         ) from error
     if parsed.userinfo and "authorization" not in {name.lower() for name, _ in headers}:
         headers = (
