@@ -2,10 +2,10 @@
 
 ToolwrightError
 ├── DefinitionError      a tool, prompt, agent or app is declared wrongly (raised where it is declared)
+│   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
-│   ├── TenvsLacking         a thread would miss tenvs that its tools need
-│   └── InvalidConfiguration a configuration is faulty (a DefinitionError too); `details` name the paths
+│   └── TenvsLacking         a thread would miss tenvs that its tools need
 ├── CannotSeal           a secret was given where there are no keys to encrypt it
 ├── CannotUnseal         a secret cannot be read with the keys that there are
 ├── NotFound             the thing is not there, or not the caller's
@@ -61,6 +61,16 @@ class DefinitionError(ToolwrightError):
     code = "invalid_definition"
 
 
+class InvalidConfiguration(DefinitionError):
+    """This configuration is not valid."""
+
+    code = "invalid_configuration"
+
+    def __init__(self, message: str | None = None, details: list[dict[str, str]] | None = None) -> None:
+        super().__init__(message)
+        self.details = details or []
+
+
 class InvalidJSON(ToolwrightError):
     """This is not valid JSON."""
 
@@ -86,12 +96,6 @@ class TenvsLacking(InvalidRequest):
         super().__init__(message)
         self.missing = missing
         self.invalid = invalid
-
-
-class InvalidConfiguration(DefinitionError, InvalidRequest):
-    """This configuration is not valid."""
-
-    code = "invalid_configuration"
 
 
 class CannotSeal(ToolwrightError):
