@@ -11,10 +11,12 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.core.asked import declared
+from toolwright.core.function import FunctionExecutor
 from toolwright.core.memory_state import MemoryState
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.settings import Settings
 
 __all__ = [
@@ -51,8 +53,17 @@ async def by_hand(app: App, settings: Settings | None = None) -> AsyncGenerator[
     bus, clock = MemoryBus(), ManualClock()
     store = MemoryStore(bus.publish)
     motor = ManualMotor(store, clock)
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock)
-    running = assemble(app.catalog, parts, settings or Settings(), inline_wait=0.0)
+    chosen = settings or Settings()
+    http_tools = HttpTools(chosen)
+    parts = Parts(
+        store=store,
+        motor=motor,
+        bus=bus,
+        clock=clock,
+        executors={"function": FunctionExecutor(), "gateway": http_tools},
+        close=(http_tools.aclose,),
+    )
+    running = assemble(app.catalog, parts, chosen, inline_wait=0.0)
     await running.start()
     try:
         yield running, motor

@@ -31,6 +31,7 @@ outside = tw.Tool(
     name="ask_outside",
     description="Ask somebody outside.",
     kind="external",
+    visible=False,
     timeout=30.0,
     parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
 )

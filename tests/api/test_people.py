@@ -101,7 +101,6 @@ async def test_a_visible_call_outside_any_space_is_a_services_to_answer() -> Non
         name="ask_outside",
         description="Ask.",
         kind="external",
-        visible=True,
         timeout=30.0,
         parameters={"type": "object", "properties": {"user_name": {"type": "string"}}},
     )

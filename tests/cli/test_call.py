@@ -4,6 +4,11 @@ import json
 import os
 import pty
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
 
 from tests.cli.shell import COMMAND, PATIENCE, Shell
 
@@ -115,3 +120,77 @@ def test_a_tool_is_shown_with_its_tenvs(empty: Shell, shell: Shell) -> None:
     )
     assert (key["name"], key["required"], key["secret"]) == ("api_key", True, True)
     assert (pages["name"], pages["required"], pages["schema"]["default"]) == ("pages", False, 20)
+
+
+REMOTE = """
+import toolwright as tw
+
+ask = tw.Tool.from_config({
+    "name": "ask",
+    "description": "Ask a service.",
+    "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
+    "executionType": "gateway",
+    "execution": {"url": "http://127.0.0.1:PORT/ask", "method": "GET"},
+})
+secret = tw.Tool.from_config({
+    "name": "secret",
+    "description": "Ask a service with a key.",
+    "inputSchema": {},
+    "executionType": "gateway",
+    "execution": {"url": "http://127.0.0.1:PORT/ask", "headers": {"X-Key": "${env.API_KEY}"}},
+})
+show = tw.Tool.from_config({
+    "name": "show", "description": "Show.", "inputSchema": {}, "executionType": "internal",
+})
+app = tw.App(tools=[ask, secret, show])
+"""
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with what was asked of it."""
+
+    def do_GET(self) -> None:
+        content = json.dumps({"path": self.path}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads it."""
+
+
+@contextmanager
+def echoing() -> Generator[int]:
+    """The port of a service in a thread of its own."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_tools_over_http_are_called_too(shell: Shell) -> None:
+    with echoing() as port:
+        shell.write("app.py", REMOTE.replace("PORT", str(port)))
+        done = shell.run("call", "ask", '{"q": "a b"}')
+        assert (done.returncode, done.stdout, done.stderr) == (0, '{"path":"/ask?q=a%20b"}\n', "")
+        lacking = shell.run("call", "secret")
+        assert lacking.returncode == 1
+        assert json.loads(lacking.stdout) == {
+            "error": "Tool 'secret' needs variables that are not set here: API_KEY.",
+            "error_code": "variables_required",
+            "missing": ["API_KEY"],
+        }
+    closed = shell.run("call", "ask")
+    assert closed.returncode == 1
+    assert json.loads(closed.stdout)["error_code"] == "http_unreachable"
+    assert shell.run("call", "show", '{"a": 1}').stdout == '{"success":true,"args":{"a":1}}\n'
+    shell.env["TOOLWRIGHT_HTTP_ALLOW"] = "10.0.0.0/99"
+    code, line = shell.refused("call", "ask")
+    assert (code, "TOOLWRIGHT_HTTP_ALLOW is not valid: '10.0.0.0/99' is no network" in line) == (2, True)

@@ -55,6 +55,9 @@ def test_details_come_with_an_error() -> None:
     found = crossed(error)
     assert isinstance(found, InvalidRequest)
     assert found.details == error.details
+    configured = crossed(errors.InvalidConfiguration("No.", error.details))
+    assert isinstance(configured, errors.InvalidConfiguration)
+    assert configured.details == error.details
     lacking = crossed(TenvsLacking("No.", ["A", "B"], [{"name": "C", "message": "must be text"}]))
     assert isinstance(lacking, TenvsLacking)
     assert (lacking.missing, lacking.invalid) == (["A", "B"], [{"name": "C", "message": "must be text"}])

@@ -235,9 +235,9 @@ async def test_args_takes_a_model_for_the_one_parameter() -> None:
 
     @tool(description="Search", args=Query)
     async def search(args: Query, state: ThreadState) -> str:
-        return f"{args.query} {args.limit} {state.call_id}"
+        return f"{args.query} {args.limit} {state.user_id}"
 
-    assert await call(search, '{"query": "x"}') == "x 10 call"
+    assert await call(search, '{"query": "x"}') == "x 10 None"
     assert search.parameters["required"] == ["query"]
 
     def two(first: Query, second: Query) -> str:

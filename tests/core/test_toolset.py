@@ -224,6 +224,21 @@ async def test_handlers_see_the_state_they_are_called_with() -> None:
     assert state.execution.stopped
 
 
+async def test_a_call_outside_a_run_has_an_id_of_its_own() -> None:
+    @tool
+    def which(state: ThreadState) -> list[str]:
+        """Tell the call."""
+        return [state.call_id, state.call_id]
+
+    tools = Toolset([which])
+    first, second = [(await tools.call("which", "{}")).result for _ in range(2)]
+    assert isinstance(first, list)
+    assert first[0] == first[1]
+    assert first != second
+    assert (await tools.call("which", "{}", MemoryState(call_id="mine"))).result == ["mine", "mine"]
+    tools.close()
+
+
 async def test_definitions_come_in_three_forms_and_cannot_be_spoilt() -> None:
     tools = Toolset([greet])
     schema = greet.parameters

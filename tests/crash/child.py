@@ -23,8 +23,12 @@ from toolwright.adapters.store.postgres_lock import PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
 from toolwright.core.event import Topic
+from toolwright.core.function import FunctionExecutor
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Lock, Store
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.tool import Kind
 from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
@@ -138,6 +142,31 @@ def working_tool(witness: Witness, flavour: str, die_in: int | None) -> tw.Tool:
     return work
 
 
+class Remote:
+    """A service far away that dies with us: the executor of HTTP tools, with the same notes."""
+
+    def __init__(self, witness: Witness, die_in: int | None) -> None:
+        self._work = working_tool(witness, "plain", die_in)
+
+    async def __call__(self, prepared: PreparedCall, state: tw.ThreadState) -> tw.ToolResult:
+        return tw.ToolResult.ok(await self._work(state, prepared.arguments["n"]))
+
+
+def remote_tool(flavour: str) -> tw.Tool:
+    """The same tool as JSON configures it, over HTTP."""
+    return tw.Tool.from_config(
+        {
+            "name": "work",
+            "description": "Work.",
+            "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+            "executionType": "gateway",
+            "execution": {"url": "https://api.test/work"},
+            "readOnly": flavour == "http_read_only",
+            "idempotent": flavour == "http_idempotent",
+        }
+    )
+
+
 async def run(order: dict[str, Any]) -> None:
     """Carry the order out: `start` a run, or `recover` what an earlier process left."""
     folder = Path(order["folder"])
@@ -148,12 +177,18 @@ async def run(order: dict[str, Any]) -> None:
     store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
     killing = KillingStore(store, kill)
     motor = EmbeddedMotor(killing, clock, lock)  # type: ignore[arg-type]  # reads pass
-    tool = working_tool(witness, order["flavour"], kill.get("tool"))
+    flavour: str = order["flavour"]
+    remote = flavour.startswith("http")
+    tool = remote_tool(flavour) if remote else working_tool(witness, flavour, kill.get("tool"))
     poisoned = order["action"].startswith("poison")
     model = PoisonedModel() if poisoned else DyingModel(witness, kill.get("model"))
     prompt = tw.Prompt("worker", "Work.", model=model, tools=[outside if poisoned else tool])
     catalog = Catalog(agents=[tw.Agent("worker", prompt)])
-    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    executors: dict[Kind, Executor] = {
+        "function": FunctionExecutor(),
+        "gateway": Remote(witness, kill.get("tool")),
+    }
+    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)  # type: ignore[arg-type]  # as above
     runtime = assemble(catalog, parts, Settings())
     await runtime.start()
     match order["action"]:

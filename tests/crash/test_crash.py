@@ -20,6 +20,8 @@ from tests.crash.child import CALLS, Witness
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 FLAVOURS = ["plain", "read_only", "idempotent"]
+OVER_HTTP = ["http", "http_read_only", "http_idempotent"]
+ONCE = ("plain", "http")  # flavours of which nobody knows that a second time does no harm
 UNITS = 5 + CALLS  # create, send, claim, answer, a result each, answer
 KILLED = -9
 
@@ -69,7 +71,7 @@ def test_death_at_a_commit(processes: Processes, tmp_path: Path, unit: int, when
     check(Journal(tmp_path), flavour)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("flavour", [*FLAVOURS, *OVER_HTTP])
 @pytest.mark.parametrize("call", range(1, CALLS + 1))
 def test_death_inside_a_tool(processes: Processes, tmp_path: Path, call: int, flavour: str) -> None:
     kill = {"tool": call}
@@ -78,8 +80,8 @@ def test_death_inside_a_tool(processes: Processes, tmp_path: Path, call: int, fl
     journal = Journal(tmp_path)
     check(journal, flavour)
     died = journal.call_ids()[call - 1]
-    assert journal.interrupted() == ({died} if flavour == "plain" else set())
-    assert journal.begun()[died] == (1 if flavour == "plain" else 2)
+    assert journal.interrupted() == ({died} if flavour in ONCE else set())
+    assert journal.begun()[died] == (1 if flavour in ONCE else 2)
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -150,7 +152,7 @@ def check(journal: "Journal", flavour: str) -> None:
     assert journal.contents() == expected({journal.call_ids().index(call_id) for call_id in interrupted})
     begun = journal.begun()
     assert set(begun) | interrupted == set(journal.call_ids())
-    if flavour == "plain":
+    if flavour in ONCE:
         assert set(begun.values()) == {1}, "no effect may happen twice"
         assert len(interrupted) <= 2
     else:

@@ -10,8 +10,10 @@ from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
+from toolwright.core.function import FunctionExecutor
 from toolwright.core.message import Message
 from toolwright.core.model import Model
+from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Cipher, Files, Store
 from toolwright.core.tool import Kind
 from toolwright.core.units import Committed, Conflict, Prune, Unit
@@ -97,6 +99,7 @@ async def running(
     cipher: Cipher | None = None,
     answer_limits: tuple[float, float] = ANSWER_LIMITS,
     instants: Mapping[Kind, Instant] = INSTANTS,
+    executors: Mapping[Kind, Executor] | None = None,
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
@@ -117,6 +120,7 @@ async def running(
         files=files or MemoryFiles(),
         cipher=cipher or MemoryCipher(),
         instants=instants,
+        executors={"function": FunctionExecutor(), **(executors or {})},
     )
     rt = assemble(
         Catalog(agents=[agent], env=app_env), parts, settings or Settings(), inline_wait, answer_limits

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.refusal import Refusal
-from toolwright.cli.settings import the_app
+from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.result import ToolResult
@@ -21,6 +21,7 @@ from toolwright.core.toolset import Toolset
 from toolwright.wire.clean import clean_text
 from toolwright.wire.result import error_object, model_text
 from toolwright.wiring.app import App
+from toolwright.wiring.http_tools import HttpTools
 
 
 def list_tools(target: str | None) -> None:
@@ -62,7 +63,8 @@ def show_tool(name: str, target: str | None) -> None:
 def call(name: str, arguments: str, tenvs: Sequence[str], target: str | None) -> int:
     """Call the tool and print what a model would read; 1 if that is an error."""
     tools = _tools(the_app(target))
-    state = MemoryState(tenvs=given_tenvs(_named(name, tools), tenvs, os.environ))
+    tool = _named(name, tools)
+    state = MemoryState(tenvs=given_tenvs(tool, tenvs, os.environ))
     text = sys.stdin.read() if arguments == "-" else arguments
     try:
         given = json.loads(text)
@@ -71,11 +73,20 @@ def call(name: str, arguments: str, tenvs: Sequence[str], target: str | None) ->
     if not isinstance(given, dict):
         raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
     try:
-        result = asyncio.run(tools.call(name, text, state))
+        made = _over_http(tool, text, state) if tool.carrier == "gateway" else tools.call(name, text, state)
+        result = asyncio.run(made)
     finally:
         tools.close()
     _print_result(result)
     return 0 if result.status == "success" else 1
+
+
+async def _over_http(tool: Tool, arguments: str, state: MemoryState) -> ToolResult:
+    http_tools = HttpTools(read_settings())
+    try:
+        return await Toolset([tool], executors={"gateway": http_tools}).call(tool.name, arguments, state)
+    finally:
+        await http_tools.aclose()
 
 
 def _print_result(result: ToolResult) -> None:

@@ -67,7 +67,7 @@ def _made(kind: Kind, message: str, shown: JSONObject, later: float | None) -> T
     if issubclass(kind, TenvsLacking):
         missing = [name for name in _listed(shown.get("missing")) if isinstance(name, str)]
         return kind(message, missing, _pairs(shown.get("invalid")))
-    if issubclass(kind, InvalidRequest):
+    if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
         return kind(message, _pairs(shown.get("details")))
     made = kind(message)
     if isinstance(made, RETRIABLE):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agent import Agent, Prompt, Side
-from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import CONFIGURED, faulty_toolkits, reserved
@@ -110,7 +110,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     """The agent of that configuration; `tools` are the app's, by name.
 
     `trusted` says whether the operator wrote it: the addresses of its HTTP tools are then taken as written (D13).
-    Raises `InvalidRequest` with every faulty path.
+    Raises `InvalidConfiguration` with every faulty path.
     """
     try:
         form = AgentForm.model_validate(config)
@@ -145,7 +145,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             tool_env=tool_env,
         )
     except DefinitionError as error:
-        raise InvalidRequest(error.message, [{"path": "", "message": error.message}]) from error
+        raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
 
 
 def _tools(
@@ -158,7 +158,7 @@ def _tools(
         path = f"tools.{number}"
         try:
             tool, own = _tool(entry, tools, path, trusted=trusted)
-        except InvalidRequest as error:
+        except InvalidConfiguration as error:
             faults += error.details
             continue
         if tool.name in taken:
@@ -176,7 +176,7 @@ def _tool(
     entry: JSON, tools: Mapping[str, Tool], path: str, *, trusted: bool
 ) -> tuple[Tool, dict[str, str | JSONObject]]:
     if isinstance(entry, dict) and "executionType" in entry:
-        return Tool.from_config(entry, path=path, trusted=trusted), {}
+        return Tool.from_config(entry, prefix=path, trusted=trusted), {}
     try:
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
@@ -202,11 +202,11 @@ def _env(env: EnvForm) -> dict[str, str | JSONObject]:
     }
 
 
-def faulty(faults: list[Fault]) -> InvalidRequest:
+def faulty(faults: list[Fault]) -> InvalidConfiguration:
     """The error of a faulty configuration: its first fault in words, all of them in the details."""
     first = faults[0]
     where = f"{first['path']} " if first["path"] else ""
-    return InvalidRequest(f"{where}{first['message']}.".replace("..", "."), [*faults])
+    return InvalidConfiguration(f"{where}{first['message']}.".replace("..", "."), [*faults])
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:

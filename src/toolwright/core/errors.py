@@ -2,6 +2,7 @@
 
 ToolwrightError
 ├── DefinitionError      a tool, prompt, agent or app is declared wrongly (raised where it is declared)
+│   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
 │   └── TenvsLacking         a thread would miss tenvs that its tools need
@@ -58,6 +59,16 @@ class DefinitionError(ToolwrightError):
     """This definition is not valid."""
 
     code = "invalid_definition"
+
+
+class InvalidConfiguration(DefinitionError):
+    """This configuration is not valid."""
+
+    code = "invalid_configuration"
+
+    def __init__(self, message: str | None = None, details: list[dict[str, str]] | None = None) -> None:
+        super().__init__(message)
+        self.details = details or []
 
 
 class InvalidJSON(ToolwrightError):

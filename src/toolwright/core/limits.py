@@ -9,5 +9,8 @@ MAX_ATTACHMENT = 25 * 1024 * 1024
 MAX_RESULT_TEXT = 256 * 1024
 """Bytes of a result that a model is shown; the whole of a longer one is kept in a file (D20)."""
 
+MAX_HTTP_ANSWER = 1024 * 1024
+"""Bytes of an HTTP tool's answer (D13)."""
+
 MAX_INTEGER_BITS = 14_280
 """The largest whole number that Python reads and writes as text (4,300 digits)."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import NoneType
+from uuid import uuid4
 
 from toolwright.core.asked import declared
 from toolwright.core.content import AttachmentRef
@@ -78,7 +79,7 @@ class MemoryState:
     """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
 
     __slots__ = (
-        "_bytes", "_created_at", "_drafts", "_env", "_execution", "_tenvs", "agent_id", "arguments", "call_id",
+        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_tenvs", "agent_id", "arguments",
         "events", "messages", "reports", "thread_id", "user_id",
     )  # fmt: skip
 
@@ -88,7 +89,7 @@ class MemoryState:
         thread_id: str = "thread",
         agent_id: str = "agent",
         user_id: str | None = None,
-        call_id: str = "call",
+        call_id: str | None = None,
         arguments: JSONObject | None = None,
         messages: Sequence[Message] = (),
         execution: MemoryExecution | None = None,
@@ -99,7 +100,7 @@ class MemoryState:
         self.thread_id = thread_id
         self.agent_id = agent_id
         self.user_id = user_id
-        self.call_id = call_id
+        self._call_id = call_id
         self.arguments = arguments
         self.messages = messages
         self.events: list[EventDraft] = []
@@ -111,6 +112,13 @@ class MemoryState:
         self._env: dict[str, EnvVar] | None = None if env is None else stored_only(read_env(env))
         self._drafts: FileDrafts | None = None
         self._bytes: dict[str, bytes] = {}
+
+    @property
+    def call_id(self) -> str:
+        """The call: an id of its own, unless one was given."""
+        if self._call_id is None:
+            self._call_id = f"call_{uuid4().hex}"
+        return self._call_id
 
     @property
     def created_at(self) -> datetime:

@@ -19,7 +19,7 @@ from toolwright.core.state import ThreadState
 from toolwright.core.tool import Kind, Tool
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
-"""Kinds whose executor carries the call out itself, so that the tool's timeout is kept here."""
+"""Carriers whose executor carries the call out itself, so that the tool's timeout is kept here."""
 
 _NAMES_SHOWN = 50
 _log = logger("toolwright.pipeline")
@@ -54,7 +54,7 @@ def prepare(
 async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
     """Carry a call out, within its tool's timeout; a missing or broken executor gives an error result."""
     tool = prepared.tool
-    executor = executors.get(tool.kind)
+    executor = executors.get(tool.carrier)
     if executor is None:
         return ToolResult.fail(
             f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be carried out here.",
@@ -67,7 +67,7 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
             return lacks_tenvs(tool.name, read)
         tenvs |= read
     try:
-        if tool.timeout is None or tool.kind not in INLINE:
+        if tool.timeout is None or tool.carrier not in INLINE:
             return await executor(prepared, state)
         return await _in_time(executor, prepared, state, tool.timeout)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
@@ -85,6 +85,16 @@ async def _in_time(executor: Executor, prepared: PreparedCall, state: ThreadStat
             raise
         return timed_out(seconds)
     return timed_out(seconds) if limit.expired() else outcome
+
+
+async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:
+    """The executor of internal tools: their arguments are their result."""
+    return internal_result(prepared)
+
+
+def internal_result(prepared: PreparedCall) -> ToolResult:
+    """What an internal tool answers at once (S3)."""
+    return ToolResult.ok({"success": True, "args": prepared.arguments})
 
 
 def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:

@@ -6,18 +6,20 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args, overload
+from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
 
 from toolwright.core.asked import shown
 from toolwright.core.docstring import first_paragraph
 from toolwright.core.errors import DefinitionError
+from toolwright.core.http_execution import HttpExecution
 from toolwright.core.json_value import JSONObject
 from toolwright.core.judge import Judge
 from toolwright.core.model import ToolDefinition
 from toolwright.core.needs import Needs
 from toolwright.core.signature import Handler, Signature, read_signature
+from toolwright.core.tool_config import read_tool_config
 
 Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
@@ -30,8 +32,11 @@ _TIMEOUTS: Mapping[Kind, float] = {
 }
 """Seconds, where none are given (D8). Kinds that are not here have children or nobody to wait for."""
 _WAITING: frozenset[Kind] = frozenset({"external", "space"})
+_SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
+_CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
 _LONGEST = 1e9  # seconds, some thirty years: a deadline that a date can still hold
 _BY_KIND = float("nan")  # known by its identity: any other NaN is refused
+_SHOWN_BY_KIND = cast("bool", object())  # the same
 _CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -47,7 +52,10 @@ class Tool:
     is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
     `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
     `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
-    interrupted runs again only if one of the first two is set (D14). `tenvs` is a model of what the thread must
+    interrupted runs again only if one of the first two is set (D14). A `visible` call is shown in the active
+    space, those of `gateway`, `external` and `space` unless said otherwise (D10). With `is_async` nobody waits
+    for a result from somebody else, and after `expires_in` seconds it is not taken any more. With an `execution`
+    the call is made over HTTP, unless the kind is `internal` (D8). `tenvs` is a model of what the thread must
     bring (S2 §9). `signature` is known for handlers made
     by `tool`; any other handler is called as `handler(state, arguments)`.
     """
@@ -58,7 +66,10 @@ class Tool:
     parameters: JSONObject = field(default_factory=lambda: {"type": "object", "properties": {}})
     handler: Handler | None = None
     timeout: float | None = _BY_KIND
-    visible: bool = False
+    visible: bool = _SHOWN_BY_KIND
+    is_async: bool = False
+    expires_in: float | None = None
+    execution: HttpExecution | None = None
     read_only: bool = False
     idempotent: bool = False
     destructive: bool = False
@@ -72,6 +83,8 @@ class Tool:
             raise DefinitionError(f"There is no kind of tool {shown(self.kind)}.")
         if self.timeout is _BY_KIND:
             object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
+        if self.visible is _SHOWN_BY_KIND:
+            object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
         if self.tenvs is not None:
             object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
@@ -81,6 +94,25 @@ class Tool:
             if made is None:
                 judge.compile()
             object.__setattr__(self, "judge", judge)
+
+    @classmethod
+    def from_config(cls, config: object, *, prefix: str = "", trusted: bool = True) -> "Tool":
+        """The tool that a JSON configuration describes (S3 "Tool Configuration").
+
+        Raises `InvalidConfiguration` with the path of every fault, each behind `prefix`. One that is not `trusted`
+        came from outside: its URL reaches no private address that the operator has not allowed (D13).
+        """
+        return cls(**read_tool_config(config, prefix, trusted))
+
+    @property
+    def carrier(self) -> Kind:
+        """The kind whose executor carries the calls out (D8): `gateway` for everything that goes over HTTP."""
+        return "gateway" if self.execution is not None and self.kind != "internal" else self.kind
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may run again whose effect is unknown (D14)."""
+        return self.read_only or self.idempotent
 
     @property
     def definition(self) -> ToolDefinition:
@@ -184,6 +216,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(
             f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout: an agent never waits for ever."
         )
+    _check_way(tool)
     if tool.read_only and tool.destructive:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
     if tool.kind == "function" and tool.handler is None:
@@ -192,8 +225,25 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(
             f"Tool {tool.name!r}: its handler must be a function, not {shown(tool.handler)}."
         )
-    if not _CONFORMING.fullmatch(tool.name):
+    if tool.kind not in _CONFIGURED and not _CONFORMING.fullmatch(tool.name):
         _warn_of_name(tool.name)
+
+
+def _check_way(tool: Tool) -> None:
+    """What says how a call gets its result must fit the kind."""
+    what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
+    if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
+        raise DefinitionError(f"{what} takes no execution, is_async or expires_in: its calls are made here.")
+    if tool.expires_in is not None and not _is_duration(tool.expires_in):
+        raise DefinitionError(
+            f"{what}: expires_in is a positive number of seconds, at most 10**9, or None, not {tool.expires_in!r}."
+        )
+    if tool.kind == "space" and not tool.visible:
+        raise DefinitionError(f"{what} must be visible: people answer it in the space.")
+    if tool.execution is not None:
+        fault = tool.execution.fault_with(tool.parameters)
+        if fault is not None:
+            raise DefinitionError(f"{what}: its URL {fault}.")
 
 
 def _is_duration(timeout: object) -> bool:

@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.judge import RawArguments
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.model import ToolDefinition
-from toolwright.core.pipeline import Executor, execute, prepare
+from toolwright.core.pipeline import Executor, answer_internal, execute, prepare
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.state import ThreadState
@@ -24,7 +24,8 @@ Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 class Toolset:
     """Tools by name, in their order. Raises `DefinitionError` when two share a name (D18).
 
-    `executors` carry out kinds other than `function` when the tools are called outside a run.
+    `executors` carry out kinds other than `function` and `internal` when the tools are called outside a run; that
+    of `gateway` has every call over HTTP.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Toolset:
             self._tools[tool.name] = tool
         self._executors: dict[Kind, Executor] = {**(executors or {})}
         self._executors.setdefault("function", FunctionExecutor())
+        self._executors.setdefault("internal", answer_internal)
         self._rendered: dict[Format, str] = {}
         self._model_definitions: tuple[ToolDefinition, ...] | None = None
 

@@ -17,6 +17,7 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
         if not model_call_id or model_call_id in seen:
             model_call_id = hold.new_id("again")
         seen.add(model_call_id)
+        tool = agent.by_name.get(asked.name)
         calls.append(
             Call(
                 id=hold.new_id("call"),
@@ -26,10 +27,12 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
                 step=step,
                 position=position,
                 name=asked.name,
-                kind=agent.by_name[asked.name].kind if asked.name in agent.by_name else "function",
+                kind="function" if tool is None else tool.kind,
                 arguments=asked.arguments,
                 model_call_id=model_call_id,
                 status="created",
+                visible=tool is not None and tool.visible,
+                repeatable=tool is not None and tool.repeatable,
                 created_at=hold.clock.now(),
             )
         )

@@ -61,7 +61,7 @@ class Ran:
 
 
 class Calls:
-    """Carries out tool calls: `executors` by kind, and `instants` for kinds that need no outside world."""
+    """Carries out tool calls: `executors` by carrier, and `instants` for carriers that need no outside world."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Calls:
             if isinstance(prepared, ToolResult):
                 self.take(hold, move, call, self._cut(hold, prepared))
                 continue
-            instant = self._instants.get(prepared.tool.kind)
+            instant = self._instants.get(prepared.tool.carrier)
             if prepared.tool.visible and not self._show(hold, tools, move, call, prepared.tool):
                 continue
             if instant is None:
@@ -108,7 +108,7 @@ class Calls:
             if enters:
                 self.settle(hold, move, call, outside_any_space(tool))
             return not enters
-        status: CallShown = "requires_action" if tool.kind in WAITING else "running"
+        status: CallShown = "requires_action" if tool.carrier in WAITING else "running"
         move.effects.append(posted(hold, call, space_id, status))
         move.shown[call.id] = space_id
         return True
@@ -249,7 +249,7 @@ class Calls:
         prepared = prepare(tools, call.name, call.arguments, call.id)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
-        if prepared.tool.read_only or prepared.tool.idempotent:
+        if prepared.tool.repeatable:
             hold.prepared[call.id] = prepared
             return None
         return ToolResult.fail(INTERRUPTED, error_code="interrupted")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from toolwright.core.pipeline import internal_result
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, Pending
 from toolwright.core.tool import Kind
@@ -9,8 +10,14 @@ from toolwright.runtime.calls import Instant
 
 
 def wait_outside(prepared: PreparedCall) -> Outcome:
-    """Someone outside carries the call out and submits its result (S3 `external`)."""
-    return Pending(wait=prepared.tool.timeout)  # never None: such a tool is refused
+    """Someone outside carries the call out and submits its result, a service or a person (S3 `isAsync`)."""
+    tool = prepared.tool
+    return Pending(wait=None if tool.is_async else tool.timeout, expires_in=tool.expires_in)
 
 
-INSTANTS: Mapping[Kind, Instant] = {"external": wait_outside}
+INSTANTS: Mapping[Kind, Instant] = {
+    "internal": internal_result,
+    "external": wait_outside,
+    "space": wait_outside,
+}
+"""The decision order of a call (S3, D8). What goes over HTTP is not here: `Tool.carrier` names its executor."""

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core.brief import brief
 from toolwright.core.errors import (
+    InvalidConfiguration,
     InvalidRequest,
     KeysUnavailable,
     MethodNotAllowed,
@@ -37,7 +38,7 @@ def answer_error(error: ToolwrightError) -> Answer:
         log.error("A request failed.", exc_info=error)
         return internal()
     shown: JSONObject = {"error": brief(error.message), "code": error.code}
-    if isinstance(error, InvalidRequest):
+    if isinstance(error, InvalidRequest | InvalidConfiguration):
         details: list[JSON] = [
             {name: brief(text, 500) for name, text in detail.items()}
             for detail in error.details[:MOST_DETAILS]

@@ -44,6 +44,7 @@ from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import PLAN, Timers
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.wakeups import Wakeups
+from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
@@ -129,6 +130,7 @@ async def open_parts(settings: Settings) -> Parts:
     await _check_key(settings, store)
     motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
     models, functions = NamedModels(), FunctionExecutor()
+    http_tools = HttpTools(settings)
 
     async def end_threads() -> None:
         functions.close()
@@ -141,8 +143,8 @@ async def open_parts(settings: Settings) -> Parts:
         models=models,
         files=files,
         cipher=_cipher(settings),
-        executors={"function": functions},
-        close=(models.aclose, end_threads, files.close),
+        executors={"function": functions, "gateway": http_tools},
+        close=(models.aclose, http_tools.aclose, end_threads, files.close),
     )
 
 

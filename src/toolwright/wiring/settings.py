@@ -16,8 +16,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from toolwright.core.addresses import Allowed
 from toolwright.core.errors import DefinitionError
-from toolwright.core.limits import MAX_ATTACHMENT, MAX_NESTING, MAX_RESULT_TEXT
+from toolwright.core.limits import MAX_ATTACHMENT, MAX_HTTP_ANSWER, MAX_NESTING, MAX_RESULT_TEXT
 from toolwright.web.access import is_loopback
 from toolwright.wiring.variables import PREFIX, told
 
@@ -39,8 +40,10 @@ class Settings(BaseSettings):
     encrypts; without them an SQLite journal makes a key file of its own. Without any keys every caller from this
     machine has all rights, and the server listens on no other. People need one of the `public_keys`, and a token
     signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
-    of another `jwt_audience` or `jwt_issuer` than the given one are refused. Limits are in bytes; `max_body` None is
-    10 MiB, and 36 MiB where attachments may come. Raises `DefinitionError`, which names each faulty setting.
+    of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
+    port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
+    `max_body` None is 10 MiB, and 36 MiB where attachments may come. Raises `DefinitionError`, which names each
+    faulty setting.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
@@ -64,6 +67,8 @@ class Settings(BaseSettings):
     max_nesting: int = Field(default=MAX_NESTING, ge=4, le=MAX_NESTING)
     max_attachment: int = Field(default=MAX_ATTACHMENT, ge=1)
     max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
+    max_http_answer: int = Field(default=MAX_HTTP_ANSWER, ge=1)
+    http_allow: Names = ()
     concurrency: int = Field(default=1_000, ge=1)
 
     @model_validator(mode="wrap")
@@ -75,11 +80,19 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise DefinitionError(told(error, list(cls.model_fields))) from None
 
-    @field_validator("secret_keys", "public_keys", "cors_origins", "encryption_keys", mode="before")
+    @field_validator(
+        "secret_keys", "public_keys", "cors_origins", "encryption_keys", "http_allow", mode="before"
+    )
     @classmethod
     def _listed(cls, value: Any) -> Any:  # whatever the caller gave
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("http_allow")
+    @classmethod
+    def _reachable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        Allowed.read(value)
         return value
 
     @field_validator("encryption_keys")

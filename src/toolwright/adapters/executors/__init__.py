@@ -1,0 +1,1 @@
+"""Executors of tools whose calls go to the outside world."""

@@ -1,0 +1,144 @@
+"""What an HTTP answer is as a tool's result: JSON, text, an image, or an error (D13)."""
+
+import codecs
+import re
+import zlib
+from base64 import b64encode
+from email.message import Message
+from http import HTTPStatus
+
+from pydantic_core import from_json
+
+from toolwright.adapters.executors.exchange import Answer
+from toolwright.adapters.executors.failure import HttpFailure
+from toolwright.core.brief import brief
+from toolwright.core.content import ImageContent
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain
+from toolwright.core.result import ToolResult
+from toolwright.core.returned import as_result
+
+MOST_OF_AN_ERROR = 2_048  # bytes of a body that an error result shows
+_JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")
+_TEXT = re.compile(
+    r"text/.*|application/(xml|[\w.+-]+\+xml|yaml|x-yaml|javascript|x-www-form-urlencoded|x-ndjson)"
+)
+_CHARSETS = re.compile(
+    r"utf-8(-sig)?|utf-(16|32)(-[lb]e)?|ascii|iso8859-\d+|cp\d+|shift_jis|euc_\w+|gb\w+|big5|koi8-[ru]"
+)
+
+
+def result_of(answer: Answer, most: int) -> ToolResult:
+    """The result of a call. Raises `HttpFailure` for an answer that nobody can read."""
+    if not 200 <= answer.status < 300:
+        return _error(answer, most)
+    if answer.status in (204, 205):
+        return ToolResult.ok()
+    if not answer.whole:
+        raise _too_large(most)
+    content = _decoded(answer, most)
+    kind, charset = _content_type(answer)
+    if not content:
+        return ToolResult.ok()
+    if kind.startswith("image/"):
+        return as_result(ImageContent(data=b64encode(content).decode(), mime_type=kind))
+    text = _text(content, kind, charset)
+    if text is None:
+        shown = brief(repr(kind), 100) if kind else "no content type"
+        raise HttpFailure(
+            "http_binary", f"The service answered with what is neither text nor an image ({shown})."
+        )
+    return ToolResult.ok(_value(text) if not kind or _JSON.fullmatch(kind) else text)
+
+
+def _error(answer: Answer, most: int) -> ToolResult:
+    try:
+        kind, charset = _content_type(answer)
+        text = (
+            (_text(_decoded(answer, most), kind, charset) or "").strip()
+            if answer.whole or not _encoding(answer)
+            else ""
+        )
+    except HttpFailure:
+        text = ""
+    shown = text.encode("utf-8", "replace")[:MOST_OF_AN_ERROR].decode("utf-8", "ignore")
+    said = f"HTTP {answer.status}{_phrase(answer.status)}"
+    return ToolResult.fail(
+        f"{said}: {brief(text, len(shown))}" if text else said,
+        error_code="http_error",
+        error_data={"status": answer.status},
+    )
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" {HTTPStatus(status).phrase}"
+    except ValueError:
+        return ""
+
+
+def _value(text: str) -> JSON:
+    """The JSON that a text is; the text where it is none, or none that can be kept."""
+    try:
+        return plain(from_json(text, allow_inf_nan=False))
+    except (ValueError, TypeError, InvalidJSON):
+        return text
+
+
+def _text(content: bytes, kind: str, charset: str) -> str | None:
+    """The content as text, None if it is none."""
+    if _JSON.fullmatch(kind) or _TEXT.fullmatch(kind) or charset:
+        return content.decode(_codec(charset), "replace").removeprefix("\ufeff")
+    try:
+        text = content.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return None
+    return None if "\x00" in text else text
+
+
+def _content_type(answer: Answer) -> tuple[str, str]:
+    message = Message()
+    message["content-type"] = answer.headers.get("content-type", "").replace("\n", " ").replace("\r", " ")
+    given = answer.headers.get("content-type", "").strip()
+    charset = message.get_param("charset") if given else None
+    return given.partition(";")[0].strip().lower(), charset if isinstance(charset, str) else ""
+
+
+def _codec(charset: str) -> str:
+    """A codec of texts that are sent over the web; not one of the others that Python has."""
+    try:
+        name = codecs.lookup(charset or "utf-8").name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if _CHARSETS.fullmatch(name) else "utf-8"
+
+
+def _encoding(answer: Answer) -> str:
+    named = answer.headers.get("content-encoding", "").strip().lower()
+    return "" if named == "identity" else named
+
+
+def _decoded(answer: Answer, most: int) -> bytes:
+    """The content unpacked, never more of it than the limit."""
+    encoding = _encoding(answer)
+    if not encoding or not answer.content:
+        return answer.content
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise HttpFailure(
+            "http_unreadable", "The service's answer is packed in a way that was not asked for."
+        )
+    unpacking = zlib.decompressobj(wbits=47)  # either of the two, by its head
+    try:
+        content = unpacking.decompress(answer.content, most + 1)
+    except zlib.error as error:
+        raise HttpFailure("http_unreadable", "The service's answer cannot be unpacked.") from error
+    if len(content) > most:
+        raise _too_large(most)
+    if not unpacking.eof:
+        raise HttpFailure("http_unreadable", "The service's answer cannot be unpacked: its end is missing.")
+    return content
+
+
+def _too_large(most: int) -> HttpFailure:
+    return HttpFailure("http_too_large", f"The service's answer is larger than {most} bytes.")

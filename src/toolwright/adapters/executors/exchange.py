@@ -1,0 +1,197 @@
+"""One HTTP request and its answer: redirects followed by our own rules, bodies read up to a limit."""
+
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import unquote_to_bytes
+
+import httpcore
+import httpx
+
+from toolwright.adapters.executors.failure import AddressRefused, HttpFailure
+from toolwright.core.brief import words
+
+MAX_REDIRECTS = 5
+CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS
+MOST_OF_AN_ERROR = 64 * 1024  # bytes that are read of an answer of which at most 2 KB are shown
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TIMEOUTS = {"connect": CONNECT_TIMEOUT}
+_ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A request. `headers` are the tool's own, `ours` are those that every request has."""
+
+    method: str
+    url: httpx.URL
+    headers: tuple[tuple[str, str], ...]
+    ours: tuple[tuple[str, str], ...]
+    content: bytes | None
+
+    def encoded(self) -> list[tuple[bytes, bytes]]:
+        """All headers as they are sent; the tool's own go before ours of the same name."""
+        own = {name.lower() for name, _ in self.headers}
+        rest = [(name, text) for name, text in self.ours if name.lower() not in own]
+        if self.content is not None:
+            rest += [] if "content-type" in own else [("Content-Type", "application/json")]
+            rest.append(("Content-Length", str(len(self.content))))
+        host = self.url.netloc.decode("ascii")
+        return [
+            (name.encode("ascii"), text.encode()) for name, text in [("Host", host), *rest, *self.headers]
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back; names of headers are lower case. `whole` is false where the body went over the limit."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    whole: bool
+
+
+def ask_of(
+    method: str,
+    url: str,
+    headers: tuple[tuple[str, str], ...],
+    ours: tuple[tuple[str, str], ...],
+    content: str | None,
+) -> Ask:
+    """The request as it is sent; a URL's user and password become its authorization."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise HttpFailure(
+            "http_bad_url", "The tool's URL has a host that is none, or is too long with these arguments."
+        ) from error
+    if parsed.userinfo and "authorization" not in {name.lower() for name, _ in headers}:
+        headers = (
+            *headers,
+            ("Authorization", f"Basic {b64encode(unquote_to_bytes(parsed.userinfo)).decode()}"),
+        )
+    return Ask(
+        method=method,
+        url=parsed.copy_with(userinfo=b""),
+        headers=headers,
+        ours=ours,
+        content=None if content is None else content.encode(),
+    )
+
+
+class Exchange:
+    """Sends requests. What is trusted is connected to as written, everything else by way of `guarded`.
+
+    The two pools share no connection: what was opened without a check is never used for what needs one.
+    """
+
+    def __init__(
+        self, taken_as_written: httpcore.AsyncConnectionPool, guarded: httpcore.AsyncConnectionPool, most: int
+    ) -> None:
+        self._open = taken_as_written
+        self._guarded = guarded
+        self._most = most
+
+    async def __call__(self, ask: Ask, trusted: bool) -> Answer:
+        """The last answer of up to five redirects. Raises `HttpFailure`."""
+        pool = self._open if trusted else self._guarded
+        who = f"The service at {ask.url.host!r}"
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = await self._hop(pool, ask, who)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or location is None:
+                return answer
+            ask = redirected(ask, answer.status, location)
+            pool, who = self._guarded, "The place that the service redirects to"
+        raise HttpFailure("http_redirects", f"The service redirected more than {MAX_REDIRECTS} times.")
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._open.aclose()
+        await self._guarded.aclose()
+
+    async def _hop(self, pool: httpcore.AsyncConnectionPool, ask: Ask, who: str) -> Answer:
+        request = httpcore.Request(
+            ask.method,
+            httpcore.URL(
+                scheme=ask.url.raw_scheme, host=ask.url.raw_host, port=ask.url.port, target=ask.url.raw_path
+            ),
+            headers=ask.encoded(),
+            content=ask.content,
+            extensions={"timeout": _TIMEOUTS},
+        )
+        try:
+            response = await pool.handle_async_request(request)
+            try:
+                return await self._read(response)
+            finally:
+                await response.aclose()
+        except AddressRefused:
+            raise HttpFailure(
+                "address_refused", f"{who} has an address that is not public; {_ALLOW}."
+            ) from None
+        except (httpcore.ConnectTimeout, httpcore.PoolTimeout) as error:
+            raise HttpFailure("http_unreachable", f"{who} could not be reached in time.") from error
+        except httpcore.ConnectError as error:
+            raise HttpFailure("http_unreachable", f"{who} cannot be reached: {_why(error)}.") from error
+        except (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException) as error:
+            raise HttpFailure(
+                "http_broken_off",
+                f"{who} broke off without a whole answer; the effect of the call is unknown.",
+            ) from error
+        except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
+            raise HttpFailure("http_bad_request", "The request is not one that HTTP allows.") from error
+
+    async def _read(self, response: httpcore.Response) -> Answer:
+        headers = {name.decode("latin-1").lower(): text.decode("latin-1") for name, text in response.headers}
+        if response.status in _REDIRECTS and "location" in headers:
+            return Answer(status=response.status, headers=headers, content=b"", whole=True)
+        most = self._most if 200 <= response.status < 300 else min(self._most, MOST_OF_AN_ERROR)
+        content = bytearray()
+        async for chunk in response.aiter_stream():
+            content += chunk
+            if len(content) > most:
+                break
+        return Answer(
+            status=response.status, headers=headers, content=bytes(content[:most]), whole=len(content) <= most
+        )
+
+
+def _why(error: httpcore.ConnectError) -> str:
+    """Words without a name: that of a redirect may hold anything."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return f"TLS failed ({cause.reason})"
+        cause = cause.__cause__ or cause.__context__
+    return words(error)
+
+
+def redirected(ask: Ask, status: int, location: str) -> Ask:
+    """The next request: 303, and 301 or 302 after a POST, become a GET; no credentials go to another origin.
+
+    Raises `HttpFailure` for a place that is none, or that is not spoken to over HTTP.
+    """
+    try:
+        url = ask.url.join(location)
+        known = url.scheme in ("http", "https") and bool(url.host)
+        url = url.copy_with(userinfo=b"", fragment=None)
+    except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+        raise HttpFailure("http_redirects", "The service redirects to what is not a URL.") from error
+    if not known:
+        raise HttpFailure("http_redirects", "The service redirects to what is neither http:// nor https://.")
+    headers, ours = ask.headers, ask.ours
+    if _origin(url) != _origin(ask.url):
+        headers = ()
+    if ask.url.scheme == "https" and url.scheme == "http":
+        ours = tuple(each for each in ours if each[0] != "Idempotency-Key")
+    if status == 303 or (status in (301, 302) and ask.method == "POST"):
+        headers = tuple(each for each in headers if not each[0].lower().startswith("content-"))
+        return Ask(method="GET", url=url, headers=headers, ours=ours, content=None)
+    return replace(ask, url=url, headers=headers, ours=ours)
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)

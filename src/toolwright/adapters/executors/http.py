@@ -1,0 +1,87 @@
+"""The executor of HTTP tools: a call becomes one request, its answer the result (D13)."""
+
+import ssl
+from collections.abc import Iterable
+
+import httpcore
+import httpx
+
+from toolwright.adapters.executors.answers import result_of
+from toolwright.adapters.executors.dialing import Dialer, Resolve, anywhere, pool, public_or, resolve
+from toolwright.adapters.executors.exchange import Exchange, ask_of
+from toolwright.adapters.executors.failure import HttpFailure
+from toolwright.core.addresses import Allowed
+from toolwright.core.http_execution import HttpExecution, request_for
+from toolwright.core.http_template import Unfillable
+from toolwright.core.limits import MAX_HTTP_ANSWER
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import ToolResult
+from toolwright.core.state import ThreadState
+
+
+class HttpExecutor:
+    """Carries calls out over HTTP; a failure of any kind is an error result.
+
+    `allow` are hosts, hosts with a port and networks that may be reached although they are not public. `resolve`,
+    `network` and `tls` are the outside world, for tests. Connections are kept for a moment; `aclose` ends them.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str] = (),
+        max_answer: int = MAX_HTTP_ANSWER,
+        resolve: Resolve = resolve,
+        network: httpcore.AsyncNetworkBackend | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._max_answer = max_answer
+        inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
+        context = tls or httpx.create_ssl_context()
+        self._exchange = Exchange(
+            pool(Dialer(resolve, anywhere, inner), context),
+            pool(Dialer(resolve, public_or(Allowed.read(allow)), inner), context),
+            max_answer,
+        )
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
+        """The result of the call's request."""
+        tool = prepared.tool
+        if tool.execution is None:
+            return ToolResult.fail(f"Tool {tool.name!r} has no URL to call.", error_code="no_executor")
+        env = await _variables(tool.execution, state)
+        missing = [name for name, text in env.items() if text is None]
+        if missing:
+            return _variables_required(tool.name, missing)
+        known = {name: text for name, text in env.items() if text is not None}
+        try:
+            request = request_for(tool.execution, prepared.arguments, known)
+            ours = (
+                ("Accept", "application/json"),
+                ("Accept-Encoding", "gzip, deflate"),
+                ("User-Agent", "toolwright"),
+                ("Idempotency-Key", state.call_id),
+            )
+            ask = ask_of(request.method, request.url, request.headers, ours, request.content)
+            answer = await self._exchange(ask, tool.execution.trusted)
+            return result_of(answer, self._max_answer)
+        except Unfillable as error:
+            return ToolResult.fail(str(error), error_code="invalid_arguments")
+        except HttpFailure as failure:
+            return ToolResult.fail(failure.message, error_code=failure.code)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._exchange.aclose()
+
+
+async def _variables(execution: HttpExecution, state: ThreadState) -> dict[str, str | None]:
+    return {name: await state.env(name) for name in execution.variables}
+
+
+def _variables_required(tool: str, missing: list[str]) -> ToolResult:
+    return ToolResult.fail(
+        f"Tool {tool!r} needs variables that are not set here: {', '.join(missing)}.",
+        error_code="variables_required",
+        error_data={"missing": [*missing]},
+    )

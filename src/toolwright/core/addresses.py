@@ -1,0 +1,108 @@
+"""Which addresses a URL from outside may lead to: public ones, and what the operator has allowed (D13)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+_PRIVATE_4 = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+        "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+        "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+        "168.63.129.16/32",  # the machines of a cloud are configured there, at a public address
+    )
+)  # fmt: skip
+_PUBLIC_6 = IPv6Network("2000::/3")
+_PRIVATE_6 = tuple(
+    IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3ffe::/16", "3fff::/20")
+)
+_CARRIERS = (
+    (IPv6Network("::ffff:0:0/96"), 0),
+    (IPv6Network("::ffff:0:0:0/96"), 0),
+    (IPv6Network("64:ff9b::/96"), 0),
+    (IPv6Network("::/96"), 0),
+    (IPv6Network("2002::/16"), 80),
+)
+"""Where an IPv4 address stands within an IPv6 one, and how many bits behind it: mapped, translated, NAT64,
+compatible, 6to4."""
+
+
+def is_public(address: Address) -> bool:
+    """Whether anybody may be sent there; an IPv4 address within an IPv6 one counts as itself."""
+    address = embedded(address)
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _PRIVATE_4)
+    return address in _PUBLIC_6 and not any(address in network for network in _PRIVATE_6)
+
+
+def embedded(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one stands for, if it does."""
+    if isinstance(address, IPv4Address):
+        return address
+    for network, behind in _CARRIERS:
+        if address in network and int(address) > 1:  # the unspecified one and loopback are themselves
+            return IPv4Address(int(address) >> behind & 0xFFFF_FFFF)
+    return IPv6Address(int(address))  # without its zone
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the operator allows: hosts, hosts with a port, networks. Raises `ValueError` for what is none of them."""
+
+    hosts: frozenset[tuple[str, int | None]] = frozenset()
+    networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def read(cls, entries: Iterable[str]) -> "Allowed":
+        """From a list such as `crm.internal`, `localhost:8080`, `10.1.0.0/16`, `[fd00::1]:443`."""
+        hosts: set[tuple[str, int | None]] = set()
+        networks: list[Network] = []
+        for entry in entries:
+            network = _network(entry)
+            if network is None:
+                hosts.add(_host(entry))
+            else:
+                networks.append(network)
+        return cls(frozenset(hosts), tuple(networks))
+
+    def admits(self, host: str, port: int, address: Address) -> bool:
+        """Whether a request to that host and port may be sent to this address, which it has resolved to."""
+        name = _plain(host)
+        if (name, port) in self.hosts or (name, None) in self.hosts:
+            return True
+        forms = (address, embedded(address))
+        return any(form in network for network in self.networks for form in forms)
+
+
+def _network(entry: str) -> Network | None:
+    try:
+        return ip_network(entry.removeprefix("[").removesuffix("]") if entry.endswith("]") else entry)
+    except ValueError:
+        if "/" in entry:
+            raise ValueError(f"{entry!r} is no network: write it as 10.1.0.0/16") from None
+        return None
+
+
+def _host(entry: str) -> tuple[str, int | None]:
+    name, colon, port = entry.rpartition(":")
+    if not colon:
+        name, port = entry, ""
+    fine = name and not any(each.isspace() or each in "@?#*" for each in entry)
+    if not fine or (colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536)):
+        raise ValueError(
+            f"{entry!r} is neither a host, nor a host with a port, nor a network such as 10.1.0.0/16"
+        )
+    return _plain(name), int(port) if colon else None
+
+
+def _plain(host: str) -> str:
+    bare = host.removeprefix("[").removesuffix("]").rstrip(".").lower()
+    try:
+        return str(ip_address(bare))
+    except ValueError:
+        return bare

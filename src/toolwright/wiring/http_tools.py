@@ -1,0 +1,38 @@
+"""HTTP tools at work: what they need is loaded when the first of them is called."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import ToolResult
+from toolwright.core.state import ThreadState
+from toolwright.wiring.settings import Settings
+
+if TYPE_CHECKING:
+    from toolwright.adapters.executors.http import HttpExecutor
+
+
+class HttpTools:
+    """The executor of everything that goes over HTTP, as the settings have it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._executor: HttpExecutor | None = None
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
+        """The result of the call's request."""
+        if self._executor is None:
+            module = import_module(
+                "toolwright.adapters.executors.http"
+            )  # by name: an app may have no such tool
+            executor: HttpExecutor = module.HttpExecutor(
+                allow=self._settings.http_allow, max_answer=self._settings.max_http_answer
+            )
+            self._executor = executor
+        return await self._executor(prepared, state)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._executor is not None:
+            await self._executor.aclose()
+            self._executor = None
