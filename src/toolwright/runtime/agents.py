@@ -12,7 +12,6 @@ from toolwright.core.errors import AlreadyThere, Forbidden, InvalidRequest, NotF
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
-from toolwright.core.tool import Tool
 from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
 from toolwright.runtime.asked import page
 from toolwright.runtime.env import Environment, tenv_vars
@@ -34,24 +33,22 @@ class Saved:
 
 
 class Agents:
-    """Agents by name or id. `toolkits` are the built-in tools by kit. Names that lead nowhere raise `NotFound`."""
+    """Agents by name or id. Names that lead nowhere raise `NotFound`."""
 
     def __init__(
         self,
         store: Store,
         catalog: Catalog,
         environment: Environment,
-        toolkits: Mapping[str, Sequence[Tool]],
         clock: Clock,
         new_id: NewId,
     ) -> None:
         self._store = store
         self._catalog = catalog
         self._environment = environment
-        self._toolkits = toolkits
         self._clock = clock
         self._new_id = new_id
-        self._ready: dict[tuple[str, int | None], ActiveAgent] = {}
+        self._ready: dict[tuple[str, int], ActiveAgent] = {}
 
     @property
     def declared(self) -> Sequence[Agent]:
@@ -103,7 +100,7 @@ class Agents:
         """The same by its id, in that revision if one is given; None if there is no such agent."""
         declared = self._catalog.find(agent_id)
         if declared is not None:
-            return self._equipped(declared)
+            return declared
         known = self._ready.get((agent_id, revision)) if revision is not None else None
         if known is not None:
             return known
@@ -113,8 +110,8 @@ class Agents:
     async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
         """Configure an agent, or the one of that name anew; a run at work keeps what it began with.
 
-        `trusted` is for what the operator wrote. Raises `InvalidConfiguration` with every faulty path, `AlreadyThere` for
-        the name of an agent that the app declares, `CannotSeal` for a secret where there are no keys.
+        `trusted` is for what the operator wrote. Raises `InvalidConfiguration` with every faulty path, `AlreadyThere`
+        for the name of an agent that the app declares, `CannotSeal` for a secret where there are no keys.
         """
         _check_name(name)
         _check_text("description", description)
@@ -264,24 +261,11 @@ class Agents:
         if known is not None:
             return known
         agent = self._read(row, await self._whole(row))
-        active = self._equipped(self._catalog.activate(agent))
+        active = self._catalog.activate(agent)
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
         self._ready[row.id, row.revision] = active
         return active
-
-    def _equipped(self, active: ActiveAgent) -> ActiveAgent:
-        """The agent with the tools of its toolkits."""
-        if not active.agent.toolkits:
-            return active
-        key = (active.agent.id, active.agent.revision)
-        known = self._ready.get(key)
-        if known is None:
-            kits = [tool for kit in active.agent.toolkits for tool in self._toolkits.get(kit, ())]
-            known = active.with_tools(kits)
-            if active.agent.revision is None:
-                self._ready[key] = known
-        return known
 
 
 def _check_name(name: object) -> None:

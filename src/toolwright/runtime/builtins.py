@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar, runtime_checkable
 
-from toolwright.core.effects import Effect
+from toolwright.core.effects import Effect, Source
+from toolwright.core.entity import Entity
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.judge import Judge
 from toolwright.core.ports import Clock
 from toolwright.core.result import ToolResult
@@ -40,6 +41,43 @@ class BuiltinState(Protocol):
     @property
     def clock(self) -> Clock:
         """The time."""
+        ...
+
+    @property
+    def author(self) -> Entity | None:
+        """The agent as an entity."""
+        ...
+
+    @property
+    def space_id(self) -> str | None:
+        """The space that the agent is in."""
+        ...
+
+    @property
+    def trigger(self) -> JSONObject | None:
+        """The message in a space that the run reads, if it reads one."""
+        ...
+
+    @property
+    def chain_depth(self) -> int:
+        """How deep the run is in a chain of agents that wake each other (D15)."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Whence what the call does in spaces comes."""
+        ...
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        ...
+
+    def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
+        """Have an effect that `make` gives, anew where the space has changed meanwhile; it may raise `NotFound`."""
+        ...
+
+    def skip(self, reason: str | None) -> None:
+        """End the run as skipped with the call's result."""
         ...
 
     async def insist(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from toolwright.core.call import Call, CallChange, CallStatus
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
-from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
@@ -25,8 +25,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.source import source_of
 from toolwright.runtime.state import RunState
-from toolwright.runtime.visible import finished, outside_any_space, posted, source_of
+from toolwright.runtime.visible import finished, outside_any_space, posted
 from toolwright.runtime.visible import timed_out as timed_out_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
@@ -223,7 +224,11 @@ class Calls:
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
-        move = Move(events=state.emitted, env=state.env_changes, effects=state.effects)
+        move = Move(events=state.emitted, env=state.env_changes)
+        try:
+            move.effects = await state.effects()
+        except ToolwrightError as error:  # what was possible when the tool was called is so no longer
+            outcome = ToolResult.fail(error.message, error_code=error.code)
         clean = _clean(hold, outcome)
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):

@@ -20,6 +20,7 @@ from toolwright.core.thread import Thread
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls
+from toolwright.runtime.ending import presence
 from toolwright.runtime.env import Environment, ThreadEnv
 from toolwright.runtime.hold import Hold, Move, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
@@ -44,11 +45,13 @@ class Drainer:
         calls: Calls,
         agents: Agents,
         environment: Environment,
+        equip: Callable[[ActiveAgent], ActiveAgent],
         clock: Clock,
         new_id: NewId,
         woken: Callable[[str], None],
     ) -> None:
         self._woken = woken
+        self._equip = equip
         self._store = store
         self._loop = loop
         self._calls = calls
@@ -146,7 +149,9 @@ class Drainer:
             found = await self._agents.find(agent_id, None if run.started_at is None else run.revision)
         except (InvalidRequest, DefinitionError) as error:
             return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
-        return found or f"The agent {agent_id!r} of this thread is not configured in this app."
+        if found is not None:
+            return self._equip(found)
+        return f"The agent {agent_id!r} of this thread is not configured in this app."
 
     async def _lead(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
         try:
@@ -188,6 +193,7 @@ class Drainer:
         try:
             move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
+            move.effects += presence(hold, "agent.active")
             await hold.commit(claim, move, taken)
         except (ThreadLost, StoreError):
             raise

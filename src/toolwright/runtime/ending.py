@@ -3,21 +3,29 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from toolwright.core.agent import home_thread_id_of
+from toolwright.core.effects import Effect, Tell
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.poison import give_back
+from toolwright.runtime.source import source_of
 from toolwright.wire.event import run_event
+from toolwright.wire.space import space_event
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run is to end. `fault` tells what made it fail: the model, or anything else, which may be what it read."""
+    """How a run is to end. `fault` tells what made it fail: the model, or anything else, which may be what it read.
+
+    `reason` is the agent's own, for a run that it skips.
+    """
 
     status: RunStatus
     stop_reason: StopReason | None = None
     error: str | None = None
     fault: Literal["model", "batch"] = "batch"
+    reason: str | None = None
 
 
 def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
@@ -30,11 +38,28 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
         waiting=None,
         completed_at=hold.clock.now(),
     )
-    move = replace(move, events=[*move.events, run_event(over)])
+    if end.status == "skipped":
+        over = replace(over, output=end.reason)
+    effects = [*move.effects, *presence(hold, "agent.inactive")]
+    move = replace(move, events=[*move.events, run_event(over)], effects=effects)
     if end.status == "failed":
         return give_back(hold, move, failed=end.fault == "batch"), over
     inbox = [event.processed() for event in hold.reading.values()]
     return replace(move, inbox=inbox, leaving=hold.leaving()), over
+
+
+def is_home(hold: Hold) -> bool:
+    """Whether the thread is its agent's own."""
+    return hold.thread.id == home_thread_id_of(hold.thread.agent)
+
+
+def presence(hold: Hold, type_: str) -> list[Effect]:
+    """Word to the space that the agent is in: it is at work, or is no longer."""
+    if hold.space_id is None:
+        return []
+    entity_id = None if hold.author is None else hold.author.id
+    told = space_event(type_, agentEntityId=entity_id, runId=hold.run.id)
+    return [Tell(space_id=hold.space_id, source=source_of(hold), events=(told,))]
 
 
 def last_words(end: End) -> LastWords:

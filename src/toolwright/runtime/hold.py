@@ -15,6 +15,7 @@ from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import EventDraft
 from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxChange, InboxEvent
+from toolwright.core.json_value import JSONObject
 from toolwright.core.logs import logger
 from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
@@ -102,6 +103,7 @@ class Hold:
         self.posted = view.thread.posted
         self.space_id = view.thread.space_id
         self.streamed: set[str] = set()
+        self.gone: set[str] = set()
         self.gen = view.wake.gen if view.wake is not None else 0
         self._nonce, self._commits = new_id("hold"), 0
         self.abort = Abort()
@@ -124,10 +126,15 @@ class Hold:
     @property
     def trigger_space_id(self) -> str | None:
         """The space of the message that the run reads, if it reads one."""
-        told = [
-            event.content.get("spaceId") for event in self.reading.values() if event.type == "space_message"
-        ]
-        return next((each for each in told if isinstance(each, str)), None)
+        told = self.trigger
+        space_id = None if told is None else told.get("spaceId")
+        return space_id if isinstance(space_id, str) and space_id not in self.gone else None
+
+    @property
+    def trigger(self) -> JSONObject | None:
+        """The message in a space that the run reads, the newest if there are several."""
+        told = [event.content for event in self.reading.values() if event.type == "space_message"]
+        return told[-1] if told else None
 
     def place(self, move: Move) -> int:
         """The place in the thread of the next message of this move."""
@@ -174,6 +181,14 @@ class Hold:
         if grown is not self.redactor:
             self.redactor = grown
             self.messages = [clean_message(message, grown) for message in self.messages]
+
+    async def _look_at_space(self) -> None:
+        """A space has changed, or is gone: then the agent is in none."""
+        for space_id in {self.space_id, self.trigger_space_id} - {None}:
+            if await self.insist(lambda one=str(space_id): self._store.spaces.space(one)) is None:
+                self.gone.add(str(space_id))
+        if self.space_id in self.gone:
+            self.space_id = None
 
     async def files(self) -> Mapping[str, File]:
         """The thread's files, by folded path."""
@@ -275,7 +290,10 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file" | "space":
+            case "file":
+                return conflict.guard
+            case "space":
+                await self._look_at_space()
                 return conflict.guard
             case "unread" | "inbox":
                 await self.look()

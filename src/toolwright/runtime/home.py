@@ -70,6 +70,14 @@ class Homes:
             )
         return home
 
+    async def may_stay(self, agent: ActiveAgent, space_id: str) -> bool:
+        """Whether the agent may be in that space still (D10)."""
+        space = await self._store.spaces.space(space_id)
+        if space is None:
+            return False
+        member = await self._store.spaces.member(space_id, agent.agent.entity_id)
+        return member is not None or space.kind == "public"
+
     async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
         found: dict[str, list[tuple[Member, str]]] = {}
         for member, name in await self._store.spaces.company(entity_id, MOST_MEMBERS):

@@ -10,6 +10,7 @@ from toolwright.core import backoff
 from toolwright.core.brief import words
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
+from toolwright.core.effects import Enter
 from toolwright.core.errors import (
     DefinitionError,
     MissingExtra,
@@ -29,10 +30,11 @@ from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.answer_limit import AnswerLimit
 from toolwright.runtime.calls import Calls, Ran
-from toolwright.runtime.ending import End, ended, last_words
+from toolwright.runtime.ending import End, ended, is_home, last_words
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Answered, Hold, Move
-from toolwright.runtime.inbox import OWN, own_message
+from toolwright.runtime.home import Homes, Section, prompt, sections
+from toolwright.runtime.inbox import OWN, own_message, preview
 from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.stream import AnswerStream
 from toolwright.wire.event import run_event, step_event
@@ -57,6 +59,7 @@ class Loop:
         models: Models,
         bus: Bus,
         files: FileKeeper,
+        homes: Homes,
         *,
         default_model: str | None,
         max_steps: int,
@@ -67,6 +70,7 @@ class Loop:
         self._models = models
         self._bus = bus
         self._files = files
+        self._homes = homes
         self._default_model = default_model
         self._max_steps = max_steps
         self._inline_wait = inline_wait
@@ -136,7 +140,7 @@ class Loop:
         number = hold.run.step_count + 1
         request = ModelRequest(
             messages=(*hold.messages, *move.messages),
-            system=hold.redactor.text(agent.system),
+            system=hold.redactor.text(await self._system(hold, agent, move)),
             tools=agent.tools.model_definitions,
             tool_choice=agent.tool_choice,
             step=number,
@@ -169,6 +173,20 @@ class Loop:
             raise ModelError("The model ended its answer without a response.")
         return response
 
+    async def _system(self, hold: Hold, agent: ActiveAgent, move: Move) -> str:
+        """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
+        if not agent.agent.toolkits:
+            return agent.system
+        here = hold.space_id
+        if here is not None and not await hold.insist(lambda: self._homes.may_stay(agent, here)):
+            hold.space_id = None
+            move.effects.append(Enter(thread_id=hold.thread.id, space_id=None))
+        parts = sections(agent, await hold.insist(lambda: self._homes.of(agent)), hold.space_id)
+        if agent.agent.inbox_preview:
+            waiting = [event for event in hold.inbox.values() if event.run_id != hold.run.id]
+            parts.append(Section(name="inbox", text=preview(waiting) or ""))
+        return prompt(parts)
+
     async def _model(self, agent: ActiveAgent) -> Model:
         model = agent.model if agent.model is not None else self._default_model
         if model is None:
@@ -178,9 +196,17 @@ class Loop:
         return await self._models(model)
 
     async def _take_answer(self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse) -> None:
-        number = hold.run.step_count + 1
         if hold.redactor:
             response = clean_response(response, hold.redactor, agent.by_name)
+        committed: Answered = "space"
+        while committed == "space":
+            committed = await self._put_answer(hold, agent, _copy(move), response)
+
+    async def _put_answer(
+        self, hold: Hold, agent: ActiveAgent, move: Move, response: ModelResponse
+    ) -> Answered:
+        """Commit an answer; again, without the space that a call was to be shown in, if that is gone."""
+        number = hold.run.step_count + 1
         calls = calls_of(hold, response, number, agent)
         hold.put(move, assistant_message(hold, response, calls, number, hold.place(move)))
         self._delays.pop(hold.thread.id, None)
@@ -197,17 +223,15 @@ class Loop:
         if not calls:
             move.events.append(done)
             run = replace(run, output=response.text)
-            await self._close_step(hold, Answer, move, run, End("completed", "end_turn"))
-            return
+            return await self._close_step(hold, Answer, move, run, End("completed", "end_turn"))
         self._calls.begin(hold, agent.by_name, calls, move)
         moved = {change.id: change for change in move.changes}
         move.calls = [call.moved(moved[call.id]) if call.id in moved else call for call in calls]
         move.changes = []
         if all(call.id in _answered(move) for call in calls):
             move.events.append(done)
-            await self._close_step(hold, Answer, move, run, self._limit_end(run, agent))
-            return
-        await hold.commit(Answer, move, run)
+            return await self._close_step(hold, Answer, move, run, self._limit_end(run, agent))
+        return await hold.commit(Answer, move, run)
 
     # ── the calls' part of a step ───────────────────────────────────────────────────────────────────────────
 
@@ -244,10 +268,12 @@ class Loop:
     ) -> None:
         """Commit an outcome; again, with other names for its files, if one of their paths was taken meanwhile."""
         committed: Answered = "file"
-        while committed == "file":
+        while committed in ("file", "space"):
             kept, move = await self._calls.keep(hold, ran, call, outcome)
             if not self._calls.take(hold, move, call, kept):
                 committed = await hold.commit(Result, move, hold.run)
+            elif ran.state.execution.skipped is not None:
+                committed = await self._skip(hold, move, ran.state.execution.skipped.reason)
             elif ran.state.execution.stopped:
                 committed = await self._stop(hold, move)
             else:
@@ -317,6 +343,15 @@ class Loop:
         move.events.append(step_event("step.done", hold.run.step_count))
         return await self._end(hold, Result, move, End("completed", "session_stop"))
 
+    async def _skip(self, hold: Hold, move: Move, reason: str | None) -> Answered:
+        """The agent has nothing to say. If that was its only call, no later model reads of this run (D12)."""
+        move.events.append(step_event("step.done", hold.run.step_count))
+        if hold.run.step_count == 1 and len(hold.calls) == 1 and is_home(hold):
+            of_run = [message for message in hold.messages if message.run_id == hold.run.id]
+            move.dropped = [message.seq for message in of_run if message.seq is not None]
+            move.messages = [changed(message, kept=False) for message in move.messages]
+        return await self._end(hold, Result, move, End("skipped", reason=reason))
+
     # ── commits and ends ────────────────────────────────────────────────────────────────────────────────────
 
     async def _close_step(
@@ -344,6 +379,7 @@ class Loop:
                 changes=list(move.changes),
                 events=list(move.events),
                 effects=list(move.effects),
+                dropped=list(move.dropped),
                 read=[],
             )
             self._calls.give_up(hold, whole, last_words(end))
@@ -351,7 +387,7 @@ class Loop:
                 whole.read.append(event.event_id)
                 hold.say(whole, own_message(event, hold.run, hold.run.step_count, hold.place(whole)))
             outcome = await hold.commit(kind, *ended(hold, whole, hold.run, end))
-            if outcome in ("done", "file"):
+            if outcome in ("done", "file", "space"):
                 return outcome
             if outcome == "cancel":
                 end = End("cancelled")
@@ -361,6 +397,18 @@ class Loop:
 
     def _limit_end(self, run: Run, agent: ActiveAgent) -> End | None:
         return End("completed", "max_steps") if run.step_count >= self._limit(agent) else None
+
+
+def _copy(move: Move) -> Move:
+    """The move as it was, to be tried again from there."""
+    return replace(
+        move,
+        messages=[*move.messages],
+        events=[*move.events],
+        read=[*move.read],
+        effects=[*move.effects],
+        shown=dict(move.shown),
+    )
 
 
 def _answered(move: Move) -> set[str]:

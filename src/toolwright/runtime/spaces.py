@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Unpack
 
 from toolwright.core.effects import (
+    NOBODY,
     DropMember,
     DropSpace,
     Edit,
@@ -16,6 +17,7 @@ from toolwright.core.effects import (
     React,
     SaveMember,
     SaveSpace,
+    Source,
     Unreact,
 )
 from toolwright.core.entity import Entity
@@ -256,9 +258,14 @@ class Spaces:
                 return Spoken(message=replace(message, seq=answer.seq), runs=by_agent)
 
     async def posting(
-        self, message: SpaceMessage, author: Entity, depth: int | None, stream_id: str | None = None
+        self,
+        message: SpaceMessage,
+        author: Entity,
+        depth: int | None,
+        stream_id: str | None = None,
+        source: Source = NOBODY,
     ) -> Post:
-        """What it takes to say that: `NotFound` if the author may not. `depth` is that of the run which speaks."""
+        """What it takes to say that: `NotFound` if the author may not. `depth` is that of the run that speaks."""
         space, members = await self.get(message.space_id), await self._store.spaces.members(message.space_id)
         joining = None
         if all(member.entity_id != author.id for member in members):
@@ -269,6 +276,7 @@ class Spaces:
             )
         return Post(
             space_id=space.id,
+            source=source,
             message=message,
             revision=space.revision,
             deliveries=await self._wakeups.of_message(message, space, author, members, depth),
@@ -288,6 +296,14 @@ class Spaces:
         return await self.shown(
             await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         )
+
+    async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
+        """A page of what was said, in order, which ends `offset` messages before the newest."""
+        return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
+
+    async def entity(self, entity_id: str) -> Entity | None:
+        """The entity of that id, None if there is none any more."""
+        return await self._entities.known(entity_id)
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
         """Messages with their authors and reactions."""
@@ -335,6 +351,8 @@ class Spaces:
             created_at=self._clock.now(),
         )
         was = await self.message(message_id)
+        if was.shows_call:
+            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
         said = space_event("reaction_added", messageId=message_id, entityId=entity_id, emoji=emoji)
         if isinstance(
             await self._act(React(space_id=was.space_id, reaction=reaction, events=(said,))), Conflict

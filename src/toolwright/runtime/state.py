@@ -8,7 +8,8 @@ from typing import TypeVar
 from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
-from toolwright.core.effects import Effect
+from toolwright.core.effects import Effect, Source
+from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
@@ -24,9 +25,17 @@ from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.redaction import clean_draft, clean_effect
+from toolwright.runtime.source import source_of
 from toolwright.wire.event import bounded
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The run is to end without a word."""
+
+    reason: str | None
 
 
 @dataclass(slots=True)
@@ -37,6 +46,7 @@ class RunExecution:
     current_side: Side
     abort_signal: Abort
     stopped: bool = False
+    skipped: Skipped | None = None
 
     def stop_session(self) -> None:
         """End the run as `session_stop` once this call's result is recorded."""
@@ -55,6 +65,7 @@ class RunState:
         "_environment",
         "_files",
         "_hold",
+        "_made",
         "_set",
         "_tenvs",
         "execution",
@@ -68,6 +79,7 @@ class RunState:
         self._environment = environment
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
+        self._made: list[Callable[[], Awaitable[Effect]]] = []
         self._set: dict[str, EnvVar | None] = {}
         self._drafts: FileDrafts | None = None
         self._tenvs: Tenvs | None = None
@@ -221,10 +233,47 @@ class RunState:
         """Have something done to spaces, timers or minds, with the call's result."""
         self._effects.append(effect)
 
+    def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
+        """Have an effect that is made when the result is committed, for built-in tools."""
+        self._made.append(make)
+
+    async def effects(self) -> list[Effect]:
+        """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
+        done = [clean_effect(effect, self._hold.redactor) for effect in self._effects]
+        return done + [await self._hold.insist(make) for make in self._made]
+
+    def skip(self, reason: str | None) -> None:
+        """End the run as skipped with the call's result, for built-in tools."""
+        self.execution.skipped = Skipped(reason)
+
     @property
-    def effects(self) -> list[Effect]:
-        """The effects so far, without the secrets that are known by now."""
-        return [clean_effect(effect, self._hold.redactor) for effect in self._effects]
+    def author(self) -> Entity | None:
+        """The agent as an entity, for built-in tools."""
+        return self._hold.author
+
+    @property
+    def space_id(self) -> str | None:
+        """The space that the agent is in, for built-in tools."""
+        return self._hold.space_id
+
+    @property
+    def trigger(self) -> JSONObject | None:
+        """The message in a space that the run reads, for built-in tools."""
+        return self._hold.trigger
+
+    @property
+    def chain_depth(self) -> int:
+        """How deep the run is in a chain of agents, for built-in tools."""
+        return self._hold.run.chain_depth
+
+    @property
+    def source(self) -> Source:
+        """Whence what the call does in spaces comes, for built-in tools."""
+        return source_of(self._hold)
+
+    def clean(self, text: str) -> str:
+        """The text without secrets, for built-in tools."""
+        return self._hold.redactor.text(text)
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Tell live followers how far the call is; nothing is recorded."""

@@ -10,6 +10,7 @@ from toolwright.core.result import ToolResult
 from toolwright.core.space import CallShown
 from toolwright.core.tool import Tool
 from toolwright.runtime.hold import Hold
+from toolwright.runtime.source import source_of
 from toolwright.wire.call_shown import shown_call
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, said_event
@@ -53,8 +54,3 @@ def timed_out(hold: Hold, call: Call, error: ToolResult) -> Sequence[Effect]:
     message = shown_call(call, call.space_id, "requires_action", error, timed_out=True)
     told = (edited_event(message, hold.author, ()),)
     return (Edit(space_id=call.space_id, source=source_of(hold), message=message, events=told),)
-
-
-def source_of(hold: Hold) -> Source:
-    """Whence what a run does in spaces comes."""
-    return Source(thread_id=hold.thread.id, run_id=hold.run.id, agent=hold.run.agent)

@@ -20,15 +20,17 @@ from toolwright.core.function import FunctionExecutor
 from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
 from toolwright.core.tool import Kind
-from toolwright.core.toolkits import MIND
+from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.env import Environment
+from toolwright.runtime.equipment import Equipment
 from toolwright.runtime.files import FileKeeper, ThreadFiles
 from toolwright.runtime.follow import Events
 from toolwright.runtime.health import Health
+from toolwright.runtime.home import Homes
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.instants import INSTANTS
@@ -43,6 +45,7 @@ from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import PLAN, Timers
 from toolwright.runtime.toolkits.mind import MindToolkit
+from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.runtime.wakeups import Wakeups
 from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.models import NamedModels
@@ -79,22 +82,24 @@ def assemble(
     keeper = FileKeeper(
         parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
     )
+    agents = Agents(store, catalog, environment, clock, ids)
     calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
     loop = Loop(
         calls,
         parts.models,
         bus,
         keeper,
+        Homes(store, agents),
         default_model=settings.model,
         max_steps=settings.max_steps,
         inline_wait=inline_wait,
         answer_limits=answer_limits,
     )
-    kits = {MIND: MindToolkit(store).tools}
-    agents = Agents(store, catalog, environment, kits, clock, ids)
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
-    drainer = Drainer(store, loop, calls, agents, environment, clock, ids, motor.wake)
+    spaces = Spaces(store, motor, entities, wakeups, clock, ids)
+    equipment = Equipment({SPACES: SpacesToolkit(spaces).tools, MIND: MindToolkit(store).tools})
+    drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, motor.wake)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
@@ -112,7 +117,7 @@ def assemble(
         minds=Minds(store, agents),
         inboxes=Inboxes(store, agents, motor, clock, ids),
         entities=entities,
-        spaces=Spaces(store, motor, entities, wakeups, clock, ids),
+        spaces=spaces,
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
         keys=keys,

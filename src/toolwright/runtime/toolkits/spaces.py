@@ -1,0 +1,181 @@
+"""The toolkit `spaces`: entering, leaving, speaking, reading, and staying silent (S3 built-in tools)."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from toolwright.core.effects import Enter, Tell
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.event import EventDraft
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.result import ToolResult
+from toolwright.core.space import Space, SpaceMessage
+from toolwright.core.state import ThreadState
+from toolwright.core.tool import Tool
+from toolwright.runtime.builtins import BuiltinState, builtin, within_run
+from toolwright.runtime.spaces import LONGEST_PAGE, Shown, Spaces, words_of
+from toolwright.wire.call_shown import message_id_of
+from toolwright.wire.space import space_event
+
+Page = Annotated[int, Field(ge=1, le=LONGEST_PAGE)]
+
+
+class SpacesToolkit:
+    """The five tools."""
+
+    def __init__(self, spaces: Spaces) -> None:
+        self._spaces = spaces
+        self.tools: tuple[Tool, ...] = tuple(
+            builtin(each)
+            for each in (
+                self.enter_space,
+                self.leave_space,
+                self.send_message,
+                self.read_messages,
+                self.skip,
+            )
+        )
+
+    # ── the tools ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def enter_space(self, state: ThreadState, spaceId: str, limit: Page = 50) -> ToolResult:  # noqa: N803 - as S3 spells it
+        """Enter a space: what you say and your visible tools appear there. Answers with who is in it and what was
+        said last.
+        """
+        return await within_run(state, lambda run: self._enter(run, spaceId, limit))
+
+    async def leave_space(self, state: ThreadState) -> ToolResult:
+        """Leave the space that you are in."""
+        return await within_run(state, self._leave)
+
+    async def send_message(self, state: ThreadState, text: str) -> ToolResult:
+        """Say something in the space that you are in. Its other members read it."""
+        return await within_run(state, lambda run: self._send(run, text))
+
+    async def read_messages(
+        self,
+        state: ThreadState,
+        spaceId: str,  # noqa: N803 - as S3 spells it
+        offset: Annotated[int, Field(ge=0, description="How many of the newest to leave out.")] = 0,
+        limit: Page = 50,
+    ) -> ToolResult:
+        """Read what was said in a space, the newest page first."""
+        return await within_run(state, lambda run: self._read(run, spaceId, offset, limit))
+
+    async def skip(self, state: ThreadState, reason: str | None = None) -> ToolResult:
+        """End here and stay silent: there is nothing to do or to say."""
+        return await within_run(state, lambda run: self._skip(run, reason))
+
+    # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
+        space = await run.insist(lambda: self._readable(run, space_id))
+        if run.space_id not in (None, space.id):
+            run.effect(_presence(run, str(run.space_id), "agent.inactive"))
+        run.effect(Enter(thread_id=run.thread.id, space_id=space.id))
+        run.effect(_presence(run, space.id, "agent.active"))
+        members = await run.insist(lambda: self._spaces.members(space.id))
+        shown = await run.insist(lambda: self._spaces.history(space.id, limit))
+        people: list[JSON] = []
+        for member in members:
+            known = await run.insist(lambda one=member: self._spaces.entity(one.entity_id))
+            name = None if known is None else known.display_name
+            people.append({"entityId": member.entity_id, "displayName": name, "type": member.type})
+        return {"space": _space(space), "members": people, "messages": _messages(shown)}
+
+    async def _leave(self, run: BuiltinState) -> JSON:
+        if run.space_id is None:
+            raise InvalidRequest("You are not in a space.")
+        run.effect(_presence(run, run.space_id, "agent.inactive"))
+        run.effect(Enter(thread_id=run.thread.id, space_id=None))
+        return {"success": True}
+
+    async def _send(self, run: BuiltinState, text: str) -> JSON:
+        space_id = run.space_id
+        if space_id is None:
+            raise InvalidRequest("You are not in a space. Call enter_space first.")
+        content = run.clean(words_of(text))
+        author = run.author
+        assert author is not None, "an agent that runs is an entity"
+        await run.insist(lambda: self._may_speak(space_id, author.id))
+        message = SpaceMessage(
+            id=message_id_of(run.call_id),
+            space_id=space_id,
+            entity_id=author.id,
+            role="assistant",
+            content=content,
+            metadata=_origin(run, space_id),
+            created_at=run.clock.now(),
+        )
+        run.speak(lambda: self._spaces.posting(message, author, run.chain_depth, run.call_id, run.source))
+        return {"messageId": message.id}
+
+    async def _read(self, run: BuiltinState, space_id: str, offset: int, limit: int) -> JSON:
+        space = await run.insist(lambda: self._readable(run, space_id))
+        shown = await run.insist(lambda: self._spaces.history(space.id, limit, offset))
+        return {"messages": _messages(shown)}
+
+    async def _skip(self, run: BuiltinState, reason: str | None) -> JSON:
+        run.skip(None if reason is None else run.clean(reason))
+        return {"skipped": True}
+
+    async def _readable(self, run: BuiltinState, space_id: str) -> Space:
+        try:
+            space = await self._spaces.get(space_id)
+        except NotFound:
+            space = None
+        me = "" if run.author is None else run.author.id
+        if space is None or not (space.kind == "public" or await self._spaces.is_member(space.id, me)):
+            raise InvalidRequest(f"There is no space {space_id!r} that you are a member of.")
+        return space
+
+    async def _may_speak(self, space_id: str, entity_id: str) -> None:
+        try:
+            space = await self._spaces.get(space_id)
+        except NotFound:
+            space = None
+        if space is None or (
+            space.kind != "public" and not await self._spaces.is_member(space_id, entity_id)
+        ):
+            raise InvalidRequest("You are no longer in this space. Call enter_space first.")
+
+
+def _origin(run: BuiltinState, space_id: str) -> JSONObject:
+    """Where the word came from that made the agent speak, if that was another space."""
+    told = run.trigger
+    if told is None or told.get("spaceId") in (None, space_id):
+        return {}
+    origin: JSONObject = {name: told.get(name) for name in ("spaceId", "messageId", "entityId")}
+    return {"origin": origin}
+
+
+def _presence(run: BuiltinState, space_id: str, type_: str) -> Tell:
+    entity_id = None if run.author is None else run.author.id
+    told: EventDraft = space_event(type_, agentEntityId=entity_id, runId=run.source.run_id)
+    return Tell(space_id=space_id, source=run.source, events=(told,))
+
+
+def _space(space: Space) -> JSONObject:
+    return {
+        "spaceId": space.id,
+        "name": space.name,
+        "kind": space.kind,
+        "description": space.description,
+    }
+
+
+def _messages(shown: Sequence[Shown]) -> list[JSON]:
+    return [
+        {
+            "messageId": each.message.id,
+            "seq": each.message.seq,
+            "entityId": each.message.entity_id,
+            "from": None if each.author is None else each.author.display_name,
+            "content": each.message.content,
+            "parentMessageId": each.message.parent_id,
+            "createdAt": each.message.created_at.isoformat(),
+            **({"metadata": each.message.metadata} if each.message.metadata else {}),
+        }
+        for each in shown
+    ]
