@@ -104,7 +104,7 @@ class Calls:
         An agent that cannot enter spaces shows it where it was spoken to, or nowhere.
         """
         enters = ENTER_SPACE in tools
-        space_id = hold.space_id if enters else hold.trigger_space_id
+        space_id = hold.space_in(move) if enters else hold.trigger_space_id
         if space_id is None:
             if enters:
                 self.settle(hold, move, call, outside_any_space(tool))

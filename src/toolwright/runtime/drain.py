@@ -193,7 +193,7 @@ class Drainer:
         try:
             move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
-            move.effects += presence(hold, "agent.active")
+            move.effects += presence(hold, hold.space_id, "agent.active")
             await hold.commit(claim, move, taken)
         except (ThreadLost, StoreError):
             raise

@@ -40,7 +40,7 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
     )
     if end.status == "skipped":
         over = replace(over, output=end.reason)
-    effects = [*move.effects, *presence(hold, "agent.inactive")]
+    effects = [*move.effects, *presence(hold, hold.space_in(move), "agent.inactive")]
     move = replace(move, events=[*move.events, run_event(over)], effects=effects)
     if end.status == "failed":
         return give_back(hold, move, failed=end.fault == "batch"), over
@@ -53,13 +53,13 @@ def is_home(hold: Hold) -> bool:
     return hold.thread.id == home_thread_id_of(hold.thread.agent)
 
 
-def presence(hold: Hold, type_: str) -> list[Effect]:
-    """Word to the space that the agent is in: it is at work, or is no longer."""
-    if hold.space_id is None:
+def presence(hold: Hold, space_id: str | None, type_: str) -> list[Effect]:
+    """Word to the space that the agent is in, if it is in one: it is at work, or is no longer."""
+    if space_id is None:
         return []
     entity_id = None if hold.author is None else hold.author.id
     told = space_event(type_, agentEntityId=entity_id, runId=hold.run.id)
-    return [Tell(space_id=hold.space_id, source=source_of(hold), events=(told,))]
+    return [Tell(space_id=space_id, source=source_of(hold), events=(told,))]
 
 
 def last_words(end: End) -> LastWords:

@@ -136,6 +136,11 @@ class Hold:
         told = [event.content for event in self.reading.values() if event.type == "space_message"]
         return told[-1] if told else None
 
+    def space_in(self, move: Move) -> str | None:
+        """The space that the agent is in once the move is done."""
+        entered = [effect for effect in move.effects if isinstance(effect, Enter)]
+        return entered[-1].space_id if entered else self.space_id
+
     def place(self, move: Move) -> int:
         """The place in the thread of the next message of this move."""
         return self.seq + len(move.messages) + 1

@@ -1,0 +1,368 @@
+"""Agents in spaces: woken by messages, speaking, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.event import Topic
+from toolwright.core.message import Message
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.space import SpaceMessage
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import ManualMotor, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+ENTER = {"name": "enter_space", "args": {"spaceId": "tea"}}
+HUSAM_ASKS = 'INBOX: [Husam: "Book a hotel in Tokyo"]'
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"name": "send_message", "args": {"text": text}}
+
+
+def calls(*asked: dict[str, Any]) -> dict[str, Any]:
+    return {"calls": list(asked)}
+
+
+CONFIRM = tw.Tool.from_config(
+    {
+        "name": "confirmAction",
+        "description": "Ask the user to confirm an action",
+        "inputSchema": {"type": "object", "properties": {"question": {"type": "string"}}},
+        "executionType": "space",
+        "visible": True,
+        "isAsync": True,
+    }
+)
+CHART = tw.Tool.from_config(
+    {
+        "name": "displayChart",
+        "description": "Show a chart.",
+        "inputSchema": {"type": "object"},
+        "executionType": "internal",
+        "visible": True,
+    }
+)
+ASK_OUT = tw.Tool.from_config(
+    {
+        "name": "askOutside",
+        "description": "Ask.",
+        "inputSchema": {"type": "object"},
+        "executionType": "external",
+        "timeout": 10_000,
+    }
+)
+
+
+@tw.tool(description="Add.", visible=True)
+async def add(a: int, b: int) -> int:
+    return a + b
+
+
+@tw.tool(description="Break.", visible=True)
+async def crash() -> None:
+    raise RuntimeError("broken")
+
+
+@dataclass
+class House:
+    """Husam and the agent `host` are in the space `tea`, and whoever else is named."""
+
+    rt: Runtime
+    motor: ManualMotor
+    husam: str
+
+    async def hears(self, text: str, space_id: str = "tea") -> str:
+        """Husam says something; the id of the run that reads it, when all is still."""
+        spoken = await self.rt.spaces.say(space_id, self.husam, text)
+        await self.motor.run_until_idle()
+        return next(iter(spoken.runs.values()), "")
+
+    async def said(self, space_id: str = "tea") -> Sequence[SpaceMessage]:
+        return [each.message for each in await self.rt.spaces.messages(space_id, 200)]
+
+    async def types(self, space_id: str = "tea") -> list[str]:
+        return [event.type for event in await self.rt.events.list(Topic(kind="space", id=space_id))]
+
+    async def read(self, name: str = "host") -> Sequence[Message]:
+        """The agent's home thread."""
+        return await self.rt.threads.messages((await self.rt.agents.get(name)).home_thread_id)
+
+    async def results(self) -> list[str]:
+        return [message.content for message in await self.read() if message.role == "tool"]
+
+
+@asynccontextmanager
+async def house(
+    turns: Any, tools: Sequence[tw.Tool] = (), others: Sequence[str] = (), **options: Any
+) -> AsyncGenerator[House]:  # a script
+    model = ScriptedModel(turns)
+    kits: dict[str, Any] = {"toolkits": ["spaces", "mind"], **options}
+    agents = [
+        tw.Agent(name, tw.Prompt(name, "You host.", model=model, tools=tools), **kits)
+        for name in ("host", *others)
+    ]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host", *others])
+        yield House(rt, motor, husam.id)
+
+
+async def test_an_agent_hears_enters_and_speaks() -> None:
+    turns = [calls(ENTER), calls(says("Hello, Husam!")), {"text": "I greeted."}]
+    async with house(turns) as made:
+        run_id = await made.hears("Book a hotel in Tokyo")
+        run = await made.rt.runs.get(run_id)
+        assert (run.status, run.stop_reason, run.chain_depth) == ("completed", "end_turn", 0)
+        first, hello = await made.said()
+        host = await made.rt.agents.get("host")
+        assert (hello.content, hello.seq, hello.role, hello.entity_id) == (
+            "Hello, Husam!",
+            2,
+            "assistant",
+            host.entity_id,
+        )
+        inbox, *_ = await made.read()
+        assert inbox.content == f'{HUSAM_ASKS} (in "Tea", spaceId: tea, messageId: {first.id})'
+        entered, sent = await made.results()
+        assert '"messages":[{"messageId"' in entered and '"displayName":"Husam"' in entered
+        assert sent == f'{{"messageId":"{hello.id}"}}'
+        assert (await made.types())[2:] == [
+            "space.message",
+            "agent.active",
+            "space.message",
+            "agent.inactive",
+        ]
+        thread = await made.rt.threads.get(host.home_thread_id)
+        assert thread.space_id == "tea"
+
+
+async def test_what_it_is_told_at_every_step_is_what_is_there() -> None:
+    told: list[str] = []
+
+    class Listening(ScriptedModel):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            told.append(request.system)
+            async for event in super().respond(request):
+                yield event
+
+    goal = {"name": "set_goals", "args": {"goals": [{"description": "Be kind"}]}}
+    model = Listening([calls(ENTER), calls(goal), {"text": "Done."}])
+    agent = tw.Agent(
+        "host", tw.Prompt("h", "You host.", model=model, tools=[CHART]), toolkits=["spaces", "mind"]
+    )
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", description="For tea", members=[husam.id, "host"])
+        await rt.spaces.say("tea", husam.id, "Hi")
+        await motor.run_until_idle()
+    first, second, third = told
+    assert first.startswith(f"You host.\n\nYou are host (entityId: {agent.entity_id}).")
+    assert "Tea (private, spaceId: tea): For tea. Husam (human), host (agent)" in first
+    assert "You have not entered a space." in first and "displayChart" in first and "call skip" in first
+    assert "spaceId: tea) — you are here" in second and "Be kind" not in second
+    assert "- Be kind (id: " in third
+
+
+async def test_a_visible_call_without_a_space_is_an_error_and_does_nothing_else() -> None:
+    turns = [calls({"name": "confirmAction", "args": {"question": "Sure?"}}), {"text": "Oh."}]
+    async with house(turns, [CONFIRM]) as made:
+        await made.hears("Book a hotel in Tokyo")
+        [answer] = await made.results()
+        assert (
+            answer
+            == '{"error":"Tool \\"confirmAction\\" is visible but you are not in a space. Call enter_space first."}'
+        )
+        assert len(await made.said()) == 1
+        assert list(await made.rt.calls.list()) == []
+
+
+async def test_a_confirmation_goes_from_requires_action_to_complete_and_to_the_inbox() -> None:
+    ask = {"name": "confirmAction", "args": {"question": "Confirm booking?"}}
+    turns = [
+        {"when": "[Tool Result: confirmAction]", "text": "Husam confirmed! Booking now..."},
+        calls(ENTER),
+        calls(ask),
+        {"text": "Asked Husam to confirm. Moving on to other tasks."},
+    ]
+    async with house(turns, [CONFIRM]) as made:
+        run = await made.rt.runs.get(await made.hears("Book a hotel in Tokyo"))
+        assert (run.status, run.output) == ("completed", "Asked Husam to confirm. Moving on to other tasks.")
+        [call] = await made.rt.calls.list()
+        assert (call.status, call.visible, call.space_id) == ("pending", True, "tea")
+        shown = (await made.said())[-1]
+        assert (shown.role, shown.content, shown.metadata["status"]) == ("assistant", "", "requires_action")
+        assert shown.metadata["args"] == {"question": "Confirm booking?"}
+        assert (await made.results())[-1] == f'{{"status":"pending","pendingToolCallId":"{call.id}"}}'
+        for refused in (
+            made.rt.spaces.say("tea", made.husam, "Yes", parent_id=shown.id),
+            made.rt.spaces.edit(shown.id, "Yes"),
+            made.rt.spaces.react(shown.id, made.husam, "+1"),
+        ):
+            with pytest.raises(InvalidRequest, match="tool call"):
+                await refused
+
+        await made.rt.calls.submit(run.id, call.id, {"confirmed": True})
+        await made.motor.run_until_idle()
+        again = (await made.said())[-1]
+        assert again.metadata == {**shown.metadata, "status": "complete", "result": {"confirmed": True}}
+        last = (await made.read())[-2:]
+        assert [message.content for message in last] == [
+            f'INBOX: [Tool Result: confirmAction] (callId: {call.id}) {{"confirmed":true}}',
+            "Husam confirmed! Booking now...",
+        ]
+        assert (await made.types())[-5:-1] == [
+            "agent.inactive",
+            "tool.done",
+            "message_updated",
+            "agent.active",
+        ]
+
+
+async def test_calls_that_are_carried_out_here_are_shown_through_their_statuses() -> None:
+    turns = [
+        calls(
+            ENTER,
+            {"name": "add", "args": {"a": 1, "b": 2}},
+            {"name": "crash", "args": {}},
+            {"name": "displayChart", "args": {"bars": [1]}},
+        ),
+        {"text": "Done."},
+    ]
+    async with house(turns, [add, crash, CHART]) as made:
+        await made.hears("Go")
+        shown = [message.metadata for message in (await made.said())[1:]]
+        assert [(one["toolName"], one["status"], one["result"]) for one in shown] == [
+            ("add", "complete", 3),
+            ("crash", "error", {"error": "broken"}),
+            ("displayChart", "complete", {"success": True, "args": {"bars": [1]}}),
+        ]
+        of_calls = [name for name in await made.types() if name.startswith("tool.")]
+        assert of_calls == [
+            "tool.started",
+            "tool.done",
+            "tool.started",
+            "tool.error",
+            "tool.started",
+            "tool.done",
+        ]
+
+
+async def test_a_call_that_times_out_can_still_be_answered() -> None:
+    turns = [
+        {"when": "[Tool Result: askOutside]", "text": "At last."},
+        calls(ENTER, {"name": "askOutside", "args": {}}),
+        {"text": "No answer."},
+    ]
+    async with house(turns, [ASK_OUT]) as made:
+        run_id = await made.hears("Go")
+        await made.motor.run_timers()
+        assert (await made.results())[-1] == '{"error":"Tool timed out after 10000ms","error_code":"timeout"}'
+        shown = (await made.said())[-1].metadata
+        assert (shown["status"], shown["timedOut"]) == ("requires_action", True)
+        [call] = await made.rt.calls.list()
+        await made.rt.calls.submit(run_id, call.id, tw.ToolResult.fail("nobody there"))
+        await made.motor.run_until_idle()
+        shown = (await made.said())[-1].metadata
+        assert (shown["status"], shown["result"], "timedOut" in shown) == (
+            "error",
+            {"error": "nobody there"},
+            False,
+        )
+        assert (await made.read())[-1].content == "At last."
+
+
+async def test_agents_wake_each_other_only_so_often() -> None:
+    script = {name: [calls(ENTER, says(f"{name} here")), {"text": "Said."}] for name in ("host", "scout")}
+    async with house(script, others=["scout"]) as made:
+        await made.hears("Talk")
+        runs = list(await made.rt.runs.list(limit=100))
+        assert {run.status for run in runs} == {"completed"}
+        assert max(run.chain_depth for run in runs) == 3
+        said = [message.content for message in await made.said()]
+        assert len(said) == 1 + len(runs)
+        await made.motor.run_until_idle()
+        assert len(await made.rt.runs.list(limit=100)) == len(runs)
+
+
+async def test_a_skipped_run_leaves_nothing_behind_for_the_model() -> None:
+    skip = {"name": "skip", "args": {"reason": "Small talk"}}
+    turns = [{"when": "Lovely weather", **calls(skip)}, {"when": "Really", "text": "I was asked."}]
+    async with house(turns) as made:
+        run = await made.rt.runs.get(await made.hears("Lovely weather"))
+        assert (run.status, run.output) == ("skipped", "Small talk")
+        assert [message.kept for message in await made.read()] == [False, False, False]
+        host = await made.rt.agents.get("host")
+        view = await made.rt.events.list(Topic(kind="thread", id=host.home_thread_id))
+        assert view[-1].type == "run.skipped"
+        await made.hears("Really?")
+        assert [message.content for message in await made.read()][-1] == "I was asked."
+
+
+async def test_who_was_put_out_of_a_space_is_in_it_no_longer() -> None:
+    turns = [
+        {"when": '[Husam: "Enter"]', **calls(ENTER)},
+        {"when": '[Husam: "Speak"]', **calls(says("Hello"))},
+        {"text": "Done."},
+    ]
+    async with house(turns) as made:
+        await made.hears("Enter")
+        host = await made.rt.agents.get("host")
+        assert (await made.rt.threads.get(host.home_thread_id)).space_id == "tea"
+        await made.rt.spaces.say("tea", made.husam, "Speak")
+        await made.rt.spaces.remove_member("tea", host.entity_id)
+        await made.motor.run_until_idle()
+        assert (await made.results())[-1].startswith('{"error":"You are not in a space.')
+        assert (await made.rt.threads.get(host.home_thread_id)).space_id is None
+        assert [message.content for message in await made.said()] == ["Enter", "Speak"]
+
+
+async def test_what_comes_while_it_works_waits_for_the_next_run_and_is_read_in_order() -> None:
+    script = {
+        "host": [calls(ENTER), {"text": "Done."}],
+        "scout": [calls(ENTER, says("From scout")), {"text": "Said."}],
+    }
+    async with house(script, others=["scout"]) as made:
+        await made.hears("One")
+        [home] = [m for m in await made.read() if m.role == "user" and "From scout" in m.content]
+        lines = home.content.splitlines()
+        assert lines[0] == "INBOX:" and lines[1].startswith('[Husam: "One"]')
+        assert lines[2].startswith('[Agent scout: "From scout"]')
+        await made.rt.spaces.say("tea", made.husam, "Two")
+        await made.rt.spaces.say("tea", made.husam, "Three")
+        await made.motor.run_until_idle()
+        both = [m.content for m in await made.read() if "Two" in m.content]
+        assert both[0].splitlines()[0] == "INBOX:"
+        assert ["Two" in both[0].splitlines()[1], "Three" in both[0].splitlines()[2]] == [True, True]
+
+
+async def test_messages_can_be_read_without_entering() -> None:
+    read = {"name": "read_messages", "args": {"spaceId": "tea", "offset": 1, "limit": 1}}
+    elsewhere = {"name": "read_messages", "args": {"spaceId": "secret"}}
+    async with house(
+        [calls(read, elsewhere, ENTER, {"name": "leave_space", "args": {}}), {"text": "."}]
+    ) as made:
+        await made.rt.spaces.create("Secret", id="secret", members=[made.husam])
+        await made.rt.spaces.say("tea", made.husam, "One")
+        await made.hears("Two")
+        page, refused, _, left = await made.results()
+        assert '"content":"One"' in page and '"content":"Two"' not in page
+        assert refused.startswith('{"error":"There is no space \'secret\' that you are a member of."')
+        assert left == '{"success":true}'
+
+
+async def test_an_answer_in_another_space_tells_where_it_came_from() -> None:
+    other = {"name": "enter_space", "args": {"spaceId": "cake"}}
+    async with house([calls(other, says("Over here")), {"text": "."}]) as made:
+        await made.rt.spaces.create("Cake", id="cake", members=["host", made.husam])
+        await made.hears("Go there")
+        [first] = await made.said()
+        [said] = await made.said("cake")
+        assert said.metadata == {"origin": {"spaceId": "tea", "messageId": first.id, "entityId": made.husam}}
