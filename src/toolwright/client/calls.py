@@ -8,7 +8,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
-from toolwright.wire.reading import read_list
+from toolwright.wire.reading import read_field, read_list
 from toolwright.wire.seen import Call
 
 
@@ -40,6 +40,28 @@ class Calls:
         """
         body: JSONObject = {"callId": call_id, **_outcome(result, error)}
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
+
+    async def cancel(self, call_id: str) -> Call:
+        """Take an open call back: its agent reads the error `Tool call cancelled`; the call as it is then.
+
+        Raises `NotFound`, `CallResolved`, `CallCancelled`, or `AlreadyOver` for one that has expired. After
+        `AnswerLost` cancel again: `CallCancelled` then says that it was.
+        """
+        answer = await self._http.call("POST", f"{_path(call_id)}/cancel")
+        return read_field(Call, answer.json, "call")
+
+    async def claim(self, call_id: str, worker: str, lease: float) -> Call:
+        """Claim an open call for a worker, for `lease` seconds from 1 to 3600; the same worker renews it so.
+
+        Raises `CallClaimed` while somebody else has it, `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`.
+        """
+        body: JSONObject = {"worker": worker, "leaseMs": round(lease * 1000)}
+        answer = await self._http.call("POST", f"{_path(call_id)}/claim", body, repeat="lost")
+        return read_field(Call, answer.json, "call")
+
+
+def _path(call_id: str) -> str:
+    return f"/api/calls/{segment(call_id)}"
 
 
 def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:

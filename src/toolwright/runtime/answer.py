@@ -13,6 +13,7 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
     calls: list[Call] = []
     seen: set[str] = set()
     for position, asked in enumerate(response.calls):
+        tool = agent.by_name.get(asked.name)
         model_call_id = asked.id
         if not model_call_id or model_call_id in seen:
             model_call_id = hold.new_id("again")
@@ -25,7 +26,8 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
                 step=step,
                 position=position,
                 name=asked.name,
-                kind=agent.by_name[asked.name].kind if asked.name in agent.by_name else "function",
+                kind=tool.kind if tool is not None else "function",
+                repeatable=tool is not None and (tool.read_only or tool.idempotent),
                 arguments=asked.arguments,
                 model_call_id=model_call_id,
                 status="created",

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 from toolwright.core import backoff
 from toolwright.core.call import Call, CallChange
 from toolwright.core.drafts import by_path
+from toolwright.core.effects import Effect
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import EventDraft
@@ -51,6 +52,7 @@ class Move:
     inbox: list[InboxChange] = field(default_factory=list[InboxChange])
     dropped: list[int] = field(default_factory=list[int])
     events: list[EventDraft] = field(default_factory=list[EventDraft])
+    effects: list[Effect] = field(default_factory=list[Effect])
     step: Step | None = None
     leaving: Leaving | None = None
 
@@ -207,6 +209,7 @@ class Hold:
             dropped=tuple(move.dropped),
             step=move.step,
             events=tuple(move.events),
+            effects=tuple(move.effects),
             leaving=move.leaving,
         )
 

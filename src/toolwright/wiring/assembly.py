@@ -36,7 +36,7 @@ from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads import Threads
-from toolwright.runtime.timers import Timers
+from toolwright.runtime.timers import CALL, Timers
 from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 
@@ -85,15 +85,16 @@ def assemble(
     drainer = Drainer(store, loop, calls, catalog, environment, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
+    pending = PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids)
     return Runtime(
         catalog=catalog,
         store=store,
         motor=motor,
         drainer=drainer,
-        timers=Timers(store, drainer, {}, clock, ids),
+        timers=Timers(store, drainer, {CALL: pending.expire}, clock, ids),
         threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
         runs=runs,
-        calls=PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids),
+        calls=pending,
         files=ThreadFiles(store, keeper),
         inboxes=Inboxes(store, motor, clock, ids),
         entities=Entities(store, catalog, environment, clock, ids),
