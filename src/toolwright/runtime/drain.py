@@ -19,7 +19,7 @@ from toolwright.core.thread import Thread
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.env import Environment, ThreadEnv
-from toolwright.runtime.hold import Hold, Move, ThreadLost
+from toolwright.runtime.hold import Hold, Move, Opened, ThreadLost
 from toolwright.runtime.inbox import inbox_message
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.poison import refused
@@ -44,6 +44,7 @@ class Drainer:
         environment: Environment,
         clock: Clock,
         new_id: NewId,
+        opened: Opened,
     ) -> None:
         self._store = store
         self._loop = loop
@@ -52,6 +53,7 @@ class Drainer:
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
+        self._opened = opened
         self._holds: dict[str, Hold] = {}
         self._checks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -120,7 +122,7 @@ class Drainer:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run) -> Verdict:
-        hold = Hold(view, run, self._store, self._clock, self._new_id, self._resolve)
+        hold = Hold(view, run, self._store, self._clock, self._new_id, self._resolve, self._opened)
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
-from toolwright.core.call import Call, CallChange
+from toolwright.core.call import OPEN, Call, CallChange
 from toolwright.core.drafts import by_path
 from toolwright.core.effects import Effect
 from toolwright.core.env import EnvChange, EnvRow
@@ -31,6 +31,8 @@ from toolwright.wire.event import message_event
 log = logger("toolwright.runtime")
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, Sequence[EnvRow]], ThreadEnv]
+Opened: TypeAlias = Callable[[Call, str], None]
+"""Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
 Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file"]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
@@ -64,10 +66,18 @@ class Hold:
     """
 
     def __init__(
-        self, view: ThreadView, run: Run, store: Store, clock: Clock, new_id: NewId, resolve: Resolve
+        self,
+        view: ThreadView,
+        run: Run,
+        store: Store,
+        clock: Clock,
+        new_id: NewId,
+        resolve: Resolve,
+        opened: Opened,
     ) -> None:
         self._store = store
         self._resolve = resolve
+        self._opened = opened
         self.env = resolve(view.thread, view.env)
         self.redactor = NOTHING
         self.clock = clock
@@ -274,6 +284,10 @@ class Hold:
             self.calls = {call.id: call for call in unit.calls}
         for change in unit.changes:
             self.calls[change.id] = self.calls[change.id].moved(change)
+        fresh = [*unit.calls, *(self.calls[change.id] for change in unit.changes if change.starts)]
+        for call in fresh:
+            if call.status in OPEN:
+                self._opened(call, unit.run.agent)
         for event_id in unit.read:
             self.inbox.pop(event_id, None)
         for change in unit.inbox:

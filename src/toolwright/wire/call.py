@@ -13,7 +13,7 @@ def call_json(call: Call, *, visible: bool, agent_entity_id: str | None) -> JSON
     shown: JSONObject = {
         "callId": call.id,
         "toolName": call.name,
-        "args": _arguments(call.arguments),
+        "args": arguments_json(call.arguments),
         "status": call.status,
         "visible": visible,
         "spaceId": None,
@@ -30,7 +30,7 @@ def call_json(call: Call, *, visible: bool, agent_entity_id: str | None) -> JSON
     return shown
 
 
-def _arguments(text: str) -> JSON:
+def arguments_json(text: str) -> JSON:
     """The arguments as JSON; as the model wrote them where that is none."""
     try:
         return json.loads(text) if text.strip() else {}

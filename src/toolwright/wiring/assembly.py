@@ -32,6 +32,7 @@ from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
+from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
@@ -82,7 +83,8 @@ def assemble(
         inline_wait=inline_wait,
         answer_limits=answer_limits,
     )
-    drainer = Drainer(store, loop, calls, catalog, environment, clock, ids)
+    offers = Offers(store, motor, catalog, clock)
+    drainer = Drainer(store, loop, calls, catalog, environment, clock, ids, offers.opened)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
     pending = PendingCalls(store, motor, catalog, environment, drainer.known, keeper, clock, ids)
@@ -95,6 +97,7 @@ def assemble(
         threads=Threads(store, motor, catalog, runs, environment, keeper, clock, ids),
         runs=runs,
         calls=pending,
+        offers=offers,
         files=ThreadFiles(store, keeper),
         inboxes=Inboxes(store, motor, clock, ids),
         entities=Entities(store, catalog, environment, clock, ids),

@@ -7,9 +7,9 @@ from fastapi.responses import StreamingResponse
 
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
-from toolwright.web.callers import Follower
+from toolwright.web.callers import Follower, FollowingService
 from toolwright.web.event_stream import EventStream
-from toolwright.web.fields import EventId, Id
+from toolwright.web.fields import EventId, Id, Words
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Responses, failures
 
@@ -50,6 +50,21 @@ async def stream_run(caller: Follower, here: Here, after: After, run_id: Id) -> 
     run = await here.runtime.runs.get(run_id)
     ids = _ids(here.entity_of(run.agent), threadId=run.thread_id, runId=run_id)
     return EventStream(here, caller, Topic(kind="run", id=run_id), after, ids)
+
+
+@router.get("/tools/stream", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
+async def stream_tools(
+    caller: FollowingService,
+    here: Here,
+    tools: Annotated[
+        list[Words] | None, Query(description="Names of tools, also with commas between.")
+    ] = None,
+) -> EventStream:
+    """Calls for outside workers: all that are open and unclaimed, then each as it comes. One may come twice: claim it."""
+    names = None if tools is None else [name for each in tools for name in each.split(",") if name]
+    offers = here.runtime.offers
+    topic = Topic(kind="tools", id="")
+    return EventStream(here, caller, topic, None, {}, lambda _, __: offers.following(names))
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:
