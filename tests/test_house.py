@@ -49,6 +49,7 @@ PUBLIC_CLIENT = [
     "InboxEvent",
     "Message",
     "MessageCall",
+    "Offer",
     "Run",
     "Sent",
     "Step",
@@ -56,6 +57,7 @@ PUBLIC_CLIENT = [
     "StreamToken",
     "Thread",
     "Token",
+    "Worker",
 ]
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 

@@ -176,7 +176,7 @@ async def test_a_call_that_is_not_open_is_no_pending_call() -> None:
 
 
 async def test_a_call_that_expired_takes_no_result() -> None:
-    def briefly(_: PreparedCall) -> Outcome:
+    def briefly(prepared: PreparedCall) -> Outcome:
         return Pending(wait=30.0, expires_in=0.05)
 
     async with serving(instants={"external": briefly}) as api:

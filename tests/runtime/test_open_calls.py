@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,9 +177,8 @@ async def test_a_call_is_claimed_by_one_worker_who_may_renew(opened: OpenStore) 
             await made.rt.calls.claim(call_id, "ann", 10)
 
 
-@pytest.mark.parametrize("hint", ["read_only", "idempotent"])
-async def test_a_lapsed_claim_of_a_repeatable_tool_is_free(opened: OpenStore, hint: str) -> None:
-    tool = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0, **{hint: True})
+@pytest.mark.parametrize("tool", [replace(outside, read_only=True), replace(outside, idempotent=True)])
+async def test_a_lapsed_claim_of_a_repeatable_tool_is_free(opened: OpenStore, tool: tw.Tool) -> None:
     async with turned(opened, expiring(None, 60.0), tool=tool) as made:
         _, _, call_id = await made.called()
         await made.rt.calls.claim(call_id, "ann", 10)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import toolwright as tw
+from tests.api.rig import calling
 from tests.databases import OpenStore
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.core.catalog import Catalog
@@ -25,7 +26,7 @@ outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=3
 def expiring(wait: float | None, seconds: float | None) -> Mapping[Kind, Instant]:
     """Kinds of tools in which somebody outside has so many seconds."""
 
-    def instant(_: PreparedCall) -> Outcome:
+    def instant(prepared: PreparedCall) -> Outcome:
         return Pending(wait=wait, expires_in=seconds)
 
     return {**INSTANTS, "external": instant}
@@ -69,7 +70,7 @@ async def turned(
     bus, clock = MemoryBus(), clock or ManualClock()
     store = await opened(bus)
     motor = ManualMotor(store, clock)
-    model = ScriptedModel([{"calls": [{"name": tool.name, "args": {}}]}, {"text": "Done."}])
+    model = ScriptedModel([calling(tool.name), {"text": "Done."}])
     catalog = Catalog(agents=[tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[tool]))])
     parts = Parts(store=store, motor=motor, bus=bus, clock=clock, instants=instants)
     rt = assemble(catalog, parts, Settings(), inline_wait=0.0)

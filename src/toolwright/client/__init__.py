@@ -2,6 +2,7 @@
 
 from toolwright.client.client import Client
 from toolwright.client.identity import Token
+from toolwright.client.worker import Worker
 from toolwright.wire.seen import (
     Agent,
     Call,
@@ -12,6 +13,7 @@ from toolwright.wire.seen import (
     InboxEvent,
     Message,
     MessageCall,
+    Offer,
     Run,
     Sent,
     Step,
@@ -31,6 +33,7 @@ __all__ = [
     "InboxEvent",
     "Message",
     "MessageCall",
+    "Offer",
     "Run",
     "Sent",
     "Step",
@@ -38,4 +41,5 @@ __all__ = [
     "StreamToken",
     "Thread",
     "Token",
+    "Worker",
 ]

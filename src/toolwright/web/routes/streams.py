@@ -60,8 +60,8 @@ async def stream_tools(
         list[Words] | None, Query(description="Names of tools, also with commas between.")
     ] = None,
 ) -> EventStream:
-    """Calls for outside workers: all that are open and unclaimed, then each as it comes. One may come twice: claim it."""
-    names = None if tools is None else [name for each in tools for name in each.split(",") if name]
+    """Calls for outside workers: all that are open and unclaimed, then each as it comes. Claim it first."""
+    names = [name for each in tools or () for name in each.split(",") if name] or None
     offers = here.runtime.offers
     topic = Topic(kind="tools", id="")
     return EventStream(here, caller, topic, None, {}, lambda _, __: offers.following(names))
