@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -27,7 +28,7 @@ from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.tables import calls, runs, threads, wakes
 from toolwright.adapters.system import SystemClock
 from toolwright.core.call import Call, timer_of
-from toolwright.core.event import Topic
+from toolwright.core.event import Event, Topic
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.units import Probe
@@ -64,15 +65,10 @@ async def _latency(folder: Path) -> list[Row]:
             contextlib.aclosing(following.events) as events,
         ):
             for _ in range(TIMES):
-                async for event in events:
-                    if event.type == "tool.started":
-                        break
-                call_id = str(event.payload["toolCallId"])
+                opened = await _until(events, "tool.started")
                 start = time.perf_counter()
-                await rt.calls.submit(sent.id, call_id, {"answer": 42})
-                async for event in events:
-                    if event.type == "message" and event.payload.get("message", {}).get("role") == "tool":  # type: ignore[union-attr]  # a message is an object
-                        break
+                await rt.calls.submit(sent.id, str(opened.payload["toolCallId"]), {"answer": 42})
+                await _until(events, "step.done")
                 took.append(time.perf_counter() - start)
     floor = await _commit(folder / "journal.db")
     worst = f"p95 {sorted(took)[int(TIMES * 0.95)] * 1_000:.2f} ms"
@@ -86,6 +82,13 @@ async def _latency(folder: Path) -> list[Row]:
             note=worst,
         )
     ]
+
+
+async def _until(events: AsyncGenerator[Event], type_: str) -> Event:
+    async for event in events:
+        if event.type == type_:
+            return event
+    raise AssertionError("the events have an end")
 
 
 async def _commit(path: Path) -> float:

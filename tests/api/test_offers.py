@@ -1,6 +1,7 @@
 """The stream of calls for outside workers: what is open, then what comes, each once on a connection."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from tests.api.rig import Api, Stream, calling, outside, read, serving
 from tests.databases import stores
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, Pending
+from toolwright.core.tool import Kind
 from toolwright.runtime import offers
+from toolwright.runtime.calls import Instant
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -26,9 +29,12 @@ def at_once(prepared: PreparedCall) -> Outcome:
     return Pending()
 
 
+PENDING: Mapping[Kind, Instant] = {"external": at_once}
+
+
 def both(times: int = 1) -> ScriptedModel:
     """A model that calls both tools, so many times in one answer."""
-    turn = [*calling("ask_outside", user_name="Ada")["calls"], *calling("other")["calls"]]  # type: ignore[misc]  # a list
+    turn: list[dict[str, object]] = [{"name": name, "args": {}} for name in ("ask_outside", "other")]
     return ScriptedModel([{"calls": turn * times}, {"text": "Done."}])
 
 
@@ -71,10 +77,9 @@ async def test_an_open_call_is_offered_with_its_arguments(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
 async def test_calls_before_and_after_the_connection_come_once_each(kind: str, tmp_path: Path) -> None:
-    instants = {"external": at_once}
     async with (
         stores(kind, tmp_path) as store,
-        serving(both(60), [outside, other], store=store, instants=instants) as api,
+        serving(both(60), [outside, other], store=store, instants=PENDING) as api,
     ):
         await api.finished()
         async with api.stream(STREAM) as stream, api.stream(f"{STREAM}?tools=other,none") as some:
@@ -91,7 +96,7 @@ async def test_calls_before_and_after_the_connection_come_once_each(kind: str, t
 
 
 async def test_calls_that_are_claimed_or_over_are_not_offered() -> None:
-    async with serving(both(), [outside, other], instants={"external": at_once}) as api:
+    async with serving(both(), [outside, other], instants=PENDING) as api:
         run_id = (await api.finished())[1]
         mine, over = await open_calls(api)
         await api.post(f"/api/calls/{mine}/claim", {"worker": "ann", "leaseMs": 60_000})
@@ -104,7 +109,7 @@ async def test_calls_that_are_claimed_or_over_are_not_offered() -> None:
 
 async def test_a_call_whose_lease_is_over_is_offered_again_if_it_is_repeatable() -> None:
     repeatable = replace(other, idempotent=True)
-    async with serving(both(), [outside, repeatable], instants={"external": at_once}) as api:
+    async with serving(both(), [outside, repeatable], instants=PENDING) as api:
         await api.finished()
         once, again = await open_calls(api)
         async with api.stream(STREAM) as stream:
@@ -129,7 +134,7 @@ async def test_calls_that_another_process_opens_are_offered_too(tmp_path: Path) 
 
 
 async def test_a_reader_that_lags_too_far_is_cut_off_and_finds_all_again(tmp_path: Path) -> None:
-    async with serving(both(1_100), [outside, other], instants={"external": at_once}) as api:
+    async with serving(both(1_100), [outside, other], instants=PENDING) as api:
         offering = api.rig.rt.offers
         async with offering.following() as following:
             await api.finished()
@@ -137,11 +142,11 @@ async def test_a_reader_that_lags_too_far_is_cut_off_and_finds_all_again(tmp_pat
                 await following.overrun()
         async with offering.following(["other"]) as following, asyncio.timeout(10):
             found = [await anext(following.events) for _ in range(1_100)]
-            assert len({event.payload["toolCallId"] for event in found}) == 1_100
+            assert len({str(event.payload["toolCallId"]) for event in found}) == 1_100
 
 
 async def test_many_readers_take_turns_at_the_journal() -> None:
-    async with serving(both(150), [outside, other], instants={"external": at_once}) as api:
+    async with serving(both(150), [outside, other], instants=PENDING) as api:
         await api.finished()
         reading = 0
         inner = api.rig.store.inner.offers
@@ -162,9 +167,9 @@ async def test_many_readers_take_turns_at_the_journal() -> None:
         counted = Counted()
         api.rig.store.inner.offers = counted  # type: ignore[misc,assignment]  # a double
 
-        async def read_all() -> set[object]:
+        async def read_all() -> set[str]:
             async with api.rig.rt.offers.following(["other"]) as following:
-                return {(await anext(following.events)).payload["toolCallId"] for _ in range(150)}
+                return {str((await anext(following.events)).payload["toolCallId"]) for _ in range(150)}
 
         async with asyncio.timeout(20):
             found = await asyncio.gather(*(read_all() for _ in range(20)))

@@ -27,6 +27,8 @@ from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResp
 from toolwright.core.ports import Store
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, Pending
+from toolwright.core.tool import Kind
+from toolwright.runtime.calls import Instant
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +51,9 @@ def external(name: str, **options: Any) -> tw.Tool:  # those of Tool
 
 def at_once(prepared: PreparedCall) -> Outcome:
     return Pending()
+
+
+PENDING: Mapping[Kind, Instant] = {"external": at_once}
 
 
 class Asking:
@@ -144,7 +149,7 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
     async with serving(
         turns(*[(name, n) for n, name in enumerate(names)]),
         [external(name) for name in names],
-        instants={"external": at_once},
+        instants=PENDING,
     ) as api:
         await api.finished()
         async with client_of(api.port) as client:
@@ -164,11 +169,21 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
                 raise SystemExit
 
             worker.tool("keywords")(keywords)
-            worker.tool("sync", lambda n: [n, None])
+
+            def sync(n: int) -> list[int | None]:
+                return [n, None]
+
+            def not_json(n: int) -> float:
+                return float("nan")
+
+            def rich(n: int) -> tw.ToolResult:
+                return tw.ToolResult.fail("No such thing.")
+
+            worker.tool("sync", sync)
             worker.tool("faulty", faulty)
-            worker.tool("not_json", lambda n: float("nan"))
+            worker.tool("not_json", not_json)
             worker.tool("wrong", leaving)
-            worker.tool("rich", lambda n: tw.ToolResult.fail("No such thing."))
+            worker.tool("rich", rich)
             async with at_work(worker):
                 found = await results(api, len(names))
         assert found["keywords 0"] == {"n": 0}
@@ -183,7 +198,11 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
 async def test_a_waiting_run_gets_the_result_inline() -> None:
     async with serving(turns(("double", 4)), [external("double")]) as api, client_of(api.port) as client:
         worker = Worker(client)
-        worker.tool("double", lambda n: 2 * n)
+
+        def double(n: int) -> int:
+            return 2 * n
+
+        worker.tool("double", double)
         async with at_work(worker):
             _, run_id = await api.finished()
         assert (await client.runs.get(run_id)).output == "Done."
@@ -193,7 +212,7 @@ async def test_a_waiting_run_gets_the_result_inline() -> None:
 
 async def test_a_worker_claims_no_more_than_it_can_run() -> None:
     calls = [("slow", n) for n in range(6)]
-    async with serving(turns(*calls), [external("slow")], instants={"external": at_once}) as api:
+    async with serving(turns(*calls), [external("slow")], instants=PENDING) as api:
         await api.finished()
         gate, began, most, now = asyncio.Event(), asyncio.Semaphore(0), 0, 0
 
@@ -224,7 +243,7 @@ async def test_two_worker_processes_do_each_effect_exactly_once(kind: str, tmp_p
     calls, path = [("effect", n) for n in range(200)], tmp_path / "witness"
     async with (
         stores(kind, tmp_path) as store,
-        serving(turns(*calls), [external("effect")], store=store, instants={"external": at_once}) as api,
+        serving(turns(*calls), [external("effect")], store=store, instants=PENDING) as api,
     ):
         url = f"http://127.0.0.1:{api.port}"
         async with process(url, path) as first, process(url, path) as second:
@@ -238,7 +257,7 @@ async def test_two_worker_processes_do_each_effect_exactly_once(kind: str, tmp_p
 async def test_the_call_of_a_killed_worker_is_run_again_only_if_it_is_repeatable(tmp_path: Path) -> None:
     model, path = turns(("once", 1), ("again", 2)), tmp_path / "witness"
     tools = [external("once"), external("again", idempotent=True)]
-    async with serving(model, tools, instants={"external": at_once}) as api:
+    async with serving(model, tools, instants=PENDING) as api:
         url = f"http://127.0.0.1:{api.port}"
         await api.finished()
         async with process(url, path, "hangs") as doomed:
@@ -255,7 +274,7 @@ async def test_the_call_of_a_killed_worker_is_run_again_only_if_it_is_repeatable
 
 async def test_a_claim_is_renewed_while_the_work_takes_longer() -> None:
     tool = external("again", idempotent=True)
-    async with serving(turns(("again", 1)), [tool], instants={"external": at_once}) as api:
+    async with serving(turns(("again", 1)), [tool], instants=PENDING) as api:
         await api.finished()
         gate, times = asyncio.Event(), 0
 
@@ -297,12 +316,11 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
     @asynccontextmanager
     async def server(port: int = 0) -> AsyncGenerator[tuple[Rig, int]]:
         async with (
-            running(turns(("slow", 1)), [external("slow")], store=opened, instants=pending) as rig,
+            running(turns(("slow", 1)), [external("slow")], store=opened, instants=PENDING) as rig,
             served(rig.rt, port) as listening,
         ):
             yield rig, listening
 
-    pending = {"external": at_once}
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(AsyncExitStack())
         rig, port = await first.enter_async_context(server())
@@ -328,9 +346,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> None:
-    async with serving(
-        turns(("slow", 1), ("slow", 2)), [external("slow")], instants={"external": at_once}
-    ) as api:
+    async with serving(turns(("slow", 1), ("slow", 2)), [external("slow")], instants=PENDING) as api:
         await api.finished()
         began, gate = asyncio.Event(), asyncio.Event()
 
@@ -354,7 +370,7 @@ async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> Non
 
 
 async def test_a_cancelled_worker_leaves_its_call_open() -> None:
-    async with serving(turns(("slow", 1)), [external("slow")], instants={"external": at_once}) as api:
+    async with serving(turns(("slow", 1)), [external("slow")], instants=PENDING) as api:
         await api.finished()
         began = asyncio.Event()
 
@@ -407,7 +423,7 @@ async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
 
 async def test_calls_that_are_over_by_then_end_quietly() -> None:
     tools = [replace(external("slow"), timeout=30.0)]
-    async with serving(turns(("slow", 1)), tools, instants={"external": at_once}) as api:
+    async with serving(turns(("slow", 1)), tools, instants=PENDING) as api:
         await api.finished()
         began, gate = asyncio.Event(), asyncio.Event()
 

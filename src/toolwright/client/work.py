@@ -5,7 +5,7 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_origin, get_type_hints
+from typing import Any, TypeAlias, cast, get_origin, get_type_hints
 
 from toolwright.core.asked import shown
 from toolwright.core.errors import DefinitionError
@@ -36,7 +36,7 @@ class Work:
         try:
             value = call() if self.on_loop else await _in_thread(call, threads)
             if isinstance(value, Awaitable):
-                value = await value
+                value = await cast("Awaitable[object]", value)  # whatever it yields
             return as_result(value)
         except BaseException as error:
             if _passes(error):

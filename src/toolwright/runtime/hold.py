@@ -282,12 +282,13 @@ class Hold:
         self.answered.update([m.call_id for m in unit.messages if m.call_id is not None])
         if unit.calls:
             self.calls = {call.id: call for call in unit.calls}
+            for call in unit.calls:
+                if call.status in OPEN:
+                    self._opened(call, unit.run.agent)
         for change in unit.changes:
-            self.calls[change.id] = self.calls[change.id].moved(change)
-        fresh = [*unit.calls, *(self.calls[change.id] for change in unit.changes if change.starts)]
-        for call in fresh:
-            if call.status in OPEN:
-                self._opened(call, unit.run.agent)
+            moved = self.calls[change.id] = self.calls[change.id].moved(change)
+            if change.starts and change.now in OPEN:
+                self._opened(moved, unit.run.agent)
         for event_id in unit.read:
             self.inbox.pop(event_id, None)
         for change in unit.inbox:
