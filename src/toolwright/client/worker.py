@@ -74,7 +74,8 @@ class Worker:
         self._pause = pause
         self.name = f"{(name or socket.gethostname())[:LONGEST_NAME]}-{os.getpid()}-{secrets.token_hex(4)}"
         self._tools: dict[str, Work] = {}
-        self._threads = DaemonThreads(concurrency, "toolwright-worker")
+        self._concurrency = concurrency
+        self._threads: DaemonThreads | None = None
         self._slots = asyncio.Semaphore(concurrency)
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
@@ -108,6 +109,7 @@ class Worker:
             raise DefinitionError("This worker is running already.")
         self._ended.clear()
         self._stopping.clear()
+        self._threads = DaemonThreads(self._concurrency, "toolwright-worker")
         reader = asyncio.create_task(self._read(), name=f"{self.name} reads")
         stopped = asyncio.create_task(self._stopping.wait())
         try:
@@ -119,6 +121,7 @@ class Worker:
                 await asyncio.wait(self._at_work.values(), timeout=self._grace)
         finally:
             await _end([reader, stopped, *self._at_work.values()])
+            self._threads.shutdown(wait=False, cancel_futures=True)
             self._ended.set()
 
     async def stop(self) -> None:
@@ -157,6 +160,7 @@ class Worker:
 
     async def _serve(self, offer: Offer) -> None:
         """One call from its claim to its submission. A fault of one is no fault of the worker."""
+        assert self._threads is not None, "the worker runs"
         try:
             call = await self._insist(lambda: self._claimed(offer.call_id))
             renewing = asyncio.create_task(self._renew(call.id))
