@@ -9,7 +9,17 @@ from rich.table import Table
 
 from bench.row import Row
 
-PARTS = ("startup", "dispatch", "tools", "loop", "redaction", "commits", "fanout", "many_threads")
+PARTS = (
+    "startup",
+    "dispatch",
+    "tools",
+    "loop",
+    "redaction",
+    "commits",
+    "fanout",
+    "many_threads",
+    "submission",
+)
 
 
 def _shown(number: float | None) -> str:

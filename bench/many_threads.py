@@ -74,13 +74,9 @@ def _middle(measured: list[tuple[float, float]]) -> tuple[float, float]:
 
 def _start(url: str) -> tuple[float, float]:
     """Seconds until the gateway says that it is well, and the process's resident MiB a moment later."""
-    environment = {**os.environ, "TOOLWRIGHT_DATABASE_URL": url}
-    command = [sys.executable, "-m", "toolwright.cli", "serve", "--port", "0"]
     start = time.perf_counter()
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as server:
-        with urlopen(f"{_address(server)}/health") as answer:
+    with serving_of(url) as server:
+        with urlopen(f"{address(server)}/health") as answer:
             assert answer.status == 200
         took = time.perf_counter() - start
         time.sleep(IDLE)
@@ -89,7 +85,15 @@ def _start(url: str) -> tuple[float, float]:
     return took, memory
 
 
-def _address(server: "subprocess.Popen[bytes]") -> str:
+def serving_of(url: str) -> "subprocess.Popen[bytes]":
+    """A gateway of the journal at that url, in a process of its own."""
+    environment = {**os.environ, "TOOLWRIGHT_DATABASE_URL": url}
+    command = [sys.executable, "-m", "toolwright.cli", "serve", "--port", "0"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def address(server: "subprocess.Popen[bytes]") -> str:
+    """Where it listens, once it does."""
     assert server.stdout is not None
     shown = ""
     while (found := URL.search(shown)) is None:

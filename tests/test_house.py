@@ -52,6 +52,7 @@ PUBLIC_CLIENT = [
     "Message",
     "MessageCall",
     "Plan",
+    "Offer",
     "Run",
     "Sent",
     "Step",
@@ -59,6 +60,7 @@ PUBLIC_CLIENT = [
     "StreamToken",
     "Thread",
     "Token",
+    "Worker",
 ]
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 

@@ -19,6 +19,9 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.event import Topic
 from toolwright.core.model import Model
 from toolwright.core.ports import Store
+from toolwright.core.tool import Kind
+from toolwright.runtime.calls import Instant
+from toolwright.runtime.instants import INSTANTS
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
@@ -153,11 +156,18 @@ async def serving(
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
     settings: Settings | None = None,
     agent_options: Mapping[str, Any] | None = None,
+    instants: Mapping[Kind, Instant] = INSTANTS,
     **options: Any,  # those of the gateway
 ) -> AsyncGenerator[Api]:
     """A runtime like that of `tests.runtime`, served."""
     async with running(
-        model or asking(), tools, store=store, settings=settings, inline_wait=0.0, options=agent_options
+        model or asking(),
+        tools,
+        store=store,
+        settings=settings,
+        inline_wait=0.0,
+        options=agent_options,
+        instants=instants,
     ) as rig:
         options.setdefault("clock", SystemClock())
         chosen = GatewayOptions(**options)

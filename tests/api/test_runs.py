@@ -1,16 +1,14 @@
 """Runs, calls and their results over HTTP."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.api.rig import calling, read, serving
-from toolwright.core.inbox import InboxEvent
-from toolwright.core.units import CancelCall, Committed, Expire
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import Outcome, Pending
 from toolwright.testing import ScriptedModel
-from toolwright.wire.event import tool_event
 
 pytestmark = pytest.mark.anyio
 
@@ -177,29 +175,68 @@ async def test_a_call_that_is_not_open_is_no_pending_call() -> None:
         assert error == {"error": "Pending tool call not found"}
 
 
-@pytest.mark.parametrize(
-    ("unit", "status", "error"),
-    [(Expire, 410, "Tool call expired"), (CancelCall, 409, "Tool call cancelled")],
-)
-async def test_a_call_that_expired_or_was_cancelled_takes_no_result(
-    unit: type[Expire] | type[CancelCall], status: int, error: str
-) -> None:
+async def test_a_call_that_expired_takes_no_result() -> None:
+    def briefly(prepared: PreparedCall) -> Outcome:
+        return Pending(wait=30.0, expires_in=0.05)
+
+    async with serving(instants={"external": briefly}) as api:
+        run_id = await api.run(await api.thread())
+        await api.until(run_id, "run.completed")
+        [call] = (await api.get("/api/calls", params={"runId": run_id, "status": "expired"}))["calls"]
+        assert (call["result"], call["expiresAt"] is None) == ({"error": "Tool call expired"}, False)
+        body = {"callId": call["callId"], "result": 1}
+        error = await api.post(f"/api/runs/{run_id}/tool-results", body, 410)
+        assert error == {"error": "Tool call expired"}
+        assert await api.post(f"/api/calls/{call['callId']}/cancel", None, 409) == error
+        claim = {"worker": "w", "leaseMs": 1_000}
+        assert await api.post(f"/api/calls/{call['callId']}/claim", claim, 410) == error
+
+
+async def test_a_call_that_its_service_cancels_takes_no_result() -> None:
     async with serving() as api:
         run_id, call_id = await api.waiting()
-        thread_id = (await api.rig.rt.calls.get(call_id)).thread_id
-        now = datetime.now(UTC)
-        notice = InboxEvent(
-            thread_id=thread_id, event_id=f"tr:{call_id}", type="tool_result", content={}, created_at=now
-        )
-        ended = unit(
-            token="end",
-            at=now,
-            thread_id=thread_id,
-            call_id=call_id,
-            result={"status": "error", "error": error},
-            notice=notice,
-            event=tool_event("tool.error", call_id, "ask_outside", {"error": error}),
-        )
-        assert isinstance(await api.rig.store.commit(ended), Committed)
+        call = (await api.post(f"/api/calls/{call_id}/cancel"))["call"]
+        assert (call["callId"], call["status"]) == (call_id, "cancelled")
+        assert call["result"] == {"error": "Tool call cancelled"}
+        await api.rig.rt.runs.wait(run_id, 10)
         body = {"callId": call_id, "result": 1}
-        assert await api.post(f"/api/runs/{run_id}/tool-results", body, status) == {"error": error}
+        error = await api.post(f"/api/runs/{run_id}/tool-results", body, 409)
+        assert error == {"error": "Tool call cancelled"}
+        assert await api.post(f"/api/calls/{call_id}/cancel", None, 409) == error
+        unknown = await api.post("/api/calls/call_none/cancel", None, 404)
+        assert unknown == {"error": "Pending tool call not found"}
+
+
+async def test_a_call_is_claimed_by_one_worker_who_may_renew() -> None:
+    async with serving() as api:
+        run_id, call_id = await api.waiting()
+        claiming = f"/api/calls/{call_id}/claim"
+        mine = {"worker": "ann", "leaseMs": 1_000}
+        for _ in range(2):
+            call = (await api.post(claiming, mine))["call"]
+            assert (call["callId"], call["status"]) == (call_id, "waiting")
+        error = await api.post(claiming, {"worker": "bob", "leaseMs": 3_600_000}, 409)
+        assert error == {"error": "Tool call already claimed"}
+        await api.post("/api/calls/call_none/claim", mine, 404)
+        await api.post(f"/api/runs/{run_id}/tool-results", {"callId": call_id, "result": 1})
+        error = await api.post(claiming, mine, 409)
+        assert error == {"error": "Tool call already resolved"}
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"worker": "", "leaseMs": 1_000}, "worker"),
+        ({"worker": " ", "leaseMs": 1_000}, "worker"),
+        ({"worker": "x" * 201, "leaseMs": 1_000}, "worker"),
+        ({"worker": "w", "leaseMs": 999}, "leaseMs"),
+        ({"worker": "w", "leaseMs": 3_600_001}, "leaseMs"),
+        ({"worker": "w", "leaseMs": 1.5}, "leaseMs"),
+        ({"worker": "w"}, "leaseMs"),
+    ],
+)
+async def test_a_faulty_claim_is_refused(body: dict[str, Any], path: str) -> None:
+    async with serving() as api:
+        _, call_id = await api.waiting()
+        error = await api.post(f"/api/calls/{call_id}/claim", body, 400)
+        assert [detail["path"] for detail in error["details"]] == [path]

@@ -18,6 +18,8 @@ from toolwright.core import mind
 from toolwright.core.effects import SetGoal, SetMemory, SetPlan
 from toolwright.core.errors import (
     AlreadyThere,
+    CallCancelled,
+    CallClaimed,
     CallResolved,
     Forbidden,
     InvalidJSON,
@@ -113,6 +115,26 @@ async def test_a_submission_that_cannot_be_taken_is_the_error_of_the_runtime() -
         await client.calls.submit(run_id, call_id, 1)
         with pytest.raises(CallResolved, match="Tool call already resolved"):
             await client.calls.submit(run_id, call_id, 2)
+
+
+async def test_a_call_is_claimed_and_cancelled() -> None:
+    async with serving() as api, client_of(api.port) as client:
+        _, call_id = await api.waiting()
+        for _ in range(2):
+            claimed = await client.calls.claim(call_id, "ann", 1.5)
+            assert (claimed.id, claimed.status, claimed.args) == (call_id, "waiting", {"user_name": "Ada"})
+        with pytest.raises(CallClaimed):
+            await client.calls.claim(call_id, "bob", 60)
+        with pytest.raises(InvalidRequest) as caught:
+            await client.calls.claim(call_id, "bob", 0.5)
+        assert caught.value.details[0]["path"] == "leaseMs"
+        assert (await client.calls.cancel(call_id)).status == "cancelled"
+        with pytest.raises(CallCancelled):
+            await client.calls.cancel(call_id)
+        with pytest.raises(CallCancelled):
+            await client.calls.claim(call_id, "ann", 1.5)
+        with pytest.raises(NotFound):
+            await client.calls.cancel("call_none")
 
 
 async def test_a_run_is_cancelled_once() -> None:
@@ -351,6 +373,7 @@ async def test_what_an_agent_keeps_in_mind_is_read() -> None:
 async def test_no_route_is_left_out() -> None:
     """What the client asks for in this module, held against the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
+    left_out.add("GET /api/tools/stream")  # see test_worker
     async with serving(hello(), [outside]) as api:
         document = (await api.client.get("/openapi.json")).json()
     routes = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
@@ -366,4 +389,5 @@ async def test_no_route_is_left_out() -> None:
         "POST /api/entities", "GET /api/entities", "GET /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}",
         "DELETE /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}/env",
         "POST /api/runs/{run_id}/tool-results", "GET /api/calls", "POST /api/stream-tokens",
+        "POST /api/calls/{call_id}/cancel", "POST /api/calls/{call_id}/claim",
     }  # fmt: skip

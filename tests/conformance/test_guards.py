@@ -264,7 +264,11 @@ async def test_a_waiting_call_is_settled_inline_and_a_pending_one_by_the_inbox(
 ):
     store = journal.store
     drain = await begun(store)
-    waiting, pending = drain.call("waiting"), drain.call("pending", position=1)
+    over = AT if kind is Expire else None
+    waiting, pending = (
+        drain.call("waiting", expires_at=over),
+        drain.call("pending", position=1, expires_at=over),
+    )
     await drain.answer(waiting, pending)
     before = len(journal.published)
     assert (await committed(store, settle(kind, "th_1", waiting.id))).route == "inline"
@@ -295,8 +299,16 @@ async def test_an_expired_call_takes_no_submission_but_its_expiry(store: Store):
     await drain.answer(call)
     await refused(store, settle(Submit, "th_1", call.id, later(10)), "call")
     await refused(store, settle(Submit, "th_1", call.id, later(11)), "call")
-    await committed(store, settle(Expire, "th_1", call.id, later(11)))
+    await committed(store, settle(Expire, "th_1", call.id, later(10)))
     assert [event.event_id for event in await store.unread("th_1")] == [f"tr:{call.id}"]
+
+
+async def test_a_call_does_not_expire_before_its_time(store: Store):
+    drain = await begun(store)
+    timed, endless = drain.call("waiting", expires_at=later(10)), drain.call("pending", position=1)
+    await drain.answer(timed, endless)
+    await refused(store, settle(Expire, "th_1", timed.id, later(9.999)), "call")
+    await refused(store, settle(Expire, "th_1", endless.id, later(1_000)), "call")
 
 
 async def test_a_notice_that_is_there_already_refuses_the_settlement(store: Store):

@@ -11,6 +11,7 @@ from tests.play import (
     create_thread,
     draft,
     dump,
+    later,
     leave,
     post,
     request_cancel,
@@ -131,12 +132,13 @@ async def test_writers_on_many_threads_publish_each_thread_in_order(journal: Jou
 
 async def test_of_many_settlements_exactly_one_wins(store: Store):
     drain = await begun(store)
-    waiting, pending = drain.call("waiting"), drain.call("pending", position=1)
+    expires = {"expires_at": later(10)}
+    waiting, pending = drain.call("waiting", **expires), drain.call("pending", position=1, **expires)
     await drain.answer(waiting, pending)
     units: list[Unit] = [
-        settle(kind, "th_1", call.id)
+        settle(kind, "th_1", call.id, later(seconds))
         for _ in range(8)
-        for kind in (Submit, Expire, CancelCall)
+        for kind, seconds in ((Submit, 9), (Expire, 10), (CancelCall, 10))
         for call in (waiting, pending)
     ]
     outcomes = await all_at_once(store, units)

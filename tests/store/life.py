@@ -7,17 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.play import Drain, change, create_thread, dump, later, post, said, settle
+from tests.play import Drain, change, create_thread, dump, later, post, said, settle, token
 
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.core.call import Call, CallStatus
+from toolwright.core.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.effects import DropTimer, SetTimer
 from toolwright.core.ports import Store
 from toolwright.core.units import (
     Advance,
+    Answer,
     Committed,
     Conflict,
     Expire,
     Finish,
+    LeaseCall,
     PostMessage,
     Result,
     Settle,
@@ -61,23 +64,35 @@ class Life:
                 drain.store = self.store
 
     def create(self, status: CallStatus, expires: bool) -> None:
-        call = self.owner.call(status, expires_at=later(100) if expires else None)
-        self.wait(self.owner.answer(call))
+        """A call is made; one that is open at once and expires has its timer in the same unit."""
+        timed = expires and status in OPEN
+        call = self.owner.call(status, expires_at=later(100) if timed else None, repeatable=expires)
+        timer = SetTimer(name=timer_of(call.id), due=later(100))
+        number = self.owner.run.step_count + 1
+        made = self.owner.unit(
+            Answer, {"step_count": number}, calls=(call,), effects=(timer,) if timed else ()
+        )
+        self.wait(self.owner.do(made))
         self.calls[call.id] = call
 
     def move(self, call: Call, now: CallStatus) -> None:
-        """The owner moves a call, a result goes inline."""
+        """The owner moves a call, a result goes inline; one that becomes open then may expire."""
         was: CallStatus = call.status
         result = {"text": "done"} if now in {"done", "error"} else None
-        move = change(call.id, was, now, result=result)
-        self.wait(self.owner.do(self.owner.unit(Result, changes=(move,), messages=(said("x"),))))
+        timed = now in OPEN and was not in OPEN
+        move = change(call.id, was, now, result=result, expires_at=later(100) if timed else None)
+        timer = (SetTimer(name=timer_of(call.id), due=later(100)),) if timed else ()
+        unit = self.owner.unit(Result, changes=(move,), messages=(said("x"),), effects=timer)
+        self.wait(self.owner.do(unit))
         self.calls[call.id] = call.moved(move)
 
     def settle(self, kind: type[Settle], call: Call, seconds: float) -> None:
-        unit = settle(kind, "th_1", call.id, later(seconds))
-        too_late = kind is Submit and call.expires_at is not None and call.expires_at <= unit.at
+        dropped = () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
+        unit = replace(settle(kind, "th_1", call.id, later(seconds)), effects=dropped)
+        late = call.expires_at is not None and call.expires_at <= unit.at
+        untimely = (kind is Submit and late) or (kind is Expire and not late)
         outcome = self.commit(unit)
-        if call.status not in {"waiting", "pending"} or too_late:
+        if call.status not in OPEN or untimely:
             assert outcome == Conflict(guard="call")
             return
         assert isinstance(outcome, Committed)
@@ -86,6 +101,28 @@ class Life:
         self.calls[call.id] = replace(
             call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
         )
+
+    def claim(self, call: Call, worker: str, seconds: float) -> None:
+        """A worker claims a call for ten seconds."""
+        at, until = later(seconds), later(seconds + 10)
+        unit = LeaseCall(token=token(), at=at, call_id=call.id, worker=worker, until=until)
+        held = call.worker not in (None, worker)
+        lapsed = call.repeatable and call.leased_until is not None and call.leased_until <= at
+        expired = call.expires_at is not None and call.expires_at <= at
+        outcome = self.commit(unit)
+        if call.status not in OPEN or expired or (held and not lapsed):
+            assert outcome == Conflict(guard="call")
+            return
+        assert isinstance(outcome, Committed)
+        self.calls[call.id] = replace(call, worker=worker, leased_until=until)
+
+    def fire(self, seconds: float) -> None:
+        """The motor fires the timers that are due by then."""
+        for wake in self.wait(self.store.due(later(seconds), 1_000)):
+            kind, _, call_id = wake.thread_id.partition(":")
+            if kind == "call":
+                self.settle(Expire, self.calls[call_id], seconds)
+                assert self.calls[call_id].status == "expired"
 
     def crash(self) -> None:
         """The owner is thought dead, and another takes over; the old one may still try."""
@@ -123,6 +160,10 @@ class Life:
             assert notices == (call.route == "inbox")
             over = call.status in {"done", "error", "resolved", "expired", "cancelled"}
             assert (call.result is not None) == over == (call.completed_at is not None)
+            wake = self.wait(self.store.wake(timer_of(call.id)))
+            timed = call.expires_at is not None and call.status in OPEN
+            assert not timed or (wake is not None and wake.due == call.expires_at)
+            assert wake is None or call.status not in {"resolved", "expired", "cancelled"}
 
     def late(self, call: Call) -> float:
         """An instant after the call has expired."""

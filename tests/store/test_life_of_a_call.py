@@ -55,6 +55,19 @@ class LifeOfACall(RuleBasedStateMachine):
     def its_service_cancels_it(self, choice: int) -> None:
         self.life.settle(CancelCall, self._chosen(choice), 50)
 
+    @precondition(lambda self: self.life.calls)
+    @rule(
+        choice=st.integers(0, 99),
+        worker=st.sampled_from(["ann", "bob"]),
+        seconds=st.sampled_from([50, 61, 99]),
+    )
+    def a_worker_claims_it(self, choice: int, worker: str, seconds: float) -> None:
+        self.life.claim(self._chosen(choice), worker, seconds)
+
+    @rule()
+    def the_timers_fire(self) -> None:
+        self.life.fire(100)
+
     @rule()
     def the_owner_dies_and_another_takes_over(self) -> None:
         self.life.crash()

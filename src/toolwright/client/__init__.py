@@ -2,6 +2,7 @@
 
 from toolwright.client.client import Client
 from toolwright.client.identity import Token
+from toolwright.client.worker import Worker
 from toolwright.wire.seen import (
     Agent,
     Call,
@@ -14,6 +15,7 @@ from toolwright.wire.seen import (
     Memory,
     Message,
     MessageCall,
+    Offer,
     Plan,
     Run,
     Sent,
@@ -36,6 +38,7 @@ __all__ = [
     "Memory",
     "Message",
     "MessageCall",
+    "Offer",
     "Plan",
     "Run",
     "Sent",
@@ -44,4 +47,5 @@ __all__ = [
     "StreamToken",
     "Thread",
     "Token",
+    "Worker",
 ]

@@ -1,15 +1,20 @@
 """Tool calls that wait for somebody outside, as a client sees them."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from urllib.parse import quote
 
+from toolwright.client.follow import follow
 from toolwright.client.http import Http, segment
 from toolwright.core.call import CallStatus
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
-from toolwright.wire.reading import read_list
-from toolwright.wire.seen import Call
+from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.seen import Call, Offer
+
+OFFERED = "tool.call"
 
 
 class Calls:
@@ -40,6 +45,40 @@ class Calls:
         """
         body: JSONObject = {"callId": call_id, **_outcome(result, error)}
         await self._http.call("POST", f"/api/runs/{segment(run_id)}/tool-results", body)
+
+    async def offers(self, tools: Sequence[str] | None = None) -> AsyncGenerator[Offer]:
+        """Calls for outside workers, for ever: all that are open and unclaimed, then each as it comes; of those tools.
+
+        Whenever the connection is made anew, what is open is offered again: claim a call before you carry it out. Leave
+        it with `aclosing`. See `Worker`, which does all of that.
+        """
+        query = "" if tools is None else f"?tools={quote(','.join(tools), safe=',')}"
+        async with aclosing(follow(self._http, f"/api/tools/stream{query}", None)) as events:
+            async for event in events:
+                if event.type == OFFERED:
+                    yield read(Offer, event.payload)
+
+    async def cancel(self, call_id: str) -> Call:
+        """Take an open call back: its agent reads the error `Tool call cancelled`; the call as it is then.
+
+        Raises `NotFound`, `CallResolved`, `CallCancelled`, or `AlreadyOver` for one that has expired. After
+        `AnswerLost` cancel again: `CallCancelled` then says that it was.
+        """
+        answer = await self._http.call("POST", f"{_path(call_id)}/cancel")
+        return read_field(Call, answer.json, "call")
+
+    async def claim(self, call_id: str, worker: str, lease: float) -> Call:
+        """Claim an open call for a worker, for `lease` seconds from 1 to 3600; the same worker renews it so.
+
+        Raises `CallClaimed` while somebody else has it, `NotFound`, `CallResolved`, `CallExpired`, `CallCancelled`.
+        """
+        body: JSONObject = {"worker": worker, "leaseMs": round(lease * 1000)}
+        answer = await self._http.call("POST", f"{_path(call_id)}/claim", body, repeat="lost")
+        return read_field(Call, answer.json, "call")
+
+
+def _path(call_id: str) -> str:
+    return f"/api/calls/{segment(call_id)}"
 
 
 def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:

@@ -26,6 +26,11 @@ MOVES: dict[CallStatus, frozenset[CallStatus]] = {
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 
 
+def timer_of(call_id: str) -> str:
+    """The name of the timer that ends a call whose time is over."""
+    return f"call:{call_id}"
+
+
 class ForbiddenMove(ToolwrightError):
     """A call cannot go from this status to that one."""
 

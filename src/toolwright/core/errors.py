@@ -14,6 +14,7 @@ ToolwrightError
 │   ├── RunOver
 │   ├── CallResolved
 │   └── CallCancelled
+├── CallClaimed          another worker has a call
 ├── NotFailed            an inbox event is tried again, but has not failed
 ├── AlreadyThere         something else has this name
 ├── CallExpired          a pending call's time is over
@@ -144,6 +145,12 @@ class CallCancelled(AlreadyOver):
     """Tool call cancelled"""
 
     code = "call_cancelled"
+
+
+class CallClaimed(ToolwrightError):
+    """Tool call already claimed"""
+
+    code = "call_claimed"
 
 
 class NotFailed(ToolwrightError):

@@ -35,7 +35,10 @@ class Event:
 
 @value
 class Topic:
-    """What a follower follows: all of a thread, one run, one space, or all spaces (whose id is empty)."""
+    """What a follower follows: all of a thread, one run, one space, or all spaces (whose id is empty).
 
-    kind: Literal["thread", "run", "space", "spaces"]
+    `tools` are the calls on offer to outside workers, which are no events of the journal.
+    """
+
+    kind: Literal["thread", "run", "space", "spaces", "tools"]
     id: str

@@ -16,6 +16,7 @@ from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.store_agents import AgentReads
+from toolwright.core.store_offers import OfferReads
 from toolwright.core.store_spaces import SpaceReads
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
@@ -77,6 +78,11 @@ class Store(Protocol):
     @property
     def agents(self) -> AgentReads:
         """The same journal, as far as it is about configured agents and what agents keep in mind."""
+        ...
+
+    @property
+    def offers(self) -> OfferReads:
+        """The same journal, as far as it is about calls on offer to outside workers."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

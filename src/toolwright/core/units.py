@@ -157,7 +157,7 @@ class Submit(Settle):
 
 @value
 class Expire(Settle):
-    """An open call's time is over."""
+    """An open call's time is over: not before it expires."""
 
     @property
     def outcome(self) -> Literal["expired"]:

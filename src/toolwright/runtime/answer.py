@@ -13,6 +13,7 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
     calls: list[Call] = []
     seen: set[str] = set()
     for position, asked in enumerate(response.calls):
+        tool = agent.by_name.get(asked.name)
         model_call_id = asked.id
         if not model_call_id or model_call_id in seen:
             model_call_id = hold.new_id("again")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from toolwright.core.call import Call, CallChange, CallStatus
+from toolwright.core.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
+from toolwright.core.effects import SetTimer
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.message import Message
@@ -127,6 +128,8 @@ class Calls:
             return True
         now = hold.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
+        if expires_at is not None:
+            move.effects.append(SetTimer(name=timer_of(call.id), due=expires_at))
         if outcome.wait is None:
             self._move(move, call, "pending", now, expires_at=expires_at)
             hold.say(move, _message(hold, move, call, dumps(s3_pending(call.id)), "success"))

@@ -22,7 +22,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import presence
 from toolwright.runtime.env import Environment, ThreadEnv
-from toolwright.runtime.hold import Hold, Move, ThreadLost
+from toolwright.runtime.hold import Hold, Listeners, Move, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.poison import refused
@@ -48,9 +48,9 @@ class Drainer:
         equip: Callable[[ActiveAgent], ActiveAgent],
         clock: Clock,
         new_id: NewId,
-        woken: Callable[[str], None],
+        listeners: Listeners,
     ) -> None:
-        self._woken = woken
+        self._listeners = listeners
         self._equip = equip
         self._store = store
         self._loop = loop
@@ -133,7 +133,7 @@ class Drainer:
             return self._environment.of(thread, agent if isinstance(agent, ActiveAgent) else None, rows)
 
         author = entity_of(agent.agent) if isinstance(agent, ActiveAgent) else None
-        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, author, self._woken)
+        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, author, self._listeners)
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:

@@ -21,7 +21,7 @@ class Following:
     """What a follower reads, behind which event that begins, and how it learns that it is too slow."""
 
     events: AsyncGenerator[Event]
-    start: int
+    start: int | None  # None where events have no numbers
     overrun: Callable[[], Awaitable[None]]
     """Returns once more waits for the follower than may; nothing is lost that the journal does not have."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
-from toolwright.core.call import Call, CallChange
+from toolwright.core.call import OPEN, Call, CallChange
 from toolwright.core.drafts import by_path
 from toolwright.core.effects import Effect, Enter
 from toolwright.core.entity import Entity
@@ -33,12 +33,18 @@ from toolwright.wire.event import message_event
 log = logger("toolwright.runtime")
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, Sequence[EnvRow]], ThreadEnv]
+Opened: TypeAlias = Callable[[Call, str], None]
+"""Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
 Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space"]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
 
-def _nobody(_: str) -> None:
-    """Nobody to tell that a thread was woken."""
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who is told at once what a commit has done beside its own thread: threads woken, calls opened."""
+
+    woken: Callable[[str], None]
+    opened: Opened
 
 
 class ThreadLost(Exception):
@@ -78,11 +84,11 @@ class Hold:
         clock: Clock,
         new_id: NewId,
         resolve: Resolve,
-        author: Entity | None = None,
-        woken: Callable[[str], None] = _nobody,
+        author: Entity | None,
+        listeners: Listeners,
     ) -> None:
         self.author = author
-        self._woken = woken
+        self._listeners = listeners
         self._store = store
         self._resolve = resolve
         self.env = resolve(view.thread, view.env)
@@ -321,8 +327,13 @@ class Hold:
         self.answered.update([m.call_id for m in unit.messages if m.call_id is not None])
         if unit.calls:
             self.calls = {call.id: call for call in unit.calls}
+            for call in unit.calls:
+                if call.status in OPEN:
+                    self._listeners.opened(call, unit.run.agent)
         for change in unit.changes:
-            self.calls[change.id] = self.calls[change.id].moved(change)
+            moved = self.calls[change.id] = self.calls[change.id].moved(change)
+            if change.starts and change.now in OPEN:
+                self._listeners.opened(moved, unit.run.agent)
         for event_id in unit.read:
             self.inbox.pop(event_id, None)
         for change in unit.inbox:
@@ -335,7 +346,7 @@ class Hold:
             if isinstance(effect, Enter):
                 self.space_id = effect.space_id
         for thread_id, _ in answer.runs:
-            self._woken(thread_id)
+            self._listeners.woken(thread_id)
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)

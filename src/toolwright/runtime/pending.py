@@ -1,35 +1,43 @@
-"""Pending calls: their results handed in from outside, exactly once (D9)."""
+"""Pending calls: claimed by workers, ended from outside exactly once: by a result, by their service, by time (D9)."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Literal
 
-from toolwright.core.call import Call, CallStatus
+from toolwright.core.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.effects import Effect, Source
+from toolwright.core.effects import SetTimer, Source
 from toolwright.core.entity import entity_of
 from toolwright.core.errors import (
+    AlreadyOver,
     CallCancelled,
+    CallClaimed,
     CallExpired,
     CallResolved,
     Forbidden,
+    InvalidRequest,
     NotFound,
     ToolwrightError,
 )
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.file import FileChange
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
 from toolwright.core.redact import Redactor
 from toolwright.core.result import ToolResult
-from toolwright.core.units import Conflict, Submit
+from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.asked import by_list, by_text, can_be_id, page
+from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.settlement import CANCELLED, EXPIRED, Settling, settlement
 from toolwright.runtime.visible import finished
-from toolwright.wire.event import outcome_event
-from toolwright.wire.result import error_object, result_to_json
+
+LEASES = (1.0, 3600.0)
+"""Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
+
+LONGEST_NAME = 200  # characters of a worker's name
 
 
 class PendingCalls:
@@ -113,6 +121,52 @@ class PendingCalls:
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
                 raise _why(await self.get(call_id))
 
+    async def cancel(self, call_id: str) -> Call:
+        """Take an open call back: the agent reads the error `Tool call cancelled`; the call as it is then.
+
+        Raises `NotFound` for what is no pending call, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
+        """
+        call = await self.get(call_id)
+        settling = await self._settling(call, CANCELLED, self._clock.now())
+        unit = settlement(CancelCall, call, CANCELLED, settling)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise _why_not_cancelled(await self.get(call_id))
+        self._motor.wake(call.thread_id)
+        return await self.get(call_id)
+
+    async def expire(self, call_id: str) -> None:
+        """End a call whose time is over, if it is open still: what its timer is for. It tells the agent once."""
+        call = await self._store.call(call_id)
+        if call is None:
+            return
+        unit = settlement(Expire, call, EXPIRED, await self._settling(call, EXPIRED, self._clock.now()))
+        if not isinstance(await self._store.commit(unit), Conflict):
+            self._motor.wake(call.thread_id)
+        elif call.expires_at is not None and call.expires_at > unit.at:  # the clock was set back: not lost
+            timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
+            await self._store.commit(Act(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
+
+    async def claim(self, call_id: str, worker: str, lease: float) -> Call:
+        """Claim an open call for a worker, for `lease` seconds from now; the call.
+
+        The same worker may claim it again, which renews its lease. Once a lease is over, others may claim the call only
+        if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while somebody else has it, else what
+        `submit` raises.
+        """
+        _claimable(worker, lease)
+        call, now = await self.get(call_id), self._clock.now()
+        if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
+            until = now + timedelta(seconds=lease)
+            token = self._new_id("unit")
+            unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
+            refused = isinstance(await self._store.commit(unit), Conflict)
+            call = await self.get(call_id)
+            if not refused:
+                return call
+        if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
+            raise CallClaimed
+        raise _why(call)
+
     async def _clean(self, call: Call, outcome: ToolResult) -> ToolResult:
         """The result without the secrets of its thread, and those that a run at work in it has known before."""
         thread = await self._store.thread(call.thread_id)
@@ -123,47 +177,27 @@ class PendingCalls:
         return self._files.recordable(redactor.result(outcome))
 
     async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
-        now, files = self._clock.now(), ()
+        now, files = self._clock.now(), tuple[FileChange, ...]()
         if outcome.attachments or self._files.too_long(outcome):
             drafts = FileDrafts(by_path(await self._store.files(call.thread_id)))
             refs = await self._files.attach(call.thread_id, drafts, outcome.attachments)
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
             files = drafts.changes
-        run = await self._store.run(call.run_id)
-        shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
-        return Submit(
-            token=self._new_id("unit"),
-            at=now,
-            thread_id=call.thread_id,
-            call_id=call.id,
-            result=result_to_json(outcome),
-            event=outcome_event(call.id, call.name, outcome),
-            notice=InboxEvent(
-                thread_id=call.thread_id,
-                event_id=f"tr:{call.id}",
-                type="tool_result",
-                content={
-                    "toolCallId": call.id,
-                    "toolName": call.name,
-                    "originRunId": call.run_id,
-                    "result": shown,
-                },
-                depth=0 if run is None else run.chain_depth,
-                created_at=now,
-            ),
-            files=files,
-            effects=tuple(await self._shown(call, outcome)),
-        )
+        return settlement(Submit, call, outcome, await self._settling(call, outcome, now), files)
 
-    async def _shown(self, call: Call, outcome: ToolResult) -> Sequence[Effect]:
-        """What is seen of it in a space."""
-        if call.space_id is None:
-            return ()
-        agent = None if call.agent is None else await self._agents.find(call.agent)
+    async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
+        """What its unit has to know beside the call: how deep its run is, and what is seen of it in a space."""
+        run = await self._store.run(call.run_id)
+        agent = None if call.agent is None or call.space_id is None else await self._agents.find(call.agent)
         author = None if agent is None else entity_of(agent.agent)
         source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-        return finished(call, outcome, author, source)
+        return Settling(
+            token=self._new_id("unit"),
+            at=at,
+            depth=0 if run is None else run.chain_depth,
+            shown=tuple(finished(call, outcome, author, source)),
+        )
 
 
 def _why(call: Call) -> ToolwrightError:
@@ -176,3 +210,28 @@ def _why(call: Call) -> ToolwrightError:
             return CallExpired()
         case _:
             return NotFound("Pending tool call not found")
+
+
+def _why_not_cancelled(call: Call) -> ToolwrightError:
+    match call.status:
+        case "done" | "error":
+            return CallResolved()
+        case "expired":
+            return AlreadyOver("Tool call expired")
+        case _:
+            return _why(call)
+
+
+def _claimable(worker: str, lease: float) -> None:
+    by_text("worker", worker)
+    by_kind("worker", worker, str, "text")
+    if not worker.strip() or len(worker) > LONGEST_NAME:
+        raise InvalidRequest(
+            f"worker must be a name of 1 to {LONGEST_NAME} characters.",
+            [{"path": "worker", "message": f"must be a name of 1 to {LONGEST_NAME} characters"}],
+        )
+    by_kind("lease", lease, (int, float), "a number of seconds")
+    if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
+        least, most = LEASES
+        fault = f"must be from {least:g} to {most:g} seconds, not {lease!r}"
+        raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])

@@ -16,6 +16,7 @@ from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.minds import Minds
+from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.spaces import Spaces
@@ -38,6 +39,7 @@ class Runtime:
         threads: Threads,
         runs: Runs,
         calls: PendingCalls,
+        offers: Offers,
         files: ThreadFiles,
         inboxes: Inboxes,
         minds: Minds,
@@ -58,6 +60,7 @@ class Runtime:
         self.threads = threads
         self.runs = runs
         self.calls = calls
+        self.offers = offers
         self.files = files
         self.inboxes = inboxes
         self.minds = minds
@@ -67,7 +70,7 @@ class Runtime:
         self.keys = keys
         self.health = health
         self._housekeeper = housekeeper
-        self._housekeeping: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._close = close
 
     @property
@@ -83,13 +86,17 @@ class Runtime:
     async def start(self) -> None:
         """Begin to lead runs."""
         await self._motor.start(self._timers, self._drainer.nudge)
-        self._housekeeping = asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping")
+        self._tasks = [
+            asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping"),
+            asyncio.create_task(self.offers.run(), name="toolwright-offers"),
+        ]
 
     async def stop(self, grace: float = 10.0) -> None:
         """Let what is at work end for `grace` seconds, leave the rest to the next process, close the journal."""
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
-            await asyncio.wait([self._housekeeping])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         self._drainer.stop()
         await self._motor.stop(grace)
         for close in self._close:

@@ -28,7 +28,8 @@ class Timers:
         self._clock = clock
         self._new_id = new_id
 
-    async def __call__(self, name: str, *, alone: bool = False) -> Verdict:
+    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
+        name = thread_id  # or that of a timer
         kind, _, what = name.partition(":")
         if not what:
             return await self._threads(name, alone=alone)

@@ -73,6 +73,12 @@ async def _follower(
     return person(await here.runtime.entities.human(caller.entity_id))  # deleted meanwhile, or renamed
 
 
+async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> Caller:
+    if caller.kind != "service":
+        raise Forbidden("Only a service may do this: it needs a secret key.")
+    return caller
+
+
 async def _identified(request: Request, here: Serving, key: str | None, public_key: str | None) -> Caller:
     """A secret key decides; else whatever of a person is there; else where the caller is."""
     authorization = request.headers.get("authorization")
@@ -94,3 +100,6 @@ Known = Annotated[Caller, Depends(_known)]
 
 Follower = Annotated[Caller, Depends(_follower)]
 """The same, also by a stream token: for streams only."""
+
+FollowingService = Annotated[Caller, Depends(_following_service)]
+"""A service, also by a stream token that it made: for streams only."""

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from typing import TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -24,6 +25,7 @@ log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
 CUT = "toolwright.cut"  # the extension by which a server offers to cut a connection off at once
+Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -39,7 +41,13 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
     def __init__(
-        self, serving: Serving, caller: Caller, topic: Topic, after: int | None, ids: JSONObject
+        self,
+        serving: Serving,
+        caller: Caller,
+        topic: Topic,
+        after: int | None,
+        ids: JSONObject,
+        follow: Follow | None = None,
     ) -> None:
         super().__init__((), headers=HEADERS)
         self._serving = serving
@@ -49,18 +57,19 @@ class EventStream(StreamingResponse):
         self._topic = topic
         self._after = after
         self._ids = ids
+        self._follow = follow or serving.runtime.events.following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whatever happens after `connected` was sent is followed already."""
         async with AsyncExitStack() as stack:
             first: list[bytes] = []
-            follow = self._serving.runtime.events.following
             try:
-                events = await stack.enter_async_context(follow(self._topic, self._after))
+                events = await stack.enter_async_context(self._follow(self._topic, self._after))
             except Reset:
-                events = await stack.enter_async_context(follow(self._topic))
+                events = await stack.enter_async_context(self._follow(self._topic, None))
                 first.append(self._notice("reset"))
-            first.insert(0, self._notice("connected", {"after": str(events.start)}))
+            begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
+            first.insert(0, self._notice("connected", begins))
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )

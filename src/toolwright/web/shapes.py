@@ -297,6 +297,12 @@ class CallShape(Shape):
     resolved_at: datetime | None = None
 
 
+class CallAnswer(Shape):
+    """One tool call."""
+
+    call: CallShape
+
+
 class CallList(Shape):
     """Calls, the oldest first."""
 

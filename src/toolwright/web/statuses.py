@@ -23,6 +23,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.ServerFailed: INTERNAL,
     errors.BadAnswer: 502,
     errors.Unreachable: 503,
+    errors.CallClaimed: 409,
     errors.NotFailed: 409,
     errors.AlreadyThere: 409,
     errors.CallExpired: 410,

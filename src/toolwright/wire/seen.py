@@ -227,6 +227,18 @@ class Call:
 
 
 @value
+class Offer:
+    """A call that a worker may claim; `args` are its arguments."""
+
+    __pydantic_config__ = _CAMEL
+    call_id: Annotated[str, _spelt("toolCallId")]
+    name: Annotated[str, _spelt("toolName")]
+    args: _Json
+    run_id: str
+    agent_entity_id: str | None = None
+
+
+@value
 class InboxEvent:
     """An event of an inbox; `processing` while the run that reads it is open, `failed` once it is set aside."""
 

@@ -30,6 +30,7 @@ from toolwright.runtime.equipment import Equipment
 from toolwright.runtime.files import FileKeeper, ThreadFiles
 from toolwright.runtime.follow import Events
 from toolwright.runtime.health import Health
+from toolwright.runtime.hold import Listeners
 from toolwright.runtime.home import Homes
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
@@ -37,13 +38,14 @@ from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
 from toolwright.runtime.minds import Minds
+from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
-from toolwright.runtime.timers import PLAN, Timers
+from toolwright.runtime.timers import CALL, PLAN, Timers
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.runtime.wakeups import Wakeups
@@ -99,20 +101,24 @@ def assemble(
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
     spaces = Spaces(store, motor, entities, wakeups, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces).tools, MIND: MindToolkit(store).tools})
-    drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, motor.wake)
+    offers = Offers(store, motor, clock)
+    listeners = Listeners(motor.wake, offers.opened)
+    drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, listeners)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
+    pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, clock, ids)
     return Runtime(
         catalog=catalog,
         agents=agents,
         store=store,
         motor=motor,
         drainer=drainer,
-        timers=Timers(store, drainer, {PLAN: plans.fire}, clock, ids),
+        timers=Timers(store, drainer, {CALL: pending.expire, PLAN: plans.fire}, clock, ids),
         threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids),
         runs=runs,
-        calls=PendingCalls(store, motor, agents, environment, drainer.known, keeper, clock, ids),
+        calls=pending,
+        offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
         inboxes=Inboxes(store, agents, motor, clock, ids),

@@ -21,6 +21,7 @@ from toolwright.core.units import (
     CreateThread,
     DropAgent,
     DropEntity,
+    Expire,
     LeaseCall,
     Leave,
     PostMessage,
@@ -154,7 +155,8 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     call = tables.calls.get(unit.call_id)
     if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
         raise GuardFailed("call")
-    if isinstance(unit, Submit) and call.expires_at is not None and call.expires_at <= unit.at:
+    late = call.expires_at is not None and call.expires_at <= unit.at
+    if (isinstance(unit, Submit) and late) or (isinstance(unit, Expire) and not late):
         raise GuardFailed("call")
     _check_files(unit.files, thread)
     spaces.check(unit.effects, tables)

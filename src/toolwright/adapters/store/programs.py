@@ -30,6 +30,7 @@ from toolwright.core.units import (
     CreateThread,
     DropAgent,
     DropEntity,
+    Expire,
     LeaseCall,
     Leave,
     Leaving,
@@ -152,9 +153,8 @@ def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
 def _settle(unit: Settle, sql: Statements) -> Program:
     here: Params = {"thread_id": unit.thread_id}
     [(ev, agent)] = yield Op(sql.touch, here, "thread")
-    statement = sql.settle_in_time if isinstance(unit, Submit) else sql.settle
     [(route, run_id)] = yield Op(
-        statement,
+        _settling(unit, sql),
         {
             **here,
             "call_id": unit.call_id,
@@ -173,6 +173,16 @@ def _settle(unit: Settle, sql: Statements) -> Program:
     yield [*_insert_events(events, sql), _wake(unit, unit.thread_id, sql)]
     done = yield from perform(unit.effects, unit, sql)
     return Written(Committed(run_id=run_id, route=route), (*events, *done.events))
+
+
+def _settling(unit: Settle, sql: Statements) -> Statement:
+    match unit:
+        case Submit():
+            return sql.settle_in_time
+        case Expire():
+            return sql.settle_late
+        case _:
+            return sql.settle
 
 
 def _lease_call(unit: LeaseCall, sql: Statements) -> Program:

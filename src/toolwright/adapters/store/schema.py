@@ -14,6 +14,7 @@ REVISIONS = (
     "0001",
     "0002",
     "0003",
+    "0004",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

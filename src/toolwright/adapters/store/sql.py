@@ -7,6 +7,7 @@ from toolwright.adapters.store.driver import Driver
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.reads import Reads
 from toolwright.adapters.store.reads_agents import SqlAgents
+from toolwright.adapters.store.reads_offers import SqlOffers
 from toolwright.adapters.store.reads_spaces import SqlSpaces
 from toolwright.adapters.store.shield import shielded
 from toolwright.core.call import Call, CallStatus
@@ -30,6 +31,7 @@ class SqlStore:
         self._reads = Reads(Queries(driver.dialect))
         self.spaces = SqlSpaces(driver)
         self.agents = SqlAgents(driver)
+        self.offers = SqlOffers(driver)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         return await shielded(self._driver.write(unit))

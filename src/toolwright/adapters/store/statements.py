@@ -218,6 +218,7 @@ class Statements:
         self.settle = compiled(settle)
         in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
         self.settle_in_time = compiled(settle.where(in_time))
+        self.settle_late = compiled(settle.where(calls.c.expires_at <= _big("at")))
         over = and_(calls.c.repeatable, calls.c.leased_until <= _big("at"))
         free = or_(calls.c.worker.is_(None), calls.c.worker == _text("worker"), over)
         self.lease_call = compiled(

@@ -22,6 +22,11 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+ON_OFFER = "kind = 'external' AND completed_at IS NULL"
+"""Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
+
+_OFFERED, _LEASED = text(ON_OFFER), text(f"{ON_OFFER} AND leased_until IS NOT NULL")
+
 threads = Table(
     "threads",
     metadata,
@@ -133,6 +138,8 @@ calls = Table(
     Index("calls_by_run", "run_id", "step", "position"),
     Index("calls_by_status", "status", "created_at"),
     Index("calls_by_space", "space_id", "created_at"),
+    Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
+    Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
 )
 
 inbox = Table(

@@ -3,18 +3,19 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BeforeValidator, JsonValue, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from toolwright.core.call import CallStatus
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
 from toolwright.core.result import ToolResult
+from toolwright.runtime.pending import LEASES, LONGEST_NAME
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
-from toolwright.web.callers import Known
+from toolwright.web.callers import Known, Service
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import Here
-from toolwright.web.shapes import CallList, ResultTaken, answers
+from toolwright.web.shapes import CallAnswer, CallList, ResultTaken, answers
 from toolwright.wire.call import agent_entity_id, call_json
 
 router = APIRouter(prefix="/api", tags=["calls"])
@@ -62,6 +63,13 @@ class Submission(Form):
         return ToolResult.fail(self.error)
 
 
+class ClaimAsked(Form):
+    """Who claims a call, and for how many milliseconds."""
+
+    worker: Annotated[Words, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
+    lease_ms: Annotated[int, Field(ge=round(LEASES[0] * 1000), le=round(LEASES[1] * 1000))]
+
+
 @router.get("/calls", responses=answers(CallList, "The calls."))
 async def list_calls(
     caller: Known,
@@ -104,6 +112,31 @@ async def submit_result(
     await runtime.calls.submit(run_id, given.call_id, given.outcome)
     call = await runtime.calls.get(given.call_id)
     return answer({"success": True, "agentEntityId": agent_entity_id(call)})
+
+
+@router.post(
+    "/calls/{call_id}/cancel",
+    responses=answers(CallAnswer, "The call, cancelled.", errors=(404, 409)),
+)
+async def cancel_call(_: Service, here: Here, call_id: Id) -> Answer:
+    """Take an open call back: its agent reads the error `Tool call cancelled`."""
+    return answer({"call": call_json(await here.runtime.calls.cancel(call_id))})
+
+
+@router.post(
+    "/calls/{call_id}/claim",
+    responses=answers(CallAnswer, "The call, claimed until the lease is over.", errors=(404, 409, 410, 413)),
+    openapi_extra=described(ClaimAsked),
+)
+async def claim_call(
+    _: Service, here: Here, call_id: Id, given: Annotated[ClaimAsked, Depends(reads(ClaimAsked))]
+) -> Answer:
+    """Claim an open call for a worker before it is carried out; the same worker renews its lease in the same way.
+
+    Once the lease is over, others may claim it only if its tool is read-only or idempotent.
+    """
+    call = await here.runtime.calls.claim(call_id, given.worker, given.lease_ms / 1000)
+    return answer({"call": call_json(call)})
 
 
 def _required(path: str) -> InvalidRequest:

@@ -8,9 +8,9 @@ from fastapi.responses import StreamingResponse
 from toolwright.core.agent import entity_id_of
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
-from toolwright.web.callers import Follower
+from toolwright.web.callers import Follower, FollowingService
 from toolwright.web.event_stream import EventStream
-from toolwright.web.fields import EventId, Id
+from toolwright.web.fields import EventId, Id, Words
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Responses, failures
 
@@ -65,6 +65,21 @@ async def stream_space(caller: Follower, here: Here, after: After, space_id: Id)
 async def stream_spaces(caller: Follower, here: Here, after: After) -> EventStream:
     """What happens in all spaces: a person sees those they are in, and the public ones."""
     return EventStream(here, caller, Topic(kind="spaces", id=""), after, {})
+
+
+@router.get("/tools/stream", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
+async def stream_tools(
+    caller: FollowingService,
+    here: Here,
+    tools: Annotated[
+        list[Words] | None, Query(description="Names of tools, also with commas between.")
+    ] = None,
+) -> EventStream:
+    """Calls for outside workers: all that are open and unclaimed, then each as it comes. Claim it first."""
+    names = [name for each in tools or () for name in each.split(",") if name] or None
+    offers = here.runtime.offers
+    topic = Topic(kind="tools", id="")
+    return EventStream(here, caller, topic, None, {}, lambda _, __: offers.following(names))
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:

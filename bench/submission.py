@@ -1,0 +1,209 @@
+"""Results from outside: from the submission to the run going on, and what 100,000 pending calls cost.
+
+The floor of the first is one commit of the same journal; of the others the same process on an empty journal.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import psutil
+
+import toolwright as tw
+from bench.many_threads import address, serving_of
+from bench.row import Row
+from toolwright.adapters.store import rows
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.tables import calls, runs, threads, wakes
+from toolwright.adapters.system import SystemClock
+from toolwright.core.call import Call, timer_of
+from toolwright.core.event import Event, Topic
+from toolwright.core.run import Run
+from toolwright.core.thread import Thread
+from toolwright.core.units import Probe
+from toolwright.testing import ScriptedModel
+from toolwright.wiring.tuning import settle_memory
+
+TIMES, CALLS, STARTS = 100, 100_000, 3
+IDLE = 5.0  # seconds of which the CPU is counted
+EACH = 10  # calls of a run
+
+
+def run() -> list[Row]:
+    """The rows of this benchmark, with the interpreter as `serve` has it."""
+    settle_memory()
+    with tempfile.TemporaryDirectory() as folder:
+        return [*asyncio.run(_latency(Path(folder))), *_pending(Path(folder))]
+
+
+async def _latency(folder: Path) -> list[Row]:
+    """Submit into a run that waits in memory, and into one that is parked; until the run's next event is there."""
+    ask = tw.Tool(name="ask", description="Ask.", kind="external", timeout=60.0)
+    turns: list[dict[str, object]] = [{"calls": [{"name": "ask", "args": {}}]}] * (TIMES + 1)
+    model = ScriptedModel([*turns, {"text": "Done."}])
+    prompt = tw.Prompt("bench", "Work.", model=model, tools=[ask])
+    app = tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=TIMES + 10))])
+    settings = tw.Settings(database_url=f"sqlite:///{folder / 'journal.db'}")
+    took: list[float] = []
+    async with app.runtime(settings) as rt:
+        thread = await rt.threads.create("bench")
+        sent = await rt.threads.send(thread.id, "Go")
+        topic = Topic(kind="run", id=sent.id)
+        async with (
+            rt.events.following(topic, 0) as following,
+            contextlib.aclosing(following.events) as events,
+        ):
+            for _ in range(TIMES):
+                opened = await _until(events, "tool.started")
+                start = time.perf_counter()
+                await rt.calls.submit(sent.id, str(opened.payload["toolCallId"]), {"answer": 42})
+                await _until(events, "step.done")
+                took.append(time.perf_counter() - start)
+    floor = await _commit(folder / "journal.db")
+    worst = f"p95 {sorted(took)[int(TIMES * 0.95)] * 1_000:.2f} ms"
+    return [
+        Row(
+            "SQLite: submission to the run going on, p50",
+            statistics.median(took) * 1_000,
+            "ms",
+            floor,
+            5.0,
+            note=worst,
+        )
+    ]
+
+
+async def _until(events: AsyncGenerator[Event], type_: str) -> Event:
+    async for event in events:
+        if event.type == type_:
+            return event
+    raise AssertionError("the events have an end")
+
+
+async def _commit(path: Path) -> float:
+    store = await open_sqlite(path, lambda _: None)
+    clock, took = SystemClock(), list[float]()
+    for n in range(TIMES):
+        start = time.perf_counter()
+        await store.commit(Probe(token=f"bench {n}", at=clock.now()))
+        took.append(time.perf_counter() - start)
+    await store.close()
+    return statistics.median(took) * 1_000
+
+
+def _pending(folder: Path) -> list[Row]:
+    empty, full = folder / "empty.db", folder / "full.db"
+    for path in (empty, full):
+        upgrade_sqlite(path)
+    _fill(full)
+    base, found = [_start(empty) for _ in range(STARTS)], [_start(full) for _ in range(STARTS)]
+    what = f"SQLite, {CALLS:,} pending calls"
+    names = (
+        "start to /health",
+        "memory when idle",
+        "CPU when idle",
+        "CPU with a stream of offers read to its end",
+    )
+    units = ("s", "MiB", "% of a core", "% of a core")
+    targets = (2.0, 120.0, 1.0, None)
+    return [
+        Row(f"{what}: {name}", _middle(found, n), unit, _middle(base, n), target)
+        for n, (name, unit, target) in enumerate(zip(names, units, targets, strict=True))
+    ]
+
+
+def _middle(measured: list[tuple[float, ...]], n: int) -> float:
+    return statistics.median(each[n] for each in measured)
+
+
+def _start(path: Path) -> tuple[float, ...]:
+    """Seconds to health, resident MiB, and percent of a core when idle: alone, then with a reader of offers."""
+    start = time.perf_counter()
+    with serving_of(f"sqlite:///{path}") as server:
+        url = address(server)
+        with urlopen(f"{url}/health") as answer:
+            assert answer.status == 200
+        took = time.perf_counter() - start
+        time.sleep(1.0)
+        process = psutil.Process(server.pid)
+        memory, idle = process.memory_info().rss / 2**20, _cpu(process)
+        reader = subprocess.Popen(
+            [sys.executable, "-c", _READER, f"{url}/api/tools/stream"], stdout=subprocess.PIPE
+        )
+        with reader:
+            assert reader.stdout is not None
+            reader.stdout.readline()
+            read = _cpu(process)
+            reader.kill()
+        server.send_signal(signal.SIGINT)
+    return took, memory, idle, read
+
+
+_READER = """
+import sys, time, urllib.request
+stream = urllib.request.urlopen(sys.argv[1])
+stream.fp.raw._sock.settimeout(1.0)
+try:
+    while stream.readline():
+        pass
+except TimeoutError:
+    print("quiet", flush=True)
+time.sleep(60)
+"""
+
+
+def _cpu(process: psutil.Process) -> float:
+    before = sum(process.cpu_times()[:2])
+    time.sleep(IDLE)
+    return (sum(process.cpu_times()[:2]) - before) / IDLE * 100
+
+
+def _fill(path: Path) -> None:
+    at = SystemClock().now()
+    made: dict[str, list[dict[str, Any]]] = {"threads": [], "runs": [], "calls": [], "wakes": []}
+    later = at.replace(year=at.year + 1)
+    for number in range(CALLS // EACH):
+        thread_id, run_id = f"th_{number}", f"run_{number}"
+        thread = Thread(id=thread_id, agent="a", created_at=at)
+        done = Run(id=run_id, thread_id=thread_id, agent="a", status="completed", created_at=at)
+        made["threads"].append(rows.thread_params(thread))
+        made["runs"].append(rows.run_params(done))
+        for position in range(EACH):
+            call = Call(
+                id=f"call_{number}_{position}",
+                thread_id=thread_id,
+                run_id=run_id,
+                step=1,
+                position=position,
+                name="ask",
+                kind="external",
+                arguments='{"question": "How long?"}',
+                model_call_id="c",
+                status="pending",
+                created_at=at,
+                started_at=at,
+                expires_at=later,
+            )
+            made["calls"].append(rows.call_params(call))
+            wake = {"thread_id": timer_of(call.id), "due": rows.micros(later), "gen": 1}
+            made["wakes"].append(wake)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for table in (threads, runs, calls, wakes):
+            columns = [column.name for column in table.columns]
+            places = ", ".join("?" for _ in columns)
+            lines = [tuple(params[column] for column in columns) for params in made[table.name]]
+            connection.executemany(
+                f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({places})", lines
+            )
+        connection.commit()

@@ -1,0 +1,38 @@
+"""A worker that carries out the tool `fetchExternalData` on this machine, for a server that is anywhere.
+
+export TOOLWRIGHT_URL=http://127.0.0.1:8000 TOOLWRIGHT_SECRET_KEY=…
+python examples/worker.py
+
+It ends at SIGTERM or Ctrl-C: what is at work may end, new calls are left to others.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+
+from toolwright.client import Client, Worker
+
+
+async def fetch_external_data(query: str) -> dict[str, object]:
+    """What the tool does; its arguments come as keywords."""
+    return {"source": "pm-api", "results": [f"Something about {query}"]}
+
+
+async def main() -> None:
+    logging.basicConfig(level=logging.INFO)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    url = os.environ.get("TOOLWRIGHT_URL", "http://127.0.0.1:8000")
+    async with Client(url, secret_key=os.environ.get("TOOLWRIGHT_SECRET_KEY")) as client:
+        worker = Worker(client, concurrency=10, lease=30.0)
+        worker.tool("fetchExternalData", fetch_external_data)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run())
+            await stopping.wait()
+            await worker.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

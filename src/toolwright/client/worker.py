@@ -1,0 +1,216 @@
+"""A worker: carries out calls of tools that run on another machine than the server (S3 `external`, D25)."""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from typing import TypeVar, overload
+
+from toolwright.client.client import Client
+from toolwright.client.failures import RETRIABLE
+from toolwright.client.http import Pause, delay
+from toolwright.client.work import Function, Work, work_of
+from toolwright.core.asked import declared_name, shown
+from toolwright.core.errors import (
+    AlreadyOver,
+    CallClaimed,
+    CallExpired,
+    DefinitionError,
+    Forbidden,
+    InvalidJSON,
+    InvalidRequest,
+    NotFound,
+    ServerFailed,
+    TooLarge,
+    ToolwrightError,
+)
+from toolwright.core.result import ToolResult
+from toolwright.core.threads import DaemonThreads
+from toolwright.wire.seen import Call, Offer
+
+log = logging.getLogger("toolwright.worker")
+F = TypeVar("F", bound=Function)
+T = TypeVar("T")
+
+LEASES = (1.0, 3600.0)  # seconds, as a server takes them
+LONGEST_NAME = 150  # characters of the part that is given
+GRACE = 10.0  # seconds
+OVER = (AlreadyOver, CallExpired, NotFound, Forbidden, CallClaimed)
+"""The call is over, or somebody else's: nothing to be done about it."""
+PASSING = (*RETRIABLE, ServerFailed)
+"""What is tried again until it is over: a result in hand is not given up."""
+
+
+class Worker:
+    """Carries out open calls of its tools: claims each before, renews the claim meanwhile, submits the result.
+
+    `concurrency` calls are at work at once, and no more are claimed. `lease` are the seconds after which a call of a
+    worker that died is free for others, if its tool is read-only or idempotent. `name` is what it is called in claims,
+    to which every worker adds what makes it one of its kind. `pause` waits between two tries.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        concurrency: int = 10,
+        lease: float = 30.0,
+        name: str | None = None,
+        grace: float = GRACE,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        if type(concurrency) is not int or concurrency < 1:
+            raise DefinitionError(f"concurrency must be a whole number from 1, not {shown(concurrency)}.")
+        if not isinstance(lease, int | float) or not LEASES[0] <= lease <= LEASES[1]:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(f"lease must be from 1 to 3600 seconds, not {shown(lease)}.")
+        if name is not None:
+            declared_name("A worker", name)
+        self._client = client
+        self._lease = lease
+        self._grace = grace
+        self._pause = pause
+        self.name = f"{(name or socket.gethostname())[:LONGEST_NAME]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._tools: dict[str, Work] = {}
+        self._concurrency = concurrency
+        self._threads: DaemonThreads | None = None
+        self._slots = asyncio.Semaphore(concurrency)
+        self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._ended.set()
+
+    @overload
+    def tool(self, name: str, function: F) -> F: ...
+    @overload
+    def tool(self, name: str) -> Callable[[F], F]: ...
+    def tool(self, name: str, function: F | None = None) -> F | Callable[[F], F]:
+        """Let a function carry out the tool of that name: `worker.tool("lookup")(function)`, also as a decorator.
+
+        It is sync (then it runs in a thread) or async. It gets the arguments as keywords; if it has one parameter,
+        which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an
+        error that the agent reads.
+        """
+        declared_name("A tool", name)
+
+        def take(given: F) -> F:
+            self._tools[name] = work_of(name, given)
+            return given
+
+        return take if function is None else take(function)
+
+    async def run(self) -> None:
+        """Work until `stop`, or until it is cancelled. Raises what no other try would change: `Unauthorized`."""
+        if not self._tools:
+            raise DefinitionError("This worker has no tools: give it one with worker.tool(name)(function).")
+        if not self._ended.is_set():
+            raise DefinitionError("This worker is running already.")
+        self._ended.clear()
+        self._stopping.clear()
+        self._threads = DaemonThreads(self._concurrency, "toolwright-worker")
+        reader = asyncio.create_task(self._read(), name=f"{self.name} reads")
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([reader, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if reader.done():
+                reader.result()
+            await _end([reader])
+            if self._at_work:
+                await asyncio.wait(self._at_work.values(), timeout=self._grace)
+        finally:
+            await _end([reader, stopped, *self._at_work.values()])
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._ended.set()
+
+    async def stop(self) -> None:
+        """Take no more calls, let those at work end for the grace, and return once `run` is over.
+
+        What is not done by then is dropped: its lease ends, and it is offered again if its tool allows that.
+        """
+        self._stopping.set()
+        await self._ended.wait()
+
+    async def _read(self) -> None:
+        """Take offers as long as there is a slot for them; while there is none, nothing is read."""
+        failed = 0
+        while True:
+            try:
+                async with aclosing(self._client.calls.offers(list(self._tools))) as offers:
+                    async for offer in offers:
+                        failed = 0
+                        await self._take(offer)
+            except PASSING as error:
+                failed += 1
+                log.warning("The calls on offer cannot be read: %s", error)
+                await self._pause(delay(error, failed))
+
+    async def _take(self, offer: Offer) -> None:
+        if offer.call_id in self._at_work or offer.name not in self._tools:
+            return
+        await self._slots.acquire()
+        task = asyncio.create_task(self._serve(offer), name=f"call {offer.call_id}")
+        self._at_work[offer.call_id] = task
+        task.add_done_callback(lambda _: self._let_go(offer.call_id))
+
+    def _let_go(self, call_id: str) -> None:
+        del self._at_work[call_id]
+        self._slots.release()
+
+    async def _serve(self, offer: Offer) -> None:
+        """One call from its claim to its submission. A fault of one is no fault of the worker."""
+        assert self._threads is not None, "the worker runs"
+        try:
+            call = await self._insist(lambda: self._claimed(offer.call_id))
+            renewing = asyncio.create_task(self._renew(call.id))
+            try:
+                result = await self._tools[call.name](call.args, self._threads)
+                await self._submit(call, result)
+            finally:
+                await _end([renewing])
+        except OVER as error:
+            log.info("The call %s is not this worker's to answer: %s", offer.call_id, error)
+        except ToolwrightError as error:
+            log.error("The call %s has failed here: %s", offer.call_id, error)  # noqa: TRY400 - the sentence says it all
+
+    async def _claimed(self, call_id: str) -> Call:
+        return await self._client.calls.claim(call_id, self.name, self._lease)
+
+    async def _renew(self, call_id: str) -> None:
+        """Claim the call again and again before its lease is over."""
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            try:
+                await self._claimed(call_id)
+            except OVER as error:
+                log.warning("The claim of the call %s cannot be renewed: %s", call_id, error)
+                return
+            except ToolwrightError as error:
+                log.warning("The claim of the call %s is not renewed now: %s", call_id, error)
+
+    async def _submit(self, call: Call, result: ToolResult) -> None:
+        try:
+            await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, result))
+        except (InvalidRequest, InvalidJSON, TooLarge) as error:  # what HTTP or the server cannot take
+            told = f"The result cannot be submitted: {error.message}"
+            await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=told))
+
+    async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, again and again while the server is away."""
+        failed = 0
+        while True:
+            try:
+                return await work()
+            except PASSING as error:
+                failed += 1
+                log.warning("The server is away; it is tried again: %s", error)
+                await self._pause(delay(error, failed))
+
+
+async def _end(tasks: Sequence[asyncio.Task[object]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,81 @@
+"""A runtime on a clock that stands until it is moved, over any journal, that can be stopped and started."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import toolwright as tw
+from tests.api.rig import calling
+from tests.databases import OpenStore
+from toolwright.adapters.motor.manual import ManualClock, ManualMotor
+from toolwright.core.catalog import Catalog
+from toolwright.core.ports import Store
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.result import Outcome, Pending
+from toolwright.core.tool import Kind
+from toolwright.runtime.calls import Instant
+from toolwright.runtime.instants import INSTANTS
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import MemoryBus, ScriptedModel
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
+
+
+def expiring(wait: float | None, seconds: float | None) -> Mapping[Kind, Instant]:
+    """Kinds of tools in which somebody outside has so many seconds."""
+
+    def instant(prepared: PreparedCall) -> Outcome:
+        return Pending(wait=wait, expires_in=seconds)
+
+    return {**INSTANTS, "external": instant}
+
+
+@dataclass
+class Turned:
+    """A runtime, and what turns it."""
+
+    rt: Runtime
+    motor: ManualMotor
+    clock: ManualClock
+    store: Store
+
+    async def called(self) -> tuple[str, str, str]:
+        """A thread, its run, and the open call of it."""
+        thread = await self.rt.threads.create("tester")
+        run = await self.rt.threads.send(thread.id, "Go")
+        await self.motor.run_until_idle()
+        [call] = await self.rt.calls.list(run_id=run.id)
+        return thread.id, run.id, call.id
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        await self.motor.run_until_idle()
+
+    async def read_by_the_model(self, thread_id: str) -> list[str]:
+        """What tools and the inbox have told the model."""
+        said = await self.rt.threads.messages(thread_id, 1_000)
+        return [each.content for each in said if each.role != "assistant"][1:]
+
+
+@asynccontextmanager
+async def turned(
+    opened: OpenStore,
+    instants: Mapping[Kind, Instant],
+    clock: ManualClock | None = None,
+    tool: tw.Tool = outside,
+) -> AsyncGenerator[Turned]:
+    """An agent `tester` that calls the tool in its first answer, then says Done."""
+    bus, clock = MemoryBus(), clock or ManualClock()
+    store = await opened(bus)
+    motor = ManualMotor(store, clock)
+    model = ScriptedModel([calling(tool.name), {"text": "Done."}])
+    catalog = Catalog(agents=[tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[tool]))])
+    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, instants=instants)
+    rt = assemble(catalog, parts, Settings(), inline_wait=0.0)
+    await rt.start()
+    try:
+        yield Turned(rt, motor, clock, store)
+    finally:
+        await rt.stop(0.0)
