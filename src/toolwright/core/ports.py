@@ -311,6 +311,10 @@ class Bus(Protocol):
         """Hand events over, in order; never blocks."""
         ...
 
+    def wanted_in(self, space_id: str) -> bool:
+        """Whether anybody follows that space, or all of them."""
+        ...
+
     def wanted(self, thread_id: str, run_id: str) -> bool:
         """Whether anybody follows all of that thread or run: live events need not be made for nobody."""
         ...

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 SPACES, MIND, CHANNELS, MEMORY = "spaces", "mind", "channels", "memory"
+ENTER_SPACE, SEND_MESSAGE = "enter_space", "send_message"
 
 TOOLKITS: Mapping[str, tuple[str, ...]] = {
-    SPACES: ("enter_space", "leave_space", "send_message", "read_messages", "skip"),
+    SPACES: (ENTER_SPACE, "leave_space", SEND_MESSAGE, "read_messages", "skip"),
     MIND: (
         "set_goals",
         "delete_goals",
@@ -15,7 +16,7 @@ TOOLKITS: Mapping[str, tuple[str, ...]] = {
         "delete_plans",
         "get_plans",
     ),
-    CHANNELS: ("send_message", "react_to_message", "do_nothing"),
+    CHANNELS: (SEND_MESSAGE, "react_to_message", "do_nothing"),
     MEMORY: ("update_memory", "search_memory", "store_memory"),
 }
 CONFIGURED: tuple[str, ...] = (SPACES, MIND)

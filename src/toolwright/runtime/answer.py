@@ -21,7 +21,7 @@ def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent)
         tool = agent.by_name.get(asked.name)
         calls.append(
             Call(
-                id=hold.new_id("call"),
+                id=hold.call_ids.get(position) or hold.new_id("call"),
                 thread_id=hold.thread.id,
                 run_id=hold.run.id,
                 agent=hold.run.agent,

@@ -22,6 +22,7 @@ from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.space import CallShown
 from toolwright.core.tool import Kind, Tool
+from toolwright.core.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
@@ -35,7 +36,6 @@ from toolwright.wire.result import model_text, result_from_json, result_to_json,
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
-ENTER_SPACE = "enter_space"
 WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
 ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
 

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
-from toolwright.core.call import OPEN, Call, CallChange
+from toolwright.core.call import OPEN, Call, CallChange, is_over
 from toolwright.core.drafts import by_path
-from toolwright.core.effects import Effect, Enter
+from toolwright.core.effects import Effect, Enter, Post
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.event import EventDraft
+from toolwright.core.event import Event, EventDraft
 from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxChange, InboxEvent
 from toolwright.core.json_value import JSONObject
@@ -45,6 +46,7 @@ class Listeners:
 
     woken: Callable[[str], None]
     opened: Opened
+    publish: Callable[[Sequence[Event]], None]
 
 
 class ThreadLost(Exception):
@@ -108,7 +110,8 @@ class Hold:
         self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
         self.posted = view.thread.posted
         self.space_id = view.thread.space_id
-        self.streamed: set[str] = set()
+        self.streamed: dict[str, str] = {}
+        self.call_ids: dict[int, str] = {}
         self.gone: set[str] = set()
         self.gen = view.wake.gen if view.wake is not None else 0
         self._nonce, self._commits = new_id("hold"), 0
@@ -345,8 +348,19 @@ class Hold:
         for effect in unit.effects:
             if isinstance(effect, Enter):
                 self.space_id = effect.space_id
+        if self.streamed:
+            self._take_back(unit)
         for thread_id, _ in answer.runs:
             self._listeners.woken(thread_id)
+
+    def _take_back(self, unit: Advance) -> None:
+        """What was shown of a call while the model wrote it, and came to nothing, is taken back."""
+        for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
+            self.streamed.pop(f"call_{post.message.id.removeprefix('msg_')}", None)
+        for change in [*unit.calls, *unit.changes]:
+            status = change.status if isinstance(change, Call) else change.now
+            if is_over(status) and (space_id := self.streamed.pop(change.id, None)) is not None:
+                self._listeners.publish([_aborted(self.run, change.id, space_id, unit.at)])
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
@@ -354,3 +368,16 @@ class Hold:
             self.reading[event.event_id] = event.changed(change)
         elif change.now == "pending":
             self.inbox[event.event_id] = event.changed(change)
+
+
+def _aborted(run: Run, call_id: str, space_id: str, at: datetime) -> Event:
+    payload: JSONObject = {"streamId": call_id}
+    return Event(
+        thread_id=run.thread_id,
+        run_id=run.id,
+        agent=run.agent,
+        space_id=space_id,
+        type="space.message.aborted",
+        payload=payload,
+        at=at,
+    )

@@ -1,18 +1,19 @@
 """Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins anew."""
 
 import asyncio
-from collections.abc import Container
-
-from pydantic_core import from_json
+from collections.abc import Mapping
 
 from toolwright.core.brief import brief
 from toolwright.core.event import Event
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
 from toolwright.core.ports import Bus
 from toolwright.core.redact import Redactor
+from toolwright.core.tool import Tool
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.redaction import clean_name
+from toolwright.runtime.space_stream import SpaceStream
+from toolwright.wire.partial import partial_json
 
 MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
 INTERVAL = 0.05  # seconds between two deltas of one stream
@@ -23,7 +24,9 @@ _TEXT = -1  # the place of the text among the parts of an answer; calls have the
 class AnswerStream:
     """Shows an answer while it is being generated, to whoever follows its thread or run."""
 
-    def __init__(self, hold: Hold, bus: Bus, step: int, tools: Container[str]) -> None:
+    def __init__(self, hold: Hold, bus: Bus, step: int, tools: Mapping[str, Tool]) -> None:
+        self._in_space = SpaceStream(hold, bus, tools)
+        self._whole = False
         self._hold = hold
         self._bus = bus
         self._step = step
@@ -41,16 +44,18 @@ class AnswerStream:
                 self._grow(event.index, event.name, event.arguments)
             case AttemptStarted():
                 self.close()
+                self._in_space = SpaceStream(self._hold, self._bus, self._tools)
                 self._parts.clear()
                 self._attempt = ""
                 return
             case _:
                 return
-        if self._timer is None and self._bus.wanted(self._hold.thread.id, self._hold.run.id):
+        if self._timer is None and self._wanted():
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
 
     def finish(self) -> None:
         """The answer is whole: what is held back is no secret."""
+        self._whole = True
         for part in self._parts.values():
             part.whole = True
 
@@ -60,6 +65,13 @@ class AnswerStream:
             self._timer.cancel()
         if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
             self._flush()
+        if self._whole:
+            self._hold.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
+        else:
+            self._in_space.abort()
+
+    def _wanted(self) -> bool:
+        return self._in_space.wanted or self._bus.wanted(self._hold.thread.id, self._hold.run.id)
 
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
@@ -72,11 +84,14 @@ class AnswerStream:
         run = self._hold.run
         if not self._attempt:
             self._attempt = self._hold.new_id("stream")
-        shown = [
-            shown
-            for index, part in self._parts.items()
-            if (shown := part.show(f"{self._attempt}.{index + 1}", self._step, self._hold.redactor))
-        ]
+        shown: list[tuple[str, JSONObject]] = []
+        for index, part in self._parts.items():
+            delta = part.show(f"{self._attempt}.{index + 1}", self._step, self._hold.redactor)
+            if delta is None:
+                continue
+            shown.append(delta)
+            if self._in_space.wanted and self._in_space.takes(part.name):
+                self._in_space.show(index, part.name, part.text, str(delta[1]["delta"]))
         self._bus.publish(
             [
                 Event(
@@ -126,7 +141,7 @@ class _Part:
             return "message.delta", payload
         return "tool.streaming", payload | {
             "toolName": brief(self.name, 200),
-            "partialArgs": None if large else _partial(self.text),
+            "partialArgs": None if large else redactor.json(partial_json(self.text)),
         }
 
     def _grown(self, redactor: Redactor) -> str:
@@ -140,11 +155,3 @@ class _Part:
         self.text, held = (redactor.text(self.came), 0) if self.whole else redactor.so_far(self.came)
         self.held = held > 0
         return self.text[len(before) :] if self.text.startswith(before) else self.text
-
-
-def _partial(text: str) -> JSON:
-    """The arguments as far as they are readable, best effort."""
-    try:
-        return from_json(text, allow_partial="trailing-strings") if text else {}
-    except ValueError:
-        return None

@@ -102,7 +102,7 @@ def assemble(
     spaces = Spaces(store, motor, entities, wakeups, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
-    listeners = Listeners(motor.wake, offers.opened)
+    listeners = Listeners(motor.wake, offers.opened, bus.publish)
     drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, listeners)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)

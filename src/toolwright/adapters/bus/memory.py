@@ -158,6 +158,10 @@ class MemoryBus:
                         follower.missed = True
         self._told = n
 
+    def wanted_in(self, space_id: str) -> bool:
+        """Whether anybody follows that space, or all of them."""
+        return ("space", space_id) in self._followers or ("spaces", "") in self._followers
+
     def wanted(self, thread_id: str, run_id: str) -> bool:
         """Whether anybody follows all of that thread or run."""
         topics = ("thread", thread_id), ("run", run_id)
