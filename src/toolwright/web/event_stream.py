@@ -53,7 +53,7 @@ class EventStream(StreamingResponse):
         self._serving = serving
         self._caller = caller
         self._over = False
-        self._eyes = Eyes(serving, caller)
+        self._eyes = Eyes(serving, caller, topic)
         self._topic = topic
         self._after = after
         self._ids = ids
@@ -121,7 +121,7 @@ class EventStream(StreamingResponse):
                 async for event in events:
                     if await self._eyes.see(event):
                         await _write(send, frames.of(event))
-                    elif self._topic.kind == "space":
+                    if self._topic.kind == "space" and self._eyes.blind_to(self._topic.id):
                         self._over = True
                         return
         except StoreError as error:

@@ -1,0 +1,221 @@
+"""Spaces over HTTP: what is answered, what is streamed, and to whom (API §3, §4)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.rig import Api, read, serving
+from tests.api.town import ADA, BOB, SERVICE, Town, town
+
+pytestmark = pytest.mark.anyio
+
+
+async def change(
+    made: Town, method: str, path: str, headers: dict[str, str], body: Any, status: int = 200
+) -> Any:
+    """JSON of another method than GET and POST."""
+    return read(await made.api.client.request(method, path, headers=headers, json=body), status)
+
+
+async def space_of(api: Api, **fields: Any) -> str:
+    return str((await api.post("/api/spaces", fields, 201))["space"]["id"])
+
+
+async def test_a_space_is_made_shown_and_changed_under_both_names() -> None:
+    async with serving() as api:
+        body = {"name": "Tea", "kind": "public", "description": "For tea", "metadata": {"a": 1}, "id": "tea"}
+        made = await api.post("/api/spaces", body, 201)
+        assert made["space"] == made["smartSpace"]
+        shown = {name: made["space"][name] for name in body}
+        assert shown == body and made["space"]["seq"] == 0
+        assert await api.get("/api/spaces/tea") == await api.get("/api/smart-spaces/tea") == made
+        listed = await api.get("/api/spaces")
+        assert listed == {"spaces": [made["space"]], "smartSpaces": [made["space"]]}
+        changed = read(await api.client.patch("/api/smart-spaces/tea", json={"name": None}), 200)
+        assert (changed["space"]["name"], changed["space"]["description"]) == (None, "For tea")
+        assert (await api.post("/api/spaces", body, 409))["error"] == "There is a space 'tea' already."
+        wrong: list[tuple[str, Any]] = [
+            ("id", {"id": "a b"}),
+            ("kind", {"kind": "secret"}),
+            ("name", {"name": ""}),
+            ("members", {"members": []}),
+        ]
+        for path, faulty in wrong:
+            refused = await api.post("/api/spaces", faulty, 400)
+            assert [detail["path"] for detail in refused["details"]] == [path]
+        read(await api.client.delete("/api/spaces/tea"), 200)
+        assert (await api.get("/api/spaces"))["spaces"] == []
+
+
+async def test_a_dm_has_two_members() -> None:
+    async with town() as made:
+        dm = (await made.post("/api/spaces", SERVICE, {"kind": "dm"}, 201))["space"]["id"]
+        members = f"/api/spaces/{dm}/members"
+        for entity in (made.ids["ada"], "tester"):
+            added = (await made.post(members, SERVICE, {"entityId": entity}, 200))["membership"]
+            assert added["role"] == "member" and added["spaceId"] == added["smartSpaceId"] == dm
+        refused = await made.post(members, SERVICE, {"entityId": made.ids["bob"]}, 409)
+        assert refused["error"] == "A dm has 2 members: make another space for more."
+        shown = (await made.get(members, ADA))["members"]
+        assert [one["entity"]["displayName"] for one in shown] == [None, "tester"]
+        role = await change(made, "PATCH", f"{members}/{made.ids['ada']}", SERVICE, {"role": "owner"})
+        assert role["membership"]["role"] == "owner"
+        await change(made, "DELETE", f"{members}/{made.ids['ada']}", SERVICE, None)
+        await made.get(members, ADA, 404)
+
+
+async def test_messages_have_places_and_pages() -> None:
+    async with town() as made:
+        messages = f"/api/spaces/{made.ids['space_id']}/messages"
+        said: Any = None
+        for text in "abc":
+            said = await made.post(messages, ADA, {"content": text, "metadata": {"n": text}}, 201)
+        assert said["runs"] == []
+        assert {
+            name: said["message"][name] for name in ("seq", "content", "role", "metadata", "reactions")
+        } == {
+            "seq": 4,
+            "content": "c",
+            "role": "user",
+            "metadata": {"n": "c"},
+            "reactions": [],
+        }
+        assert said["message"]["entity"]["externalId"] == "user-ada"
+
+        async def places(**params: Any) -> list[int]:
+            return [one["seq"] for one in (await made.get(messages, ADA, **params))["messages"]]
+
+        assert await places() == [1, 2, 3, 4]
+        assert await places(limit=2) == [3, 4]
+        assert await places(afterSeq=1, limit=2) == [2, 3]
+        assert await places(beforeSeq=3) == [1, 2]
+        assert (await made.get(messages, ADA))["messages"][0]["reactions"] == [
+            {"emoji": "+1", "entityId": made.ids["ada"]}
+        ]
+        for wrong in ({"limit": 201}, {"afterSeq": -1}, {"beforeSeq": "x"}):
+            await made.get(messages, ADA, 400, **wrong)
+        answer: Any = {"content": "Yes", "parentMessageId": said["message"]["id"]}
+        assert (await made.post(messages, ADA, answer, 201))["message"]["parentMessageId"] == said["message"][
+            "id"
+        ]
+        lost = await made.post(messages, ADA, {"content": "Yes", "parentMessageId": "msg_none"}, 400)
+        assert lost["details"] == [{"path": "parentMessageId", "message": "names no message of this space"}]
+        posing = await made.post(messages, ADA, {"content": "x", "metadata": {"type": "tool_call"}}, 400)
+        assert posing["details"][0]["path"] == "metadata.type"
+
+
+async def test_a_person_speaks_as_themselves_and_a_service_for_whom_it_names() -> None:
+    async with town() as made:
+        messages = f"/api/spaces/{made.ids['space_id']}/messages"
+        said = await made.post(messages, ADA, {"content": "Hi", "entityId": made.ids["bob"]}, 201)
+        assert said["message"]["entityId"] == made.ids["ada"]
+        nobody = await made.post(messages, SERVICE, {"content": "Hi"}, 400)
+        assert nobody["error"] == "entityId is required"
+        outside = await made.post(messages, SERVICE, {"content": "Hi", "entityId": made.ids["bob"]}, 404)
+        assert outside["error"] == f"There is no space '{made.ids['space_id']}'."
+
+
+async def test_only_the_author_changes_a_message() -> None:
+    async with town() as made:
+        await made.post(
+            f"/api/spaces/{made.ids['space_id']}/members", SERVICE, {"entityId": made.ids["bob"]}, 200
+        )
+        path = f"/api/messages/{made.ids['message_id']}"
+        refused = await change(made, "PATCH", path, BOB, {"content": "No"}, 403)
+        assert refused["error"] == "This message is somebody else's: only its author may change it."
+        await change(made, "DELETE", path, BOB, None, 403)
+        edited = (await change(made, "PATCH", path, ADA, {"content": "Well"}))["message"]
+        assert (edited["content"], edited["editedAt"] is not None) == ("Well", True)
+        await change(made, "DELETE", path, SERVICE, None)
+        await change(made, "PATCH", path, ADA, {"content": "Gone"}, 404)
+
+
+async def test_reading_goes_forward_only() -> None:
+    async with town() as made:
+        path = f"/api/spaces/{made.ids['space_id']}/read"
+        for seq, expected in ((1, 1), (0, 1), (99, 1)):
+            shown = (await change(made, "PATCH", path, ADA, {"seq": seq}))["membership"]
+            assert shown["readSeq"] == expected
+        await change(made, "PATCH", path, ADA, {"seq": -1}, 400)
+
+
+async def test_everyone_of_the_app_reads_a_public_space_and_joins_by_writing() -> None:
+    async with town() as made:
+        hall = (await made.post("/api/spaces", SERVICE, {"kind": "public", "name": "Hall"}, 201))["space"][
+            "id"
+        ]
+        assert (await made.get(f"/api/spaces/{hall}/members", BOB))["members"] == []
+        await made.post(f"/api/spaces/{hall}/messages", BOB, {"content": "Hi"}, 201)
+        [member] = (await made.get(f"/api/spaces/{hall}/members", ADA))["members"]
+        assert member["entityId"] == made.ids["bob"]
+
+
+async def test_a_space_is_followed_without_a_gap_and_resumed() -> None:
+    async with serving() as api:
+        people = api.rig.rt.entities
+        ann = await people.create(external_id="ann", display_name="Ann")
+        space_id = await space_of(api, name="Tea")
+        await api.post(f"/api/spaces/{space_id}/members", {"entityId": ann.id})
+        messages = f"/api/spaces/{space_id}/messages"
+
+        async def say(text: str) -> str:
+            said = await api.post(messages, {"content": text, "entityId": ann.id}, 201)
+            return str(said["message"]["id"])
+
+        async with api.stream(f"/api/spaces/{space_id}/stream") as stream:
+            connected = await stream.event()
+            assert connected["type"] == "connected" and connected["spaceId"] == space_id
+            first = await say("One")
+            [event] = await stream.until("space.message")
+            assert event["spaceId"] == event["smartSpaceId"] == space_id
+            assert event["data"]["message"] == (await api.get(messages))["messages"][0]
+            await api.post(f"/api/messages/{first}/reactions", {"emoji": "+1", "entityId": ann.id})
+            [reaction] = await stream.until("reaction_added")
+            assert reaction["data"] == {"messageId": first, "entityId": ann.id, "emoji": "+1"}
+        await say("Two")
+        read(await api.client.patch(f"/api/messages/{first}", json={"content": "1"}), 200)
+        read(await api.client.delete(f"/api/messages/{first}"), 200)
+        async with api.stream(f"/api/spaces/{space_id}/stream", last_event_id=reaction["id"]) as stream:
+            await stream.event()
+            missed = await stream.until("message_deleted")
+        assert [event["type"] for event in missed] == ["space.message", "message_updated", "message_deleted"]
+        assert missed[1]["data"]["message"]["reactions"] == [{"emoji": "+1", "entityId": ann.id}]
+        assert missed[2]["data"] == {"messageId": first}
+        async with api.stream("/api/sse?after=0") as stream:
+            await stream.event()
+            everything = await stream.until("message_deleted")
+        ids = [int(event["id"]) for event in everything]
+        assert ids == sorted(ids) and len(set(ids)) == len(ids)
+
+
+async def test_a_person_follows_all_of_their_spaces_as_long_as_they_are_theirs() -> None:
+    async with town() as made:
+        spaces = made.api.rig.rt.spaces
+        other = await spaces.create("Cake", members=[made.ids["bob"]])
+        token = await made.stream_token(BOB)
+        async with made.api.stream(f"/api/sse?token={token}") as stream:
+            await stream.event()
+            await spaces.say(made.ids["space_id"], made.ids["ada"], "Not for Bob")
+            await spaces.say(other.id, made.ids["bob"], "For Bob")
+            await spaces.add_member(made.ids["space_id"], made.ids["bob"])
+            await spaces.say(made.ids["space_id"], made.ids["ada"], "Now for Bob")
+            await spaces.remove_member(made.ids["space_id"], made.ids["bob"])
+            await spaces.say(made.ids["space_id"], made.ids["ada"], "Not for Bob again")
+            await spaces.say(other.id, made.ids["bob"], "The end")
+            said: list[str] = []
+            while "The end" not in said:
+                [*_, event] = await stream.until("space.message")
+                said.append(event["data"]["message"]["content"])
+        assert said == ["For Bob", "Now for Bob", "The end"]
+
+
+async def test_the_stream_of_a_space_ends_for_whoever_is_put_out() -> None:
+    async with town() as made:
+        space_id = made.ids["space_id"]
+        token = await made.stream_token(ADA)
+        async with made.api.stream(f"/api/spaces/{space_id}/stream?token={token}") as stream:
+            await stream.event()
+            await made.api.rig.rt.spaces.remove_member(space_id, made.ids["ada"])
+            [told] = await stream.until("member_removed")
+            assert told["data"] == {"entityId": made.ids["ada"]}
+            assert await stream.chunk() == b""
