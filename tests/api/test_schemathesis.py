@@ -75,7 +75,7 @@ def _document() -> dict[str, Any]:  # an OpenAPI document
     options = GatewayOptions(clock=SystemClock())
     document = open_gateway(lambda: nullcontext(), options).openapi()  # type: ignore[arg-type, return-value]  # not opened
     document["components"].pop("securitySchemes")
-    for path in [path for path in document["paths"] if path.endswith("/stream")]:
+    for path in [path for path in document["paths"] if path.endswith(("/stream", "/sse"))]:
         del document["paths"][path]
     for item in document["paths"].values():
         for operation in item.values():

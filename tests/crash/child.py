@@ -118,7 +118,7 @@ class PoisonedModel:
             asked = [ModelCall(id=f"c{n}", name="outside", arguments="{}") for n in (1, 2)]
             yield ModelResponse(calls=tuple(asked))
             return
-        if any(message.content.endswith('"poison"') for message in request.messages):
+        if any('"poison"' in message.content for message in request.messages):
             raise RuntimeError("a bug")
         yield ModelResponse(text="I see.")
 
