@@ -1,0 +1,106 @@
+"""Processes in which agents talk in a space and ask for a confirmation, and that kill themselves at a commit."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import toolwright as tw
+from tests.crash.child import KillingStore
+from tests.databases import opened
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.locks import FileLock
+from toolwright.adapters.system import SystemClock
+from toolwright.core.catalog import Catalog
+from toolwright.core.event import Topic
+from toolwright.core.function import FunctionExecutor
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import MemoryBus, ScriptedModel
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+SCRIPTS = {
+    "host": [
+        {
+            "when": "[Tool Result: confirmAction]",
+            "calls": [{"name": "send_message", "args": {"text": "Booked"}}],
+        },
+        {"when": '{"messageId":', "text": "Said."},
+        {
+            "calls": [
+                {"name": "enter_space", "args": {"spaceId": "tea"}},
+                {"name": "confirmAction", "args": {}},
+                {"name": "send_message", "args": {"text": "Moment"}},
+            ]
+        },
+    ],
+    "scout": [{"calls": [{"name": "skip", "args": {"reason": "Not for me"}}]}],
+}
+
+
+def catalog() -> Catalog:
+    confirm = tw.Tool.from_config(
+        {
+            "name": "confirmAction",
+            "description": "Ask them.",
+            "inputSchema": {"type": "object"},
+            "executionType": "space",
+            "isAsync": True,
+        }
+    )
+    model = ScriptedModel(SCRIPTS)
+    kits: Any = {"toolkits": ["spaces"]}
+    return Catalog(
+        agents=[tw.Agent(n, tw.Prompt(n, "Talk.", model=model, tools=[confirm]), **kits) for n in SCRIPTS]
+    )
+
+
+async def run(order: dict[str, Any]) -> None:
+    folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
+    store = await opened(f"sqlite:///{folder}/journal.db", bus)
+    killing: Any = KillingStore(store, order.get("kill") or {})
+    motor = EmbeddedMotor(killing, clock, FileLock(folder / "journal.db"))
+    executors: Any = {"function": FunctionExecutor()}
+    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)
+    runtime = assemble(catalog(), parts, Settings())
+    await runtime.start()
+    async with asyncio.timeout(20):
+        await talk(runtime)
+    await runtime.stop(5.0)
+
+
+async def talk(runtime: Runtime) -> None:
+    """Whatever of it has not been done yet, until everybody is silent."""
+    husam = await runtime.entities.create(external_id="husam", display_name="Husam")
+    spaces = await runtime.spaces.list()
+    if not spaces:
+        await runtime.spaces.create("Tea", id="tea", members=[husam.id, "host", "scout"])
+    if not await runtime.spaces.messages("tea"):
+        await runtime.spaces.say("tea", husam.id, "Book")
+    following = runtime.events.follow(Topic(kind="space", id="tea"), after=0)
+    async for _ in following:  # whatever is said or shown may be what is waited for
+        for call in await runtime.calls.list():
+            await runtime.calls.submit(call.run_id, call.id, {"confirmed": True})
+        if "Booked" in [shown.message.content for shown in await runtime.spaces.messages("tea")]:
+            break
+    for left in await runtime.runs.list():
+        await runtime.runs.wait(left.id, 20)
+    for left in await runtime.runs.list():  # those that the last ones have woken
+        await runtime.runs.wait(left.id, 20)
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            asyncio.run(run(json.loads(line)))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve()
