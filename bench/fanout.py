@@ -27,6 +27,7 @@ from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings
 
 READERS, SECONDS, TARGET = 500, 10.0, 1000.0  # ms
+IN_SPACE = -1
 FRAME = 420  # bytes, as a frame of such a run has on average
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
@@ -110,9 +111,17 @@ class Reader:
 
 
 async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[list[Reader], float]:
-    """Readers over so many threads, each with a run at work (0: the floor); and the server's share of a core."""
+    """Readers over so many threads, each with a run at work (0: the floor), or over one space (-1).
+
+    And the server's share of a core.
+    """
     readers = [Reader() for _ in range(READERS)]
-    if threads:
+    talking: asyncio.Task[None] | None = None
+    if threads == IN_SPACE:
+        work = [each.stream(port, "/api/spaces/tea/stream") for each in readers]
+        talking = asyncio.create_task(_talk(port))
+        await asyncio.sleep(0.5)  # until the space is there
+    elif threads:
         ids = await _runs(port, threads)
         work = [
             each.stream(port, f"/api/threads/{ids[n % threads]}/stream") for n, each in enumerate(readers)
@@ -126,11 +135,26 @@ async def _measure(port: int, threads: int, process: psutil.Process) -> tuple[li
     process.cpu_percent()
     await asyncio.sleep(SECONDS)
     cpu = process.cpu_percent()
-    for task in tasks:
+    for task in [*tasks, *([talking] if talking else [])]:
         task.cancel()
     with suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks, return_exceptions=True)
     return readers, cpu
+
+
+async def _talk(port: int) -> None:
+    """20 messages a second in one space."""
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        ann = (await client.post("/api/entities", json={"type": "human", "externalId": "ann"})).json()
+        who = ann["entity"]["id"]
+        (await client.post("/api/spaces", json={"id": "tea"})).raise_for_status()
+        (await client.post("/api/spaces/tea/members", json={"entityId": who})).raise_for_status()
+        said = {"entityId": who, "content": "Hello " * 10}
+        due = time.monotonic()
+        while True:
+            (await client.post("/api/spaces/tea/messages", json=said)).raise_for_status()
+            due += 0.05
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 
 async def _runs(port: int, threads: int) -> list[str]:
@@ -171,7 +195,9 @@ def run() -> list[Row]:
         note = f"p50 {p50:.1f} ms, {rate:.0f} events/s a reader, {gaps} gaps, server at {cpu:.0f} % of a core"
         name = f"{READERS} readers of {threads} thread{'s' if threads > 1 else ''}, p99"
         rows.append(Row(name, p99, "ms", floor, TARGET, note=note))
-    return rows
+    p50, p99, rate, gaps, cpu = _with("serve", IN_SPACE)
+    note = f"p50 {p50:.1f} ms, {rate:.0f} messages/s, {gaps} gaps, server at {cpu:.0f} % of a core"
+    return [*rows, Row(f"{READERS} readers of one space, p99", p99, "ms", floor, TARGET, note=note)]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import Parts, assemble
 from toolwright.wiring.settings import Settings
 
-SCRIPTS = {
+SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "host": [
         {
             "when": "[Tool Result: confirmAction]",
