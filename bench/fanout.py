@@ -28,6 +28,7 @@ from toolwright.wiring.settings import Settings
 
 READERS, SECONDS, TARGET = 500, 10.0, 1000.0  # ms
 IN_SPACE = -1
+SPEAKERS = 5
 FRAME = 420  # bytes, as a frame of such a run has on average
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
@@ -150,11 +151,15 @@ async def _talk(port: int) -> None:
         (await client.post("/api/spaces", json={"id": "tea"})).raise_for_status()
         (await client.post("/api/spaces/tea/members", json={"entityId": who})).raise_for_status()
         said = {"entityId": who, "content": "Hello " * 10}
-        due = time.monotonic()
-        while True:
-            (await client.post("/api/spaces/tea/messages", json=said)).raise_for_status()
-            due += 0.05
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+        async def speak() -> None:
+            due = time.monotonic()
+            while True:
+                (await client.post("/api/spaces/tea/messages", json=said)).raise_for_status()
+                due += SPEAKERS * 0.05
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+        await asyncio.gather(*(speak() for _ in range(SPEAKERS)))  # they share a process with the readers
 
 
 async def _runs(port: int, threads: int) -> list[str]:
