@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.rig import Api, read, serving
+import toolwright as tw
+from tests.api.rig import Api, calling, outside, read, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
+from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -219,3 +221,83 @@ async def test_the_stream_of_a_space_ends_for_whoever_is_put_out() -> None:
             [told] = await stream.until("member_removed")
             assert told["data"] == {"entityId": made.ids["ada"]}
             assert await stream.chunk() == b""
+
+
+CONFIRM = tw.Tool.from_config(
+    {
+        "name": "confirmAction",
+        "description": "Ask them.",
+        "inputSchema": {"type": "object"},
+        "executionType": "space",
+        "isAsync": True,
+    }
+)
+
+
+def talking(name: str) -> ScriptedModel:
+    """Calls that tool when it is spoken to in a space."""
+    return ScriptedModel(
+        [
+            {"when": "[Tool Result", "text": "Thanks."},
+            {"when": "Hi there", **calling(name)},
+            calling("ask_outside", user_name="Ada"),
+            {"text": "Asked."},
+        ]
+    )
+
+
+async def test_a_person_sees_what_they_caused_and_answers_what_is_shown_to_them() -> None:
+    model = talking("confirmAction")
+    async with town(model=model, tools=[outside, CONFIRM]) as made:
+        space_id = made.ids["space_id"]
+        await made.post(f"/api/spaces/{space_id}/members", SERVICE, {"entityId": "tester"}, 200)
+        said = await made.post(f"/api/spaces/{space_id}/messages", ADA, {"content": "Hi there"}, 201)
+        [told] = said["runs"]
+        run_id, entity_id = told["runId"], told["agentEntityId"]
+        await made.api.rig.rt.runs.wait(run_id, 10)
+
+        shown = (await made.get(f"/api/runs/{run_id}", ADA))["run"]
+        assert set(shown) == {"id", "status", "agentId", "startedAt", "completedAt"}
+        assert shown["status"] == "completed"
+        await made.get(f"/api/runs/{run_id}", BOB, 404)
+        await made.get(f"/api/runs/{run_id}/events", ADA, 404)
+        await made.post(f"/api/runs/{run_id}/cancel", ADA, None, 404)
+
+        [call] = (await made.get("/api/calls", ADA, runId=run_id))["calls"]
+        assert (call["visible"], call["spaceId"], call["agentEntityId"]) == (True, space_id, entity_id)
+        assert (await made.get("/api/calls", SERVICE, spaceId=space_id))["calls"] == [call]
+        assert (await made.get("/api/calls", SERVICE, smartSpaceId=space_id))["calls"] == [call]
+        assert (await made.get("/api/calls", BOB, runId=run_id))["calls"] == []
+        answer = {"callId": call["callId"], "result": {"confirmed": True}}
+        place = f"/api/runs/{run_id}/tool-results"
+        assert (await made.post(place, BOB, answer, 404))["error"] == "Pending tool call not found"
+        assert await made.post(place, ADA, answer, 200) == {"success": True, "agentEntityId": entity_id}
+        assert (await made.post(place, ADA, answer, 409))["error"] == "Tool call already resolved"
+        [*_, message] = (await made.get(f"/api/spaces/{space_id}/messages", ADA))["messages"]
+        assert message["metadata"]["status"] == "complete"
+        assert message["metadata"]["result"] == {"confirmed": True}
+
+
+async def test_an_invisible_call_is_a_services_to_answer() -> None:
+    hidden = tw.Tool.from_config(
+        {
+            "name": "fetchExternalData",
+            "description": "Fetch.",
+            "inputSchema": {"type": "object"},
+            "executionType": "external",
+            "visible": False,
+            "isAsync": True,
+        }
+    )
+    model = talking("fetchExternalData")
+    async with town(model=model, tools=[outside, hidden]) as made:
+        space_id = made.ids["space_id"]
+        await made.post(f"/api/spaces/{space_id}/members", SERVICE, {"entityId": "tester"}, 200)
+        said = await made.post(f"/api/spaces/{space_id}/messages", ADA, {"content": "Hi there"}, 201)
+        run_id = said["runs"][0]["runId"]
+        await made.api.rig.rt.runs.wait(run_id, 10)
+        assert (await made.get("/api/calls", ADA, runId=run_id))["calls"] == []
+        [call] = (await made.get("/api/calls", SERVICE, runId=run_id))["calls"]
+        answer = {"callId": call["callId"], "result": 1}
+        await made.post(f"/api/runs/{run_id}/tool-results", ADA, answer, 404)
+        await made.post(f"/api/runs/{run_id}/tool-results", SERVICE, answer, 200)
