@@ -187,7 +187,9 @@ class Calls:
         """A call's wait is over: the model reads an error, a late result goes to the inbox."""
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
-        self._flip(hold, move, call, timed_out((call.deadline - began).total_seconds()))
+        error = timed_out((call.deadline - began).total_seconds())
+        self._flip(hold, move, call, error)
+        move.effects += timed_out_message(hold, call, error)
 
     def give_up(self, hold: Hold, move: Move, words: LastWords) -> None:
         """The run ends: every call without an answer gets one, in words that fit how far it came."""
@@ -266,7 +268,6 @@ class Calls:
         self._armed.pop(call.id, None)
         self._move(move, call, "pending", hold.clock.now())
         move.events.append(outcome_event(call.id, call.name, error))
-        move.effects += timed_out_message(hold, call, error)
         hold.say(move, _message(hold, move, call, model_text(error), "error"))
 
     def _move(
