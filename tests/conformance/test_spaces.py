@@ -35,7 +35,18 @@ from toolwright.core.ports import Sight, Store
 from toolwright.core.run import Run
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.thread import Thread
-from toolwright.core.units import Act, Answer, Claim, Committed, Conflict, Finish, LeaseCall, Prune, Submit
+from toolwright.core.units import (
+    Act,
+    Answer,
+    Claim,
+    Committed,
+    Conflict,
+    Finish,
+    LeaseCall,
+    Prune,
+    Result,
+    Submit,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -445,3 +456,13 @@ async def test_old_events_of_spaces_are_deleted_too(room: Store):
     assert await told(room) == []
     await committed(room, act(says(message())))
     assert await told(room) == [(4, "space.message")]
+
+
+async def test_two_threads_that_write_to_each_other_do_not_stand_in_each_others_way(room: Store):
+    one, two = await begun(room, "thr_a"), await begun(room, "thr_b")
+    for n in range(5):
+        there = one.unit(Result, {"lives": n}, effects=(says(message(), deliveries=(delivery("thr_b"),)),))
+        back = two.unit(Result, {"lives": n}, effects=(says(message(), deliveries=(delivery("thr_a"),)),))
+        await asyncio.gather(one.do(there), two.do(back))
+    assert [one.seq for one in await room.spaces.messages("spc_1")] == list(range(1, 11))
+    assert (len(await room.unread("thr_a")), len(await room.unread("thr_b"))) == (5, 5)

@@ -4,6 +4,7 @@ A call's effects are values that are committed with its result (JOURNAL, "What a
 units from outside a run carry the same values, so that there is one way to write a space.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -246,3 +247,10 @@ Effect: TypeAlias = (
     | DropPlan
     | FirePlan
 )
+
+
+def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
+    """All deliveries, by thread."""
+    found = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
+    found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
+    return sorted(found, key=lambda each: each.thread.id)

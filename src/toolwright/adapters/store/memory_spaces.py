@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.written import GuardFailed, numbered, placed
 from toolwright.core.effects import (
-    Deliver,
     Delivery,
     DropGoal,
     DropMember,
@@ -33,6 +32,7 @@ from toolwright.core.effects import (
     SetTimer,
     SpaceEffect,
     Unreact,
+    deliveries_of,
 )
 from toolwright.core.event import Event
 from toolwright.core.mind import Plan
@@ -48,13 +48,6 @@ class Performed:
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     seq: int | None = None
     count: int = 0
-
-
-def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
-    """All deliveries, by thread."""
-    found = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
-    found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
-    return sorted(found, key=lambda each: each.thread.id)
 
 
 def check(effects: Sequence[Effect], tables: Tables) -> None:

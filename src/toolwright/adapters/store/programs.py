@@ -13,7 +13,7 @@ from toolwright.adapters.store import rows, rows_agents, rows_kept
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
-from toolwright.adapters.store.programs_spaces import perform
+from toolwright.adapters.store.programs_spaces import lock, perform
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
@@ -222,6 +222,8 @@ def _advance(unit: Advance, sql: Statements) -> Program:
         for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
     ]
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in _insert(sql.insert_event, events)]
+    if unit.effects:
+        yield from lock(unit, sql)
     found = yield Whole(ops) if not unit.effects else ops
     done = yield from perform(unit.effects, unit, sql)
     ev, posted = found[FENCE]

@@ -16,7 +16,6 @@ from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered, placed
 from toolwright.core.effects import (
-    Deliver,
     Delivery,
     DropGoal,
     DropMember,
@@ -41,10 +40,11 @@ from toolwright.core.effects import (
     SpaceEffect,
     Tell,
     Unreact,
+    deliveries_of,
 )
 from toolwright.core.event import Event
 from toolwright.core.mind import plan_timer
-from toolwright.core.units import Unit
+from toolwright.core.units import Advance, Settle, Unit
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
@@ -59,12 +59,18 @@ class Performed:
     count: int = 0
 
 
+def lock(unit: Advance | Settle, sql: Statements) -> Steps:
+    """Take the locks of all threads that the unit writes, in the order of their ids, before that of its own."""
+    others = {each.thread.id for each in deliveries_of(unit.effects)} - {unit.thread_id}
+    if others:
+        ids = sorted({unit.thread_id, *others})
+        yield Op(sql.spaces.lock_threads(len(ids)), {f"id_{i}": one for i, one in enumerate(ids)})
+
+
 def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:
     """Do all of them, and number what they tell."""
     done = Performed()
-    deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
-    deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
-    for delivery in sorted(deliveries, key=lambda each: each.thread.id):
+    for delivery in deliveries_of(effects):
         yield from _deliver(delivery, unit, sql, done)
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
     told: list[Event] = []

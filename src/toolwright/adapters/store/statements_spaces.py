@@ -1,5 +1,6 @@
 """The statements that write spaces, other threads' inboxes and timers."""
 
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -20,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.compiled import Compiler, DialectName
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.tables import (
     counters,
     members,
@@ -53,7 +54,7 @@ class SpaceStatements:
 
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        compiled = Compiler(name)
+        self._compiled = compiled = Compiler(name)
         self._space_statements(compiled)
         self._member_statements(compiled)
         self._message_statements(compiled)
@@ -129,6 +130,7 @@ class SpaceStatements:
 
     def _delivery_statements(self, compiled: Compiler) -> None:
         """An event for the next run of a thread: the queued one, else a new one; see `Delivery`."""
+        self.lock_threads = cache(self._lock_threads)
         once = self._insert(threads).values(_all(threads)).on_conflict_do_nothing()
         self.insert_home = compiled(once.returning(threads.c.id))
         idle, at_work = threads.c.run_id.is_(None), threads.c.begun
@@ -160,6 +162,11 @@ class SpaceStatements:
             )
         )
         self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == _text("name")))
+
+    def _lock_threads(self, count: int) -> Statement:
+        """So many threads, locked in the order of their ids."""
+        ids = or_(*[threads.c.id == _text(f"id_{i}") for i in range(count)])
+        return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
 
     def _event_statements(self, compiled: Compiler) -> None:
         self.count_events = compiled(
