@@ -366,3 +366,27 @@ async def test_an_answer_in_another_space_tells_where_it_came_from() -> None:
         [first] = await made.said()
         [said] = await made.said("cake")
         assert said.metadata == {"origin": {"spaceId": "tea", "messageId": first.id, "entityId": made.husam}}
+
+
+async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_it() -> None:
+    told: list[str] = []
+
+    class Interrupted(ScriptedModel):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            told.append(request.system)
+            if len(told) == 1:
+                await rt.spaces.say("tea", husam.id, "And sugar")
+            async for event in super().respond(request):
+                yield event
+
+    model = Interrupted([calls(ENTER), {"text": "Done."}])
+    agent = tw.Agent("host", tw.Prompt("h", model=model), toolkits=["spaces"], inbox_preview=True)
+    async with testing.by_hand(tw.App(agents=[agent])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam", display_name="Husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        await rt.spaces.say("tea", husam.id, "Tea, please")
+        await motor.run_until_idle()
+        runs = await rt.runs.list()
+    line = '1 new event waits in your inbox for your next run, the first: [Husam: "And sugar"]'
+    assert [line in one for one in told] == [False, True, False, False]
+    assert [run.status for run in runs] == ["completed", "completed"]
