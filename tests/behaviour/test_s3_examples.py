@@ -131,7 +131,7 @@ async def test_wait_for_result_submitted_in_time() -> None:
 
 @requirement("S3-4.5-3", "S3-4.2-4", "S3-7.2-3", "S3-7.2-4", "S3-7.2-5", "S3-7.3-5", "S3-7.4-5")
 async def test_wait_for_result_submitted_too_late() -> None:
-    late = {"source": "pm-api", "results": []}
+    late: dict[str, Any] = {"source": "pm-api", "results": []}
     turns = [
         {"when": "[Tool Result: fetchExternalData]", "text": "There are none after all."},
         {"when": "Tool timed out", **calls(ENTER, call("send_message", text="It takes long."))},

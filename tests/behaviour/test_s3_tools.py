@@ -118,7 +118,12 @@ async def test_the_model_of_an_agent_with_toolkits_is_offered_all_twelve() -> No
 @requirement("S3-6-2")
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_no_tool_takes_the_place_of_a_built_in_one(name: str) -> None:
-    given = {"name": name, "description": "Mine.", "inputSchema": {}, "executionType": "internal"}
+    given: dict[str, Any] = {
+        "name": name,
+        "description": "Mine.",
+        "inputSchema": {},
+        "executionType": "internal",
+    }
     with pytest.raises(InvalidConfiguration, match=f"'{name}' is the name of a built-in tool"):
         read_agent(configured(tools=[given]), Identity(name="host"), {}, trusted=True)
     with pytest.raises(DefinitionError, match="built-in"):
