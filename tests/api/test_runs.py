@@ -6,6 +6,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import calling, read, serving
+from tests.behaviour.marks import requirement
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, Pending
 from toolwright.testing import ScriptedModel
@@ -108,6 +109,7 @@ async def test_open_calls_are_listed_with_what_is_asked() -> None:
         assert done["resolvedAt"]
 
 
+@requirement("S3-7.5-1", "S3-7.5-3")
 @pytest.mark.parametrize("result", [None, False, 0, "", [], {}, 1.5, "text", {"status": "error"}])
 async def test_any_json_value_is_a_result_and_is_taken_once(result: object) -> None:
     async with serving() as api:
@@ -130,6 +132,7 @@ async def test_a_failure_is_an_error_to_the_model() -> None:
         assert messages[2]["toolStatus"] == "error"
 
 
+@requirement("S3-7.4-1", "S3-7.5-2")
 async def test_a_faulty_submission_changes_nothing() -> None:
     async with serving() as api:
         run_id, call_id = await api.waiting()

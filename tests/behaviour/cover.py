@@ -10,6 +10,8 @@ def gaps(documents: Sequence[Document], proofs: Proofs) -> list[str]:
     """What is missing on either side, a sentence each; empty if every statement is proven."""
     found = list(proofs.faults)
     known: dict[str, str | None] = {}
+    names = [document.document for document in documents]
+    found += [f"{name}: has two manifests" for name in sorted({one for one in names if names.count(one) > 1})]
     for document in documents:
         found += faults(document)
         known |= {each.id: each.requirement.elsewhere for each in statements(document)}

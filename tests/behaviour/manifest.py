@@ -44,7 +44,7 @@ class Document(BaseModel):
 
 @dataclass(frozen=True)
 class Statement:
-    """A requirement with its source, such as `S2 §3.4`."""
+    """A requirement with its source, such as `S2 §3.4 Argument validation`."""
 
     requirement: Requirement
     source: str
@@ -67,7 +67,7 @@ def documents() -> Sequence[Document]:
 def statements(document: Document) -> Sequence[Statement]:
     """All statements of a document, in its order."""
     return [
-        Statement(requirement, f"{document.document} §{number}")
+        Statement(requirement, f"{document.document} §{number} {section.title}")
         for number, section in document.sections.items()
         for requirement in section.requirements
     ]

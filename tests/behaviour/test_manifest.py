@@ -6,11 +6,14 @@ import pytest
 from pydantic import ValidationError
 
 from tests.behaviour.cover import gaps
-from tests.behaviour.manifest import FOLDER, Document, Requirement, documents, read_document
+from tests.behaviour.manifest import FOLDER, Document, Requirement, documents, read_document, statements
 from tests.behaviour.proofs import Proofs, collect
 
-PARTS = {"1": 1, "2": 2, "3": 5, "4": 3, "5": 4, "6": 3, "7": 2, "8": 3, "9": 6, "10": 0, "11": 5}
-"""How many subsections each section of S2 has."""
+PARTS = {
+    "s2": {"1": 1, "2": 2, "3": 5, "4": 3, "5": 4, "6": 3, "7": 2, "8": 3, "9": 6, "10": 0, "11": 5},
+    "s3": {"1": 0, "2": 2, "3": 0, "4": 5, "5": 1, "6": 0, "7": 5, "8": 1, "9": 1, "10": 0},
+}
+"""How many subsections each section of a document has."""
 
 
 def document(*ids: str, elsewhere: str | None = None) -> Document:
@@ -24,10 +27,26 @@ def test_every_statement_has_a_test_and_every_mark_a_statement() -> None:
     assert gaps(documents(), collect()) == []
 
 
-def test_every_section_of_the_document_is_in_its_manifest() -> None:
-    sections = [number for part, count in PARTS.items()
+def test_every_document_has_a_manifest_of_its_name() -> None:
+    assert [path.stem for path in sorted(FOLDER.glob("*.yaml"))] == list(PARTS)
+    assert [each.document.lower() for each in documents()] == list(PARTS)
+
+
+@pytest.mark.parametrize("document", PARTS)
+def test_every_section_of_a_document_is_in_its_manifest(document: str) -> None:
+    sections = [number for part, count in PARTS[document].items()
                 for number in (part, *(f"{part}.{below}" for below in range(1, count + 1)))]  # fmt: skip
-    assert list(read_document(FOLDER / "s2.yaml").sections) == sections
+    assert list(read_document(FOLDER / f"{document}.yaml").sections) == sections
+
+
+def test_a_document_has_one_manifest() -> None:
+    proofs = Proofs(tests={"S9-1-1": ["tests/behaviour/test_manifest.py::test_x"]})
+    assert gaps([document("S9-1-1"), document("S9-1-1")], proofs) == ["S9: has two manifests"]
+
+
+def test_a_statement_says_where_it_stands() -> None:
+    [each] = statements(document("S9-1-1"))
+    assert each.source == "S9 §1 One"
 
 
 def test_a_statement_without_a_test_is_a_gap() -> None:

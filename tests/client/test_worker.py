@@ -16,6 +16,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import Api, serving
+from tests.behaviour.marks import requirement
 from tests.client.rig import client_of, served
 from tests.databases import stores
 from tests.runtime.rig import Rig, running
@@ -144,6 +145,7 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
+@requirement("S3-10-4")
 async def test_functions_of_every_kind_carry_calls_out() -> None:
     names = ["keywords", "whole", "sync", "faulty", "not_json", "wrong", "rich"]
     async with serving(
@@ -195,6 +197,7 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
         assert found["rich 6"] == {"error": "No such thing."}
 
 
+@requirement("S3-3-2")
 async def test_a_waiting_run_gets_the_result_inline() -> None:
     async with serving(turns(("double", 4)), [external("double")]) as api, client_of(api.port) as client:
         worker = Worker(client)

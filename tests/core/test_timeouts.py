@@ -1,11 +1,13 @@
 """How long a call may take, by its kind (D8)."""
 
 import pytest
+from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.tool import Kind, Tool, tool
 
 
+@requirement("S3-2.1-7")
 @pytest.mark.parametrize(
     ("kind", "seconds"),
     [
@@ -31,6 +33,7 @@ def test_a_function_has_five_minutes_unless_it_opts_out() -> None:
     assert Tool(name="x", description="x", kind="mcp", timeout=None).timeout is None
 
 
+@requirement("S3-2.1-9", "S3-4.2-5")
 @pytest.mark.parametrize("kind", ["external", "space"])
 def test_a_wait_for_somebody_else_always_ends(kind: Kind) -> None:
     with pytest.raises(DefinitionError, match="needs a timeout"):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.http_execution import HttpExecution
@@ -36,6 +37,7 @@ def faults(given: object, prefix: str = "") -> dict[str, str]:
     return {each["path"]: each["message"] for each in caught.value.details}
 
 
+@requirement("S3-2-1", "S3-2.1-8")
 def test_the_example_of_the_document_becomes_a_tool() -> None:
     given = config(
         name="confirmAction",
@@ -78,6 +80,7 @@ def test_the_example_of_the_document_becomes_a_tool() -> None:
     assert not outside.trusted
 
 
+@requirement("S3-2.1-5", "S3-2.1-6", "S3-2.1-7", "S3-5-4")
 @pytest.mark.parametrize(
     ("kind", "visible", "timeout"),
     [("gateway", True, 30.0), ("external", True, 30.0), ("space", True, 30.0), ("internal", False, None)],
@@ -88,6 +91,7 @@ def test_what_is_not_given_depends_on_the_type(kind: Kind, visible: bool, timeou
     assert (tool.visible, tool.timeout, tool.is_async, tool.expires_in) == (visible, timeout, False, None)
 
 
+@requirement("S3-9-2")
 def test_visible_is_kept_by_copies() -> None:
     hidden = Tool.from_config(config(visible=False))
     shown = Tool.from_config(config())
@@ -116,6 +120,7 @@ def test_an_empty_schema_takes_any_object() -> None:
     assert Tool.from_config(config(inputSchema={})).parameters == {"type": "object"}
 
 
+@requirement("S3-2.2-1", "S3-10-1")
 def test_every_fault_is_told_at_once_with_its_path() -> None:
     given = config(
         name=" ",
@@ -147,6 +152,7 @@ def test_every_fault_is_told_at_once_with_its_path() -> None:
     assert "bogus" in found["tools.0.inputSchema"]
 
 
+@requirement("S3-2.1-1", "S3-2.1-2", "S3-2.1-3", "S3-2.1-4")
 @pytest.mark.parametrize("field", ["name", "description", "inputSchema", "executionType"])
 def test_the_required_fields_are_required(field: str) -> None:
     assert faults(config(**{field: "absent"}))[field] == "is missing"
@@ -203,6 +209,7 @@ def test_contradictions_in_code_are_refused(declare: Any) -> None:  # a function
         declare()
 
 
+@requirement("S3-3-4")
 async def test_an_internal_tool_answers_with_its_arguments_also_outside_a_run() -> None:
     shown = Tool.from_config(config(name="displayChart", executionType="internal"))
     result = await Toolset([shown]).call("displayChart", {"city": "Tokyo"})

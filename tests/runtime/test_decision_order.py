@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.executors.rig import Received, answer, bench, serving
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.call import Call
@@ -58,6 +59,7 @@ def model() -> ScriptedModel:
     return ScriptedModel([{"calls": [{"name": "ask", "args": {"city": "Tokyo"}}]}, {"text": "Well."}])
 
 
+@requirement("S3-3-4", "S3-4.3-1")
 @pytest.mark.parametrize("fields", [{}, {"isAsync": True, "execution": HTTP, "timeout": 5, "visible": True}])
 async def test_an_internal_tool_answers_at_once_with_its_arguments_and_never_over_http(
     fields: dict[str, Any],
@@ -71,6 +73,7 @@ async def test_an_internal_tool_answers_at_once_with_its_arguments_and_never_ove
         assert rig.store.names == ["CreateThread", "PostMessage", "Claim", "Answer", "Answer"]
 
 
+@requirement("S3-3-1", "S3-4.2-1", "S3-4.3-2")
 @pytest.mark.parametrize("kind", ["gateway", "external", "space"])
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_what_has_a_url_is_called_inline_also_when_it_is_async(kind: str, is_async: bool) -> None:
@@ -83,6 +86,7 @@ async def test_what_has_a_url_is_called_inline_also_when_it_is_async(kind: str, 
         assert (call.started_at is not None, call.attempts, call.visible) == (True, 1, True)
 
 
+@requirement("S3-4-1", "S3-4.1-1", "S3-4.3-3", "S3-7.3-1")
 @pytest.mark.parametrize("kind", ["external", "space"])
 async def test_an_async_call_is_pending_at_once_and_its_result_comes_by_the_inbox(kind: str) -> None:
     async with running(model(), [tool(kind, isAsync=True, timeout=5, expiresIn=60_000)]) as rig:
@@ -95,6 +99,7 @@ async def test_an_async_call_is_pending_at_once_and_its_result_comes_by_the_inbo
         assert await rig.rt.calls.submit(run.id, call.id, {"confirmed": True}) == "inbox"
 
 
+@requirement("S3-4-1", "S3-4.2-4", "S3-4.3-4")
 @pytest.mark.parametrize("kind", ["external", "space"])
 async def test_any_other_call_waits_for_its_time_and_then_reads_an_error(kind: str) -> None:
     async with running(model(), [tool(kind, timeout=50, expiresIn=60_000)], inline_wait=0.0) as rig:
@@ -104,6 +109,7 @@ async def test_any_other_call_waits_for_its_time_and_then_reads_an_error(kind: s
         assert call.expires_at is not None
 
 
+@requirement("S3-2.1-9", "S3-4.2-5")
 @pytest.mark.parametrize("kind", ["gateway", "external", "space"])
 async def test_the_timeout_holds_for_every_call_over_http(kind: str) -> None:
     async def stuck(prepared: PreparedCall, state: tw.ThreadState) -> Outcome:
@@ -158,6 +164,7 @@ async def test_a_call_over_http_takes_its_variables_from_the_thread_and_leaves_n
             }
 
 
+@requirement("S3-4.2-1")
 async def test_an_app_carries_http_tools_out_by_itself() -> None:
     async with serving() as server:
         made = tool("gateway", execution={"url": f"http://127.0.0.1:{server.port}/{{city}}", "method": "GET"})

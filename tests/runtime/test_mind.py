@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import AGENT, Died, thinking
 from toolwright.core.effects import SetGoal, SetMemory
 from toolwright.core.errors import NotFound, StoreError
@@ -22,12 +23,14 @@ from toolwright.testing import MemoryStore
 pytestmark = pytest.mark.anyio
 
 
+@requirement("S3-6-15")
 def test_the_toolkit_has_the_tools_of_the_document() -> None:
     tools = MindToolkit(MemoryStore(lambda _: None)).tools
     assert tuple(tool.name for tool in tools) == TOOLKITS["mind"]
     assert all(tool.idempotent and not tool.visible for tool in tools)
 
 
+@requirement("S3-6-8", "S3-6-9")
 async def test_goals_are_set_changed_and_deleted() -> None:
     async with thinking() as mind:
         given = [{"description": "Learn Go"}, {"id": "tea", "description": "Tea", "priority": "high"}]
@@ -51,6 +54,7 @@ async def test_goals_are_set_changed_and_deleted() -> None:
         assert [goal.description for goal in await mind.rt.minds.goals(AGENT.id)] == ["Rest"]
 
 
+@requirement("S3-6-10", "S3-6-11")
 async def test_memories_are_set_replaced_and_deleted() -> None:
     async with thinking() as mind:
         given = [{"key": "tea", "value": "green"}, {"key": "Milk \u2028", "value": ""}]
@@ -64,6 +68,7 @@ async def test_memories_are_set_replaced_and_deleted() -> None:
         assert [(m.key, m.value) for m in await mind.rt.minds.memories("thinker")] == [("tea", "black")]
 
 
+@requirement("S3-6-12", "S3-6-13", "S3-6-14")
 async def test_plans_are_set_changed_read_and_deleted() -> None:
     async with thinking() as mind:
         given: list[dict[str, Any]] = [

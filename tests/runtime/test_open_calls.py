@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, stores
 from tests.runtime.turned import Turned, expiring, outside, turned
 from toolwright.core.call import timer_of
@@ -44,6 +45,7 @@ async def notices(made: Turned, thread_id: str) -> list[object]:
     return [event.content["result"] for event in inbox if event.type == "tool_result"]
 
 
+@requirement("S3-7.4-7")
 async def test_a_pending_call_expires_and_tells_the_agent_once(opened: OpenStore) -> None:
     async with turned(opened, expiring(None, 60.0)) as made:
         thread_id, run_id, call_id = await made.called()

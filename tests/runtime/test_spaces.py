@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from toolwright import testing
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Topic
@@ -115,6 +116,7 @@ async def house(
         yield House(rt, motor, husam.id)
 
 
+@requirement("S3-6-3", "S3-6-5")
 async def test_an_agent_hears_enters_and_speaks() -> None:
     turns = [calls(ENTER), calls(says("Hello, Husam!")), {"text": "I greeted."}]
     async with house(turns) as made:
@@ -144,6 +146,7 @@ async def test_an_agent_hears_enters_and_speaks() -> None:
         assert thread.space_id == "tea"
 
 
+@requirement("S3-5.1-3")
 async def test_what_it_is_told_at_every_step_is_what_is_there() -> None:
     told: list[str] = []
 
@@ -171,6 +174,7 @@ async def test_what_it_is_told_at_every_step_is_what_is_there() -> None:
     assert "- Be kind (id: " in third
 
 
+@requirement("S3-4.4-1", "S3-5.1-2", "S3-10-5")
 async def test_a_visible_call_without_a_space_is_an_error_and_does_nothing_else() -> None:
     turns = [calls({"name": "confirmAction", "args": {"question": "Sure?"}}), {"text": "Oh."}]
     async with house(turns, [CONFIRM]) as made:
@@ -184,6 +188,7 @@ async def test_a_visible_call_without_a_space_is_an_error_and_does_nothing_else(
         assert list(await made.rt.calls.list()) == []
 
 
+@requirement("S3-4.1-3", "S3-7.3-2", "S3-7.5-6", "S3-8-2", "S3-8-4", "S3-8.1-5")
 async def test_a_confirmation_goes_from_requires_action_to_complete_and_to_the_inbox() -> None:
     ask = {"name": "confirmAction", "args": {"question": "Confirm booking?"}}
     turns = [
@@ -226,6 +231,7 @@ async def test_a_confirmation_goes_from_requires_action_to_complete_and_to_the_i
         ]
 
 
+@requirement("S3-2.2-2", "S3-5-1", "S3-8-2", "S3-8-3", "S3-8.1-1", "S3-8.1-3", "S3-8.1-4")
 async def test_calls_that_are_carried_out_here_are_shown_through_their_statuses() -> None:
     turns = [
         calls(
@@ -255,6 +261,7 @@ async def test_calls_that_are_carried_out_here_are_shown_through_their_statuses(
         ]
 
 
+@requirement("S3-7.3-5")
 async def test_a_call_that_times_out_can_still_be_answered() -> None:
     turns = [
         {"when": "[Tool Result: askOutside]", "text": "At last."},
@@ -292,6 +299,7 @@ async def test_agents_wake_each_other_only_so_often() -> None:
         assert len(await made.rt.runs.list(limit=100)) == len(runs)
 
 
+@requirement("S3-6-7")
 async def test_a_skipped_run_leaves_nothing_behind_for_the_model() -> None:
     skip = {"name": "skip", "args": {"reason": "Small talk"}}
     turns = [{"when": "Lovely weather", **calls(skip)}, {"when": "Really", "text": "I was asked."}]
@@ -343,6 +351,7 @@ async def test_what_comes_while_it_works_waits_for_the_next_run_and_is_read_in_o
         assert ["Two" in both[0].splitlines()[1], "Three" in both[0].splitlines()[2]] == [True, True]
 
 
+@requirement("S3-6-4", "S3-6-6")
 async def test_messages_can_be_read_without_entering() -> None:
     read = {"name": "read_messages", "args": {"spaceId": "tea", "offset": 1, "limit": 1}}
     elsewhere = {"name": "read_messages", "args": {"spaceId": "secret"}}
