@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, house, says
 from toolwright import testing
 from toolwright.core.event import Event, Topic
@@ -103,6 +104,7 @@ async def test_words_appear_as_they_are_written_and_end_in_the_message() -> None
         assert of(events, "space.message.aborted") == []
 
 
+@requirement("S3-8.1-2")
 async def test_arguments_of_a_visible_call_appear_as_they_are_written() -> None:
     pieces: list[Piece] = [(0, "confirmAction", '{"question": "Su'), (0, "confirmAction", 're?"}')]
     async with heard(pieces, []) as events:
