@@ -43,8 +43,13 @@ def by_text(name: str, given: str | None) -> str | None:
 def page(limit: int, offset: int = 0) -> None:
     """Raise `InvalidRequest` unless these are whole numbers from 0 that every journal can count to."""
     for name, number in (("limit", limit), ("offset", offset)):
-        if type(number) is not int or not 0 <= number <= _LARGEST:
-            raise _faulty(name, "must be a whole number from 0")
+        whole(name, number)
+
+
+def whole(name: str, given: int) -> None:
+    """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
+    if type(given) is not int or not 0 <= given <= _LARGEST:
+        raise _faulty(name, "must be a whole number from 0")
 
 
 def _faulty(path: str, fault: str) -> InvalidRequest:

@@ -1,13 +1,14 @@
 """What callers say of a space and of messages in it, checked before any journal sees it."""
 
 import re
+from collections.abc import Iterable
 from typing import cast, get_args
 
 from toolwright.core.asked import shown
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.space import SpaceKind
+from toolwright.core.space import SpaceFields, SpaceKind
 
 LONGEST_NAME = 200  # characters
 LONGEST_TEXT = 100_000
@@ -72,10 +73,17 @@ def metadata_of(given: object) -> JSONObject:
     try:
         copy = plain({} if given is None else given)
     except InvalidJSON as error:
-        raise faulty("metadata", error.message) from error
+        raise faulty("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
         raise faulty("metadata", "must be an object")
     return copy
+
+
+def known_fields(given: Iterable[str]) -> None:
+    """Refuse what is no field of a space."""
+    unknown = [name for name in given if name not in SpaceFields.__annotations__]
+    if unknown:
+        raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")
 
 
 def faulty(path: str, fault: str) -> InvalidRequest:

@@ -24,6 +24,7 @@ from toolwright.core.entity import Entity
 from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.redact import Redactor
 from toolwright.core.space import (
     DM_MEMBERS,
     Member,
@@ -34,13 +35,14 @@ from toolwright.core.space import (
     SpaceMessage,
 )
 from toolwright.core.units import Act, Committed, Conflict
-from toolwright.runtime.asked import by_id, page
+from toolwright.runtime.asked import by_id, by_kind, page, whole
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.space_fields import (
     emoji_of,
     faulty,
     id_of,
     kind_of,
+    known_fields,
     metadata_of,
     name_of,
     role_of,
@@ -104,6 +106,7 @@ class Spaces:
 
         A `dm` has two members. Raises `AlreadyThere` if there is a space with that `id`.
         """
+        by_kind("members", members, (list, tuple), "a list of entities")
         now = self._clock.now()
         space = Space(
             id=self._new_id("spc") if id is None else id_of(id),
@@ -139,6 +142,7 @@ class Spaces:
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
         """Change the fields given."""
+        known_fields(fields)
         while True:
             was = await self.get(space_id)
             new = replace(was, updated_at=max(self._clock.now(), was.updated_at + _TICK))
@@ -211,7 +215,7 @@ class Spaces:
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
-        page(seq)
+        whole("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
         await self._act(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
@@ -238,13 +242,14 @@ class Spaces:
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """
         author = await self._entities.find(entity)
+        redactor = await self._redactor(by_id("space", space_id))
         message = SpaceMessage(
             id=self._new_id("msg"),
-            space_id=by_id("space", space_id),
+            space_id=space_id,
             entity_id=author.id,
             role="assistant" if author.type == "agent" else "user",
-            content=words_of(content),
-            metadata=_own(metadata_of(metadata)),
+            content=redactor.text(words_of(content)),
+            metadata=redactor.object(_own(metadata_of(metadata))),
             parent_id=parent_id,
             created_at=self._clock.now(),
         )
@@ -289,8 +294,8 @@ class Spaces:
     ) -> Sequence[Shown]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
-        for place in (after, before):
-            page(0 if place is None else place)
+        for name, given in (("after", after), ("before", before)):
+            whole(name, 0 if given is None else given)
         await self.get(space_id)
         limit = min(limit, LONGEST_PAGE)
         return await self.shown(
@@ -299,11 +304,13 @@ class Spaces:
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
         """A page of what was said, in order, which ends `offset` messages before the newest."""
+        page(limit, offset)
+        await self.get(space_id)
         return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
 
     async def entity(self, entity_id: str) -> Entity | None:
         """The entity of that id, None if there is none any more."""
-        return await self._entities.known(entity_id)
+        return await self._entities.known(by_id("entity", entity_id))
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
         """Messages with their authors and reactions."""
@@ -330,7 +337,8 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        new = replace(was, content=words_of(content), edited_at=self._clock.now())
+        clean = (await self._redactor(was.space_id)).text(words_of(content))
+        new = replace(was, content=clean, edited_at=self._clock.now())
         [shown] = await self.shown([new])
         told = edited_event(new, shown.author, shown.reactions)
         await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(told,)))
@@ -382,6 +390,10 @@ class Spaces:
     async def caused(self, run_id: str, entity_id: str) -> bool:
         """Whether the run reads what that entity has said."""
         return await self._store.spaces.caused(run_id, entity_id)
+
+    async def _redactor(self, space_id: str) -> Redactor:
+        """Of what is said in a space the agents in it must not be told their secrets."""
+        return await self._wakeups.redactor(await self._store.spaces.members(space_id))
 
     async def _check_parent(self, message: SpaceMessage) -> None:
         if message.parent_id is None:

@@ -84,8 +84,13 @@ class ObjectFiles:
 
 
 def open_folder(folder: Path) -> ObjectFiles:
-    """Files in a folder, which is made when the first one is written."""
-    return ObjectFiles(lambda: LocalStore(folder, mkdir=True), folder)
+    """Files in a folder, which is made, for its owner alone, when the first one is written."""
+
+    def made() -> LocalStore:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return LocalStore(folder)
+
+    return ObjectFiles(made, folder)
 
 
 def open_bucket(url: str) -> ObjectFiles:

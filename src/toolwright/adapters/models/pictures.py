@@ -8,6 +8,11 @@ from toolwright.core.message import Message
 from toolwright.core.model import ModelRequest
 
 SEEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BEGINNINGS: Mapping[str, tuple[bytes, ...]] = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+}
 LARGEST = 5 * 1024 * 1024  # bytes of one image that every provider takes
 KEPT = 64 * 1024 * 1024  # bytes kept from request to request
 
@@ -20,13 +25,13 @@ class Pictures:
         self._size = 0
 
     async def of(self, request: ModelRequest) -> Mapping[str, bytes]:
-        """The bytes of all images that can be shown; one whose bytes are gone is left out."""
+        """The bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
         found: dict[str, bytes] = {}
         for ref in _images(request.messages):
             assert ref.digest is not None, "checked by _images"
             picture = self._kept.pop(ref.digest, None)
-            if picture is None and request.load is not None:
-                picture = await request.load(ref)
+            if picture is None:
+                picture = await _loaded(request, ref)
                 self._size += len(picture or b"")
             if picture is not None:
                 found[ref.digest] = self._kept[ref.digest] = picture
@@ -38,6 +43,19 @@ class Pictures:
 def can_be_seen(ref: AttachmentRef) -> bool:
     """Whether the file is an image that providers take."""
     return ref.digest is not None and ref.mime_type in SEEN and ref.size <= LARGEST
+
+
+async def _loaded(request: ModelRequest, ref: AttachmentRef) -> bytes | None:
+    """The bytes of an image, None if they are gone or are no such image."""
+    content = None if request.load is None else await request.load(ref)
+    return content if content is not None and is_image(content, ref.mime_type) else None
+
+
+def is_image(content: bytes, mime_type: str) -> bool:
+    """Whether the bytes begin as such an image does: a provider refuses the whole conversation for one that is none."""
+    if mime_type == "image/webp":
+        return content[:4] == b"RIFF" and content[8:12] == b"WEBP"
+    return content.startswith(_BEGINNINGS[mime_type])
 
 
 def _images(messages: tuple[Message, ...]) -> list[AttachmentRef]:

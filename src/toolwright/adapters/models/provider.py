@@ -26,7 +26,9 @@ def model_named(name: str) -> Model:
     except ImportError as error:
         raise missing_sdk(name, error) from error
     except UserError as error:
-        raise _unusable(name, error) from error
+        raise _unusable(name, error.message) from error
+    except Exception as error:
+        raise _unusable(name, str(error)) from error
 
 
 def missing_sdk(name: str, error: ImportError) -> MissingExtra:
@@ -37,12 +39,12 @@ def missing_sdk(name: str, error: ImportError) -> MissingExtra:
     return MissingExtra(f"The model {name!r} needs an optional dependency: install {package}.")
 
 
-def _unusable(name: str, error: UserError) -> DefinitionError | ModelRefused:
-    variables = re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)`", error.message)
+def _unusable(name: str, message: str) -> DefinitionError | ModelRefused:
+    variables = re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)`", message)
     if variables:
         return ModelRefused(
             f"The model {name!r} has no key: set the environment variable {' or '.join(variables)}."
         )
-    if error.message.startswith("Unknown model"):
+    if message.startswith("Unknown model"):
         return DefinitionError(f"The model {name!r} has an unknown provider: {name.partition(':')[0]!r}.")
-    return DefinitionError(f"The model {name!r} cannot be used: {error.message}")
+    return DefinitionError(f"The model {name!r} cannot be used: {message}")

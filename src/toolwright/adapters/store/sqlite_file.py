@@ -8,6 +8,8 @@ BUSY_SECONDS = 30.0
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection in WAL mode that syncs every commit."""
+    if not path.exists():
+        path.touch(mode=0o600)  # for its owner alone, as conversations are
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
     )

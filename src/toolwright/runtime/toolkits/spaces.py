@@ -71,10 +71,11 @@ class SpacesToolkit:
 
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
         space = await run.insist(lambda: self._readable(run, space_id))
-        if run.space_id not in (None, space.id):
-            run.effect(_presence(run, str(run.space_id), "agent.inactive"))
-        run.effect(Enter(thread_id=run.thread.id, space_id=space.id))
-        run.effect(_presence(run, space.id, "agent.active"))
+        if run.space_id != space.id:
+            if run.space_id is not None:
+                run.effect(_presence(run, run.space_id, "agent.inactive"))
+            run.effect(Enter(thread_id=run.thread.id, space_id=space.id))
+            run.effect(_presence(run, space.id, "agent.active"))
         members = await run.insist(lambda: self._spaces.members(space.id))
         shown = await run.insist(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
