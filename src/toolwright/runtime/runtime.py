@@ -18,6 +18,7 @@ from toolwright.runtime.keys import Keys
 from toolwright.runtime.minds import Minds
 from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
+from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
@@ -43,6 +44,7 @@ class Runtime:
         files: ThreadFiles,
         inboxes: Inboxes,
         minds: Minds,
+        prompts: Prompts,
         entities: Entities,
         spaces: Spaces,
         events: Events,
@@ -64,6 +66,7 @@ class Runtime:
         self.files = files
         self.inboxes = inboxes
         self.minds = minds
+        self.prompts = prompts
         self.entities = entities
         self.spaces = spaces
         self.events = events

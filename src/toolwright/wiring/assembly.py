@@ -41,6 +41,7 @@ from toolwright.runtime.minds import Minds
 from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
+from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
@@ -85,13 +86,14 @@ def assemble(
         parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
     )
     agents = Agents(store, catalog, environment, clock, ids)
+    homes = Homes(store, agents)
     calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
     loop = Loop(
         calls,
         parts.models,
         bus,
         keeper,
-        Homes(store, agents),
+        homes,
         default_model=settings.model,
         max_steps=settings.max_steps,
         inline_wait=inline_wait,
@@ -121,7 +123,8 @@ def assemble(
         offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
-        inboxes=Inboxes(store, agents, motor, clock, ids),
+        prompts=Prompts(store, agents, homes, equipment.equip),
+        inboxes=Inboxes(store, agents, wakeups, motor, clock, ids),
         entities=entities,
         spaces=spaces,
         events=Events(store, bus, motor),
