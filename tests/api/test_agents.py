@@ -22,7 +22,7 @@ CONFIG: dict[str, Any] = {
     "agent": {"system": "You book."},
     "model": {"provider": "openai", "name": "gpt-5"},
     "loop": {"maxSteps": 5},
-    "tools": [BOOK, "ask_outside"],
+    "tools": [BOOK],
     "env": {"TOKEN": CANARY},
     "tenvs": {"place": CANARY},
 }
@@ -84,7 +84,7 @@ FAULTY: list[tuple[dict[str, Any], str]] = [
     ({"name": "x", "config": {"tools": [{**BOOK, "foo": 1}]}}, "config.tools.0.foo"),
     (
         {"name": "x", "config": {"tools": [{**BOOK, "inputSchema": {"type": 5}}]}},
-        "config.tools.0.inputSchema",
+        "config.tools.0.inputSchema.type",
     ),
     ({"name": "x", "config": {"tools": [{**BOOK, "execution": {}}]}}, "config.tools.0.execution.url"),
     ({"name": "x", "config": {"tools": [{**BOOK, "name": "enter_space"}]}}, "config.tools.0.name"),
@@ -121,14 +121,14 @@ async def test_agents_of_others_are_not_trusted_with_the_addresses_of_their_tool
         [tool] = (await api.rig.rt.agents.active("scout")).tools
         written = (await api.rig.rt.agents.save("own", {"tools": [BOOK]}, trusted=True)).agent
         [own] = (await api.rig.rt.agents.active(written.id)).tools
-        assert tool.http is not None and own.http is not None
-        assert (tool.http.trusted, own.http.trusted) == (False, True)
+        assert tool.execution is not None and own.execution is not None
+        assert (tool.execution.trusted, own.execution.trusted) == (False, True)
         await api.client.patch("/api/agents/own", json={"description": "still the operator's"})
         [own] = (await api.rig.rt.agents.active("own")).tools
-        assert own.http is not None and own.http.trusted
+        assert own.execution is not None and own.execution.trusted
         await api.client.patch("/api/agents/own", json={"config": {"tools": [BOOK]}})
         [own] = (await api.rig.rt.agents.active("own")).tools
-        assert own.http is not None and not own.http.trusted
+        assert own.execution is not None and not own.execution.trusted
 
 
 async def test_a_service_triggers_an_agent() -> None:
