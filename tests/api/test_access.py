@@ -101,6 +101,9 @@ FOR_PEOPLE = [
     ),
     Row("GET", "/api/spaces/{space_id}/stream", 200, 200, 404, stream=True),
     Row("GET", "/api/sse", 200, 200, 200, stream=True),
+    Row("POST", "/api/clients", 201, 201, 201, {"entityId": "{ada}"}),
+    Row("GET", "/api/clients", 200, 200, 200),
+    Row("DELETE", "/api/clients/{client_id}", 200, 200, 404),
 ]
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
 OPEN = {("GET", path) for path in ("/health", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")}

@@ -67,7 +67,9 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
         space = await spaces.create("Tea", members=[ada.id])
         said = (await spaces.say(space.id, ada.id, "Hello")).message
         await spaces.react(said.id, ada.id, "+1")
+        client = await api.rig.rt.clients.register(ada.id, "Phone")
         ids = {
+            "client_id": client.id,
             "space_id": space.id,
             "message_id": said.id,
             "path": "attachments/note.txt",

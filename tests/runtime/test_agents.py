@@ -160,7 +160,10 @@ FAULTY: list[tuple[Any, list[str]]] = [
     ({"toolkits": ["spaces", "channels"]}, ["config.toolkits"]),
     ({"tools": ["nothing", 5]}, ["config.tools.0", "config.tools.1"]),
     ({"tools": [{**OUTSIDE, "foo": 1}]}, ["config.tools.0.foo"]),
-    ({"tools": ["look", {**OUTSIDE, "inputSchema": {"type": "nonsense"}}]}, ["config.tools.1.inputSchema.type"]),
+    (
+        {"tools": ["look", {**OUTSIDE, "inputSchema": {"type": "nonsense"}}]},
+        ["config.tools.1.inputSchema.type"],
+    ),
     ({"tools": [{**OUTSIDE, "executionType": "gateway"}]}, ["config.tools.0.execution.url"]),
     ({"tools": [{**OUTSIDE, "name": "skip"}]}, ["config.tools.0.name"]),
     ({"tools": ["look", "look"]}, ["config.tools.1.name"]),

@@ -41,7 +41,7 @@ def written(folder: Path, given: Any) -> Path:  # any JSON, also a faulty one
 async def seen(runtime: Runtime) -> list[object]:
     spaces = await runtime.spaces.list()
     return [
-        *await runtime.agents.list(),
+        *[(one.id, one.revision) for one in await runtime.agents.list()],
         *await runtime.entities.list(),
         *spaces,
         *[await runtime.spaces.members(space.id) for space in spaces],

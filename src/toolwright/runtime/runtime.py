@@ -11,6 +11,7 @@ from toolwright.runtime.drain import Drainer
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.files import ThreadFiles
 from toolwright.runtime.follow import Events
+from toolwright.runtime.front_ends import FrontEnds
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
@@ -47,6 +48,7 @@ class Runtime:
         prompts: Prompts,
         entities: Entities,
         spaces: Spaces,
+        clients: FrontEnds,
         events: Events,
         keys: Keys,
         health: Health,
@@ -69,6 +71,7 @@ class Runtime:
         self.prompts = prompts
         self.entities = entities
         self.spaces = spaces
+        self.clients = clients
         self.events = events
         self.keys = keys
         self.health = health

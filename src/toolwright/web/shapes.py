@@ -363,6 +363,28 @@ class EntityList(Shape):
     entities: list[EntityShape]
 
 
+class ClientShape(Shape):
+    """A registered front-end."""
+
+    id: str
+    entity_id: str
+    name: str | None
+    metadata: dict[str, JsonValue]
+    created_at: datetime
+
+
+class ClientAnswer(Shape):
+    """One client."""
+
+    client: ClientShape
+
+
+class ClientList(Shape):
+    """Clients, the oldest first."""
+
+    clients: list[ClientShape]
+
+
 class Deleted(Shape):
     """It is gone."""
 

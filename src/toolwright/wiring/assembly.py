@@ -29,6 +29,7 @@ from toolwright.runtime.env import Environment
 from toolwright.runtime.equipment import Equipment
 from toolwright.runtime.files import FileKeeper, ThreadFiles
 from toolwright.runtime.follow import Events
+from toolwright.runtime.front_ends import FrontEnds
 from toolwright.runtime.health import Health
 from toolwright.runtime.hold import Listeners
 from toolwright.runtime.home import Homes
@@ -127,6 +128,7 @@ def assemble(
         inboxes=Inboxes(store, agents, wakeups, motor, clock, ids),
         entities=entities,
         spaces=spaces,
+        clients=FrontEnds(store, entities, clock, ids),
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
         keys=keys,
