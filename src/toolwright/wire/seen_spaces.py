@@ -1,9 +1,8 @@
 """What is seen of spaces from outside: values with exactly the fields that the wire shows (see `seen`)."""
 
 from datetime import datetime
-from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.space import SpaceKind
@@ -11,10 +10,6 @@ from toolwright.core.value import value
 from toolwright.wire.seen import Entity, JsonObject
 
 _CAMEL = ConfigDict(alias_generator=to_camel, extra="ignore")
-
-
-def _spelt(name: str) -> Any:  # what pydantic returns for a field
-    return Field(validation_alias=name)
 
 
 @value
