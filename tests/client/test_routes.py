@@ -385,7 +385,8 @@ async def test_no_route_is_left_out() -> None:
     }
     assert routes - left_out == {
         "GET /health", "GET /api/agents", "POST /api/agents", "PATCH /api/agents/{agent_id}",
-        "DELETE /api/agents/{agent_id}", "POST /api/agents/{agent_id}/trigger", "GET /api/agents/{agent_id}/prompt", "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
+        "DELETE /api/agents/{agent_id}", "POST /api/agents/{agent_id}/trigger", "GET /api/agents/{agent_id}/prompt",
+        "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
         "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "GET /api/agents/{agent_id}/goals",
         "GET /api/agents/{agent_id}/memories", "GET /api/agents/{agent_id}/plans", "POST /api/threads",
         "GET /api/threads",
