@@ -28,6 +28,11 @@ class Row:
     stranger: int = 403
     body: dict[str, Any] | None = None  # JSON; `{call_id}` and the like are filled in
     stream: bool = False
+    agent: str = "agent_id"  # which agent of the town: one that the app declares, or `configured_id`
+
+    def of(self, ids: dict[str, str]) -> dict[str, str]:
+        """The ids of the town, as the row means them."""
+        return {**ids, "agent_id": ids[self.agent]}
 
     @property
     def name(self) -> str:
@@ -37,7 +42,12 @@ class Row:
 NEW_THREAD = {"agentId": "tester"}
 SERVICE_ONLY = [
     Row("GET", "/api/agents", 200),
+    Row("POST", "/api/agents", 201, body={"name": "scout", "config": {}}),
     Row("GET", "/api/agents/{agent_id}", 200),
+    Row("PATCH", "/api/agents/{agent_id}", 200, body={"name": "scout"}, agent="configured_id"),
+    Row("DELETE", "/api/agents/{agent_id}", 200, agent="configured_id"),
+    Row("POST", "/api/agents/{agent_id}/trigger", 200, body={"serviceName": "bell"}, agent="configured_id"),
+    Row("GET", "/api/agents/{agent_id}/prompt", 200),
     Row("POST", "/api/entities", 201, body={"type": "human", "externalId": "user-eve"}),
     Row("GET", "/api/entities", 200),
     Row("GET", "/api/entities/{entity_id}", 200),
@@ -91,6 +101,9 @@ FOR_PEOPLE = [
     ),
     Row("GET", "/api/spaces/{space_id}/stream", 200, 200, 404, stream=True),
     Row("GET", "/api/sse", 200, 200, 200, stream=True),
+    Row("POST", "/api/clients", 201, 201, 201, {"entityId": "{ada}"}),
+    Row("GET", "/api/clients", 200, 200, 200),
+    Row("DELETE", "/api/clients/{client_id}", 200, 200, 404),
 ]
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
 OPEN = {("GET", path) for path in ("/health", "/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")}
@@ -130,7 +143,7 @@ def filled(given: Any, ids: dict[str, str]) -> Any:  # JSON
 async def ask(
     made: Town, row: Row, headers: Headers, ids: dict[str, str] | None = None, token: str | None = None
 ) -> httpx.Response:
-    ids = ids or made.ids
+    ids = row.of(ids or made.ids)
     path = filled(row.path, ids) + ("" if token is None else f"?token={token}")
     return await made.api.client.request(row.method, path, headers=headers, json=filled(row.body, ids))
 
@@ -139,7 +152,7 @@ async def status(made: Town, row: Row, headers: Headers, token: str | None = Non
     """What the route answers; of a stream its head alone."""
     if not row.stream:
         return (await ask(made, row, headers, token=token)).status_code
-    path = filled(row.path, made.ids) + ("" if token is None else f"?token={token}")
+    path = filled(row.path, row.of(made.ids)) + ("" if token is None else f"?token={token}")
     async with (
         httpx.AsyncClient(base_url=made.api.client.base_url) as client,
         client.stream("GET", path, headers=headers) as stream,

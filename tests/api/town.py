@@ -63,10 +63,13 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
         [call] = await api.rig.rt.calls.list(run_id=run.id)
         agent = api.rig.rt.agents.declared[0]
         spaces = api.rig.rt.spaces
+        configured = (await api.rig.rt.agents.save("ranger", {})).agent
         space = await spaces.create("Tea", members=[ada.id])
         said = (await spaces.say(space.id, ada.id, "Hello")).message
         await spaces.react(said.id, ada.id, "+1")
+        client = await api.rig.rt.clients.register(ada.id, "Phone")
         ids = {
+            "client_id": client.id,
             "space_id": space.id,
             "message_id": said.id,
             "path": "attachments/note.txt",
@@ -76,4 +79,6 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
             "call_id": call.id,
             "entity_id": bob.id,
         }
-        yield Town(api, {**ids, "agent_id": agent.id, "ada": ada.id, "bob": bob.id})
+        yield Town(
+            api, {**ids, "agent_id": agent.id, "configured_id": configured.id, "ada": ada.id, "bob": bob.id}
+        )

@@ -15,7 +15,7 @@ from tests.cli.shell import Shell
         (["call", "add", "--app", "app.py:app"], "'app.py:app' is a path: name the module, as in 'app:app'"),
         (["call", "add", "--app", ":app"], "':app' is not of the form MODULE:APP"),
         (["serve", "nothing.at.all:app"], "There is no module 'nothing.at.all'"),
-        (["serve", "config.json"], "configuration files cannot be served yet"),
+        (["serve", "config.json"], "'config.json' cannot be read: No such file or directory."),
         (["serve", "--port", "70000"], "Invalid value for '--port'"),
         (["talk"], "No such command 'talk'"),
         (["chat"], "Missing argument 'AGENT'. See toolwright chat --help."),

@@ -69,3 +69,19 @@ async def empty_database() -> str:
     await admin.execute("CREATE DATABASE served")
     await admin.close()
     return database_url("served")
+
+
+def test_a_configuration_file_is_served_and_a_faulty_one_refused_in_one_line(shell: Shell) -> None:
+    shell.write(
+        "config.json", '{"agents": [{"name": "scout", "config": {"agent": {"system": "You scout."}}}]}'
+    )
+    with shell.start("serve", "config.json", "--port", "0") as server:
+        url = url_of(server)
+        [agent] = httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"]
+        assert (agent["name"], agent["config"]) == ("scout", {"agent": {"system": "You scout."}})
+        server.ctrl_c()
+        assert server.end() == 0
+    shell.write("config.json", '{"agents": [{"name": "scout", "config": {"nonsense": 1}}]}')
+    refused = shell.run("serve", "config.json", "--port", "0")
+    assert refused.returncode == 2
+    assert refused.stderr == "toolwright: config.json: agents.0.config.nonsense is not a known field.\n"

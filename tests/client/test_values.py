@@ -68,7 +68,9 @@ def assert_same(found: object, core: object, *but: str) -> None:
 
 def test_an_agent_is_read_back() -> None:
     agent = tw.Agent("ä", tw.Prompt("p", "x"), description="Says ä.")
-    assert_same(read(seen.Agent, wired(agent_json(agent))), agent)
+    assert_same(read(seen.Agent, wired(agent_json(agent))), agent, "config")
+    assert read(seen.Agent, wired(agent_json(agent))).config is None
+    assert read(seen.Agent, wired(agent_json(agent, {"a": 1}))).config == {"a": 1}
 
 
 @pytest.mark.parametrize("run_id", [None, "run_1"])

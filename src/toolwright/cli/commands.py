@@ -50,11 +50,15 @@ def demo(
 def serve(
     target: Annotated[
         Optional[str],  # noqa: UP045 - typer reads it at run time
-        typer.Argument(envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP]", help="Default: an empty app."),
+        typer.Argument(
+            envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP | CONFIG.json]", help="Default: an empty app."
+        ),
     ] = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    dev: Annotated[bool, typer.Option("--dev", help="Start again when a Python file changes.")] = False,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Start again when a Python file or the configuration file changes.")
+    ] = False,
 ) -> int:
     """Serve an app over HTTP."""
     from toolwright.cli.serve import serve as run  # noqa: PLC0415 - loads the server

@@ -1,4 +1,5 @@
-"""`toolwright serve --dev`: a server that is started again whenever a Python file of the folder changes."""
+"""`toolwright serve --dev`: a server that is started again whenever a Python file of the folder, or its
+configuration file, changes."""
 
 import signal
 import subprocess
@@ -23,10 +24,10 @@ def serve_and_reload(target: str | None, host: str, port: int) -> int:
     command += ["--host", host, "--port", str(port)]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     while True:
-        seen = _changed_at(Path())
+        seen = _changed_at(target)
         server = subprocess.Popen(command)  # noqa: S603 - this very program
         try:
-            code = _until_change(server, seen)
+            code = _until_change(server, seen, target)
         except KeyboardInterrupt:
             _stop(server)
             return 0
@@ -35,9 +36,9 @@ def serve_and_reload(target: str | None, host: str, port: int) -> int:
         print("A file has changed: the server starts again.", flush=True)
 
 
-def _until_change(server: subprocess.Popen[bytes], seen: dict[Path, int]) -> int | None:
+def _until_change(server: subprocess.Popen[bytes], seen: dict[Path, int], target: str | None) -> int | None:
     """Wait for a change and stop the server, or for the server's own end: its exit code."""
-    while _changed_at(Path()) == seen:
+    while _changed_at(target) == seen:
         try:
             code = server.wait(PAUSE)
         except subprocess.TimeoutExpired:
@@ -58,8 +59,11 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def _changed_at(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in _python_files(folder)}
+def _changed_at(target: str | None) -> dict[Path, int]:
+    files = [*_python_files(Path())]
+    if target is not None and target.endswith(".json") and Path(target).exists():
+        files.append(Path(target))
+    return {path: path.stat().st_mtime_ns for path in files}
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

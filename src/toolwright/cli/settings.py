@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from toolwright.cli.refusal import Refusal
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
+from toolwright.wiring.config_file import ConfigApp
 from toolwright.wiring.loading import find_app, load_app
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.variables import warning
@@ -38,12 +40,10 @@ def the_app(target: str | None) -> App:
 
 
 def served_app(target: str | None) -> App:
-    """The app to be served: the target, or an empty one."""
+    """The app to be served: the target, a module's or a configuration file's, or an empty one."""
     if target is None:
         return App()
-    if target.endswith(".json"):
-        raise Refusal(f"{target!r}: configuration files cannot be served yet; name an app as MODULE:APP.")
     try:
-        return load_app(target)
+        return ConfigApp(Path(target)) if target.endswith(".json") else load_app(target)
     except DefinitionError as error:
         raise Refusal(error.message) from error

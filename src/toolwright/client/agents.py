@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from toolwright.client.http import Http, segment
-from toolwright.core.json_value import JSON
-from toolwright.wire.reading import read_field, read_list
-from toolwright.wire.seen import Agent, Goal, Memory, Plan
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.seen import Agent, Goal, Memory, Plan, Told
 
 
 class Agents:
@@ -24,6 +24,37 @@ class Agents:
         """One agent. Raises `NotFound`."""
         return read_field(Agent, await self._http.get(f"/api/agents/{segment(agent)}"), "agent")
 
+    async def create(self, name: str, config: JSONObject, description: str = "") -> Agent:
+        """Configure an agent, or the one of that name anew. Raises `InvalidConfiguration`, `AlreadyThere`."""
+        body: JSONObject = {"name": name, "description": description, "config": config}
+        answer = await self._http.call("POST", "/api/agents", body, repeat="lost")
+        return read_field(Agent, answer.json, "agent")
+
+    async def update(
+        self,
+        agent: str,
+        *,
+        name: str | None = None,
+        config: JSONObject | None = None,
+        description: str | None = None,
+    ) -> Agent:
+        """Change what is given; a configuration takes the place of the whole one. `Forbidden` for a declared agent."""
+        body: JSONObject = {"name": name, "config": config, "description": description}
+        return read_field(Agent, (await self._http.call("PATCH", _path(agent), body)).json, "agent")
+
+    async def delete(self, agent: str) -> None:
+        """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
+        await self._http.call("DELETE", _path(agent))
+
+    async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> None:
+        """Wake an agent in a service's name. It is not repeated when its answer is lost (`AnswerLost`)."""
+        body: JSONObject = {"serviceName": service_name, "payload": payload}
+        await self._http.call("POST", f"{_path(agent)}/trigger", body)
+
+    async def prompt(self, agent: str, space_id: str | None = None) -> Told:
+        """What the agent would be told now, or as if it were in that space."""
+        return read(Told, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
+
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Goal]:
         """What the agent wants, the oldest first. Raises `NotFound`."""
         return read_list(Goal, await self._kept(agent, "goals", limit, offset), "goals")
@@ -39,3 +70,7 @@ class Agents:
     async def _kept(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
         path = f"/api/agents/{segment(agent)}/{noun}"
         return await self._http.get(path, {"limit": limit, "offset": offset})
+
+
+def _path(agent: str) -> str:
+    return f"/api/agents/{segment(agent)}"

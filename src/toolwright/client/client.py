@@ -14,6 +14,7 @@ from toolwright.client.http import Http, Pause
 from toolwright.client.identity import Identity, Token
 from toolwright.client.inboxes import Inboxes
 from toolwright.client.runs import Runs
+from toolwright.client.spaces import Spaces
 from toolwright.client.threads import Threads
 from toolwright.wire.reading import read
 from toolwright.wire.seen import Health, StreamToken
@@ -56,6 +57,7 @@ class Client:
         self.calls = Calls(self._http)
         self.inboxes = Inboxes(self._http)
         self.entities = Entities(self._http)
+        self.spaces = Spaces(self._http)
 
     async def __aenter__(self) -> "Client":
         return self

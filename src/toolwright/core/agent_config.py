@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agent import Agent, Prompt, Side
@@ -16,7 +16,11 @@ from toolwright.core.value import value
 
 Words: TypeAlias = Annotated[str, Field(min_length=1)]
 Fault: TypeAlias = dict[str, str]
-EnvForm: TypeAlias = dict[str, "str | EnvVarForm"]
+_TEXT, _OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
+
+
+def _kind(given: object) -> str:
+    return _OBJECT if isinstance(given, dict | BaseModel) else _TEXT
 
 
 class Form(BaseModel):
@@ -32,6 +36,11 @@ class EnvVarForm(Form):
     type: Literal["text", "secret"] = "secret"
 
 
+EnvForm: TypeAlias = dict[
+    str, Annotated[Annotated[str, Tag(_TEXT)] | Annotated[EnvVarForm, Tag(_OBJECT)], Discriminator(_kind)]
+]
+
+
 class SystemForm(Form):
     """What the agent is told to be."""
 
@@ -43,6 +52,11 @@ class ModelForm(Form):
 
     provider: Words
     name: Words
+
+
+ModelChoice: TypeAlias = Annotated[
+    Annotated[Words, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
+]
 
 
 class LoopForm(Form):
@@ -78,7 +92,7 @@ class AppToolForm(Form):
     """One of the app's tools, with values of its own."""
 
     name: Words
-    env: EnvForm = Field(default_factory=dict[str, "str | EnvVarForm"])
+    env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     options: ToolOptions = Field(default_factory=ToolOptions)
 
 
@@ -86,12 +100,12 @@ class AgentForm(Form):
     """A whole configuration; `tools` are read one by one."""
 
     agent: SystemForm = Field(default_factory=SystemForm)
-    model: Words | ModelForm | None = None
+    model: ModelChoice | None = None
     loop: LoopForm = Field(default_factory=LoopForm)
     tools: list[JsonValue] = Field(default_factory=list[JsonValue])
     mcp: McpForm = Field(default_factory=McpForm)
     toolkits: list[str] = Field(default_factory=lambda: [*CONFIGURED])
-    env: EnvForm = Field(default_factory=dict[str, "str | EnvVarForm"])
+    env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     tenvs: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     user_env: list[str] = Field(default_factory=list[str])
 
@@ -210,10 +224,7 @@ def faulty(faults: list[Fault]) -> InvalidConfiguration:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    """pydantic's word on one field; of a union's members only the path is left out."""
-    named = [str(part) for part in path if str(part) not in _UNION]
+    """pydantic's word on one field; which of two kinds it took is left out of the path."""
+    named = [str(part) for part in path if part not in (_TEXT, _OBJECT)]
     said = "is not a known field" if "Extra inputs" in message else message[:1].lower() + message[1:]
     return {"path": ".".join(named), "message": said}
-
-
-_UNION = {"str", "constrained-str", "ModelForm", "EnvVarForm"}

@@ -16,6 +16,7 @@ from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.store_agents import AgentReads
+from toolwright.core.store_front_ends import FrontEndReads
 from toolwright.core.store_offers import OfferReads
 from toolwright.core.store_spaces import SpaceReads
 from toolwright.core.thread import Thread
@@ -83,6 +84,11 @@ class Store(Protocol):
     @property
     def offers(self) -> OfferReads:
         """The same journal, as far as it is about calls on offer to outside workers."""
+        ...
+
+    @property
+    def front_ends(self) -> FrontEndReads:
+        """The same journal, as far as it is about registered front-ends."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

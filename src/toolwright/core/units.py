@@ -19,6 +19,7 @@ from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.event import EventDraft
 from toolwright.core.file import FileChange
+from toolwright.core.front_end import FrontEnd
 from toolwright.core.inbox import InboxChange, InboxEvent
 from toolwright.core.json_value import JSONObject
 from toolwright.core.message import Message
@@ -39,6 +40,7 @@ Guard: TypeAlias = Literal[
     "space",  # there is no such space, or it or its membership has changed since it was read
     "member",  # the entity is not in the space
     "agent",  # there is no such configured agent, or it has changed since it was read
+    "front_end",  # there is no such front-end
     "plan",  # there is no such plan, or it has changed since it was read
     "message",  # there is no such message in the space
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
@@ -305,6 +307,20 @@ class DropAgent(Unit):
 
     agent_id: str
     entity_id: str
+
+
+@value
+class SaveFrontEnd(Unit):
+    """A front-end is registered."""
+
+    front_end: FrontEnd
+
+
+@value
+class DropFrontEnd(Unit):
+    """A front-end is taken off the list."""
+
+    id: str
 
 
 @value

@@ -2,20 +2,29 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.errors import NotFailed, NotFound
+from toolwright.core.effects import Deliver
+from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError
 from toolwright.core.inbox import InboxEvent
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Store
-from toolwright.core.units import Conflict, RetryEvent
+from toolwright.core.units import Act, Conflict, RetryEvent
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.asked import by_id, page
+from toolwright.runtime.asked import by_id, by_kind, by_text, page
+from toolwright.runtime.wakeups import Wakeups
+
+LONGEST_NAME = 200  # characters
 
 
 class Inboxes:
     """The inbox of an agent is that of its home thread; those of its other threads are read by naming the thread."""
 
-    def __init__(self, store: Store, agents: Agents, motor: Motor, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self, store: Store, agents: Agents, wakeups: Wakeups, motor: Motor, clock: Clock, new_id: NewId
+    ) -> None:
         self._store = store
         self._agents = agents
+        self._wakeups = wakeups
         self._motor = motor
         self._clock = clock
         self._new_id = new_id
@@ -29,6 +38,22 @@ class Inboxes:
         """
         page(limit, offset)
         return await self._store.inbox(await self._thread(agent, thread_id), limit, offset)
+
+    async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> InboxEvent:
+        """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
+
+        Every call is an event of its own. Raises `NotFound` for an agent that is not there.
+        """
+        _check_service(service_name)
+        found = await self._agents.get(agent)
+        content = {"serviceName": service_name, "payload": plain(payload)}
+        delivery = self._wakeups.delivery(found.id, "service", self._new_id("svc"), content)
+        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Conflict):
+            raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
+        self._motor.wake(found.home_thread_id)
+        return delivery.event
 
     async def retry(self, agent: str, event_id: str, thread_id: str | None = None) -> InboxEvent:
         """Try a parked event again, as if it were new.
@@ -57,3 +82,11 @@ class Inboxes:
         if thread is None or thread.agent != agent.id:
             raise NotFound(f"The agent {agent.name!r} has no thread {thread_id!r}.")
         return thread_id
+
+
+def _check_service(name: str) -> None:
+    by_kind("serviceName", name, str, "text")
+    by_text("serviceName", name)
+    if not name.strip() or len(name) > LONGEST_NAME:
+        fault = f"must be a name of 1 to {LONGEST_NAME} characters"
+        raise InvalidRequest(f"serviceName {fault}.", [{"path": "serviceName", "message": fault}])

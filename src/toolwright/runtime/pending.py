@@ -172,7 +172,9 @@ class PendingCalls:
         thread = await self._store.thread(call.thread_id)
         assert thread is not None, "a thread is never deleted"
         rows = await self._store.env(thread.id)
-        env = self._environment.of(thread, await self._agents.find(thread.agent), rows)
+        run = await self._store.run(call.run_id)
+        agent = await self._agents.usable(thread.agent, None if run is None else run.revision)
+        env = self._environment.of(thread, agent, rows)
         redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
         return self._files.recordable(redactor.result(outcome))
 
@@ -189,7 +191,7 @@ class PendingCalls:
     async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
         """What its unit has to know beside the call: how deep its run is, and what is seen of it in a space."""
         run = await self._store.run(call.run_id)
-        agent = None if call.agent is None or call.space_id is None else await self._agents.find(call.agent)
+        agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)
         source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
         return Settling(

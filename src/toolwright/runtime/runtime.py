@@ -11,6 +11,7 @@ from toolwright.runtime.drain import Drainer
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.files import ThreadFiles
 from toolwright.runtime.follow import Events
+from toolwright.runtime.front_ends import FrontEnds
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
@@ -18,6 +19,7 @@ from toolwright.runtime.keys import Keys
 from toolwright.runtime.minds import Minds
 from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
+from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
@@ -43,8 +45,10 @@ class Runtime:
         files: ThreadFiles,
         inboxes: Inboxes,
         minds: Minds,
+        prompts: Prompts,
         entities: Entities,
         spaces: Spaces,
+        clients: FrontEnds,
         events: Events,
         keys: Keys,
         health: Health,
@@ -64,8 +68,10 @@ class Runtime:
         self.files = files
         self.inboxes = inboxes
         self.minds = minds
+        self.prompts = prompts
         self.entities = entities
         self.spaces = spaces
+        self.clients = clients
         self.events = events
         self.keys = keys
         self.health = health

@@ -166,7 +166,7 @@ class Threads:
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
-        agent = await self._agents.find(thread.agent)
+        agent = await self._agents.usable(thread.agent)
         env = self._environment.of(thread, agent, await self._store.env(thread_id))
         clean, message_id = env.redactor.text(content), self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]

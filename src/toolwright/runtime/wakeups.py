@@ -90,7 +90,7 @@ class Wakeups:
             if member.type != "agent" or member.entity_id == author.id:
                 continue
             agent_id = agent_id_of(member.entity_id)
-            if await self._agents.find(agent_id) is not None:
+            if await self._agents.exists(agent_id):
                 deeper = 0 if depth is None else depth + 1
                 made.append(
                     self.delivery(

@@ -51,6 +51,17 @@ def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
     return read
 
 
+def parse(path: str, text: str, request: Request) -> JSON:
+    """The JSON of a text within a body, which is read as strictly as the body itself."""
+    nesting = request.app.state.serving.options.max_nesting
+    try:
+        return _value(text, nesting)
+    except _NotJson as error:
+        raise InvalidRequest(
+            f"{path} is not valid JSON: {error}.", [{"path": path, "message": f"is not valid JSON: {error}"}]
+        ) from None
+
+
 def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
     """What `reads` takes, for the route's OpenAPI description."""
     schema = form.model_json_schema()
@@ -83,14 +94,24 @@ def _json(body: bytes, content_type: str | None, nesting: int) -> JSON:
     if not body.strip():
         raise _not_json("it is empty")
     try:
-        text = body.decode("utf-8")
-        return plain(json.loads(text, parse_constant=_refuse, object_pairs_hook=_once), nesting)
+        return _value(body.decode("utf-8"), nesting)
     except UnicodeDecodeError:
         raise _not_json("it is not UTF-8") from None
+    except _NotJson as error:
+        raise _not_json(str(error)) from None
+
+
+class _NotJson(Exception):
+    """Why a text is not JSON."""
+
+
+def _value(text: str, nesting: int) -> JSON:
+    try:
+        return plain(json.loads(text, parse_constant=_refuse, object_pairs_hook=_once), nesting)
     except RecursionError:
-        raise _not_json("it is nested too deep") from None
+        raise _NotJson("it is nested too deep") from None
     except (ValueError, InvalidJSON) as error:
-        raise _not_json(str(error).rstrip(".")) from None
+        raise _NotJson(str(error).rstrip(".")) from None
 
 
 def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:

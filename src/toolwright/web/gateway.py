@@ -17,6 +17,7 @@ from toolwright.web.options import GatewayOptions
 from toolwright.web.routes import (
     agents,
     calls,
+    clients,
     entities,
     files,
     health,
@@ -97,6 +98,7 @@ def _application(
         files,
         runs,
         calls,
+        clients,
         streams,
         tokens,
     ):

@@ -106,6 +106,12 @@ class Permits:
         if caller.kind == "person" and message.entity_id != caller.entity_id:
             raise Forbidden("This message is somebody else's: only its author may change it.")
 
+    async def client(self, caller: Caller, client_id: str) -> None:
+        """Whether the caller may take the client off the list, else `NotFound`."""
+        found = await self._runtime.clients.get(client_id)
+        if caller.kind == "person" and found.entity_id != caller.entity_id:
+            raise NotFound(f"There is no client {client_id!r}.")
+
     def reader(self, caller: Caller) -> str:
         """The entity that has read something: only a person reads."""
         if caller.entity_id is None:

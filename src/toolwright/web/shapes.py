@@ -63,6 +63,9 @@ class AgentShape(Shape):
     name: str
     description: str
     type: str
+    config: dict[str, JsonValue] | None = Field(
+        None, description="Of an agent that was configured as JSON, without any values."
+    )
 
 
 class AgentAnswer(Shape):
@@ -73,10 +76,37 @@ class AgentAnswer(Shape):
     entity_id: str
 
 
+class AgentSaved(AgentAnswer):
+    """An agent, and whether it is a new one."""
+
+    created: bool
+
+
 class AgentList(Shape):
-    """Agents, in the order of their declaration."""
+    """The agents that the app declares, in their order, then the configured ones, the oldest first."""
 
     agents: list[AgentShape]
+
+
+class Triggered(Shape):
+    """An agent that was woken."""
+
+    success: Literal[True]
+    agent_entity_id: str
+
+
+class PromptSection(Shape):
+    """A part of a prompt."""
+
+    name: str
+    text: str
+
+
+class PromptShape(Shape):
+    """What an agent is told, whole and in its parts."""
+
+    prompt: str
+    sections: list[PromptSection]
 
 
 class ThreadShape(Shape):
@@ -331,6 +361,28 @@ class EntityList(Shape):
     """Entities: the agents, then the humans, the oldest first."""
 
     entities: list[EntityShape]
+
+
+class ClientShape(Shape):
+    """A registered front-end."""
+
+    id: str
+    entity_id: str
+    name: str | None
+    metadata: dict[str, JsonValue]
+    created_at: datetime
+
+
+class ClientAnswer(Shape):
+    """One client."""
+
+    client: ClientShape
+
+
+class ClientList(Shape):
+    """Clients, the oldest first."""
+
+    clients: list[ClientShape]
 
 
 class Deleted(Shape):

@@ -4,9 +4,9 @@ from toolwright.core.agent import Agent
 from toolwright.core.json_value import JSONObject
 
 
-def agent_json(agent: Agent) -> JSONObject:
-    """`{id, agentId, entityId, name, description, type}`."""
-    return {
+def agent_json(agent: Agent, config: JSONObject | None = None) -> JSONObject:
+    """`{id, agentId, entityId, name, description, type, config?}`; `config` of one that was configured as JSON."""
+    shown: JSONObject = {
         "id": agent.id,
         "agentId": agent.id,
         "entityId": agent.entity_id,
@@ -14,3 +14,4 @@ def agent_json(agent: Agent) -> JSONObject:
         "description": agent.description,
         "type": agent.type,
     }
+    return shown if config is None else {**shown, "config": config}

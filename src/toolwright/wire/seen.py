@@ -41,7 +41,7 @@ class _As:
 
 
 _Json = Annotated[JSON, _As(core_schema.any_schema())]
-_Object = Annotated[JSONObject, _As(core_schema.is_instance_schema(dict))]
+JsonObject = Annotated[JSONObject, _As(core_schema.is_instance_schema(dict))]
 _Usage = Annotated[Usage, PlainValidator(usage_from_json)]
 _Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json)]
 
@@ -65,14 +65,14 @@ class Entity:
     type: EntityType
     external_id: str | None = None
     display_name: str | None = None
-    metadata: _Object
+    metadata: JsonObject
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
 
 @value
 class Agent:
-    """An agent."""
+    """An agent; `config` is that of one which was configured as JSON, without its values."""
 
     __pydantic_config__ = _CAMEL
     id: str
@@ -80,6 +80,7 @@ class Agent:
     name: str
     description: str = ""
     type: str
+    config: JsonObject | None = None
 
 
 @value
@@ -193,7 +194,7 @@ class Run:
     chain_depth: int = 0
     usage: _Usage = Usage()
     cost: float | None = None
-    waiting: _Object | None = None
+    waiting: JsonObject | None = None
     created_at: datetime | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
@@ -247,7 +248,7 @@ class InboxEvent:
     type: InboxType
     status: InboxStatus
     attempts: int
-    content: Annotated[_Object, _spelt("data")]
+    content: Annotated[JsonObject, _spelt("data")]
     created_at: Annotated[datetime, _spelt("timestamp")]
 
 
@@ -257,7 +258,7 @@ class Event:
 
     __pydantic_config__ = _CAMEL
     type: str
-    payload: Annotated[_Object, _spelt("data")]
+    payload: Annotated[JsonObject, _spelt("data")]
     at: Annotated[datetime, _spelt("ts")]
     n: Annotated[int | None, _spelt("id")] = None
     thread_id: str | None = None
@@ -296,6 +297,24 @@ class Plan:
     next_run_at: datetime
     cron: str | None = None
     timezone: str | None = None
+
+
+@value
+class Section:
+    """A part of a prompt."""
+
+    __pydantic_config__ = _CAMEL
+    name: str
+    text: str
+
+
+@value
+class Told:
+    """What an agent is told, whole and in its parts."""
+
+    __pydantic_config__ = _CAMEL
+    prompt: str
+    sections: tuple[Section, ...]
 
 
 @value

@@ -29,6 +29,7 @@ from toolwright.runtime.env import Environment
 from toolwright.runtime.equipment import Equipment
 from toolwright.runtime.files import FileKeeper, ThreadFiles
 from toolwright.runtime.follow import Events
+from toolwright.runtime.front_ends import FrontEnds
 from toolwright.runtime.health import Health
 from toolwright.runtime.hold import Listeners
 from toolwright.runtime.home import Homes
@@ -41,6 +42,7 @@ from toolwright.runtime.minds import Minds
 from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
+from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
@@ -85,13 +87,14 @@ def assemble(
         parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
     )
     agents = Agents(store, catalog, environment, clock, ids)
+    homes = Homes(store, agents)
     calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
     loop = Loop(
         calls,
         parts.models,
         bus,
         keeper,
-        Homes(store, agents),
+        homes,
         default_model=settings.model,
         max_steps=settings.max_steps,
         inline_wait=inline_wait,
@@ -121,9 +124,11 @@ def assemble(
         offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
-        inboxes=Inboxes(store, agents, motor, clock, ids),
+        prompts=Prompts(store, agents, homes, equipment.equip),
+        inboxes=Inboxes(store, agents, wakeups, motor, clock, ids),
         entities=entities,
         spaces=spaces,
+        clients=FrontEnds(store, entities, clock, ids),
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
         keys=keys,

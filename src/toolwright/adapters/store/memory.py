@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from toolwright.adapters.store.instants import micros_or_none
 from toolwright.adapters.store.memory_agent_reads import MemoryAgents
+from toolwright.adapters.store.memory_front_end_reads import MemoryFrontEnds
 from toolwright.adapters.store.memory_offer_reads import MemoryOffers
 from toolwright.adapters.store.memory_space_reads import MemorySpaces
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
@@ -42,6 +43,7 @@ class MemoryStore:
         self._closed = False
         self.spaces = MemorySpaces(self._tables)
         self.agents = MemoryAgents(self._tables)
+        self.front_ends = MemoryFrontEnds(self._tables)
         self.offers = MemoryOffers(self._tables)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

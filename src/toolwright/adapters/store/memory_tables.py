@@ -12,6 +12,7 @@ from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.event import Event
 from toolwright.core.file import File, FileChange
+from toolwright.core.front_end import FrontEnd
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.mind import Goal, Memory, Plan, plan_timer
@@ -105,6 +106,7 @@ class Tables:
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     steps: dict[str, list[Step]] = field(default_factory=lambda: defaultdict[str, list[Step]](list))
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
+    front_ends: dict[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
     calls_of: dict[tuple[str, int], list[str]] = field(
         default_factory=lambda: defaultdict[tuple[str, int], list[str]](list)
     )

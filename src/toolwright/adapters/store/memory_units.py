@@ -21,6 +21,7 @@ from toolwright.core.units import (
     CreateThread,
     DropAgent,
     DropEntity,
+    DropFrontEnd,
     Expire,
     LeaseCall,
     Leave,
@@ -32,6 +33,7 @@ from toolwright.core.units import (
     RetryEvent,
     SaveAgent,
     SaveEntity,
+    SaveFrontEnd,
     SetEnv,
     Settle,
     Submit,
@@ -73,6 +75,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
         case SaveEntity():
             return _save_entity(unit, tables)
+        case SaveFrontEnd() | DropFrontEnd():
+            return _front_end(unit, tables)
         case DropEntity():
             return _drop_entity(unit, tables)
         case Prune():
@@ -345,7 +349,20 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
         raise GuardFailed("entity")
     for key in [key for key in tables.env if key[0] == unit.entity_id]:
         del tables.env[key]
+    for one in [one for one in tables.front_ends.values() if one.entity_id == unit.entity_id]:
+        del tables.front_ends[one.id]
     tables.leave_spaces(unit.entity_id)
+    return Written(Committed())
+
+
+def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:
+    if isinstance(unit, DropFrontEnd):
+        if tables.front_ends.pop(unit.id, None) is None:
+            raise GuardFailed("front_end")
+        return Written(Committed())
+    if unit.front_end.id in tables.front_ends:
+        raise GuardFailed("duplicate")
+    tables.front_ends[unit.front_end.id] = unit.front_end
     return Written(Committed())
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from toolwright.adapters.store import rows, rows_agents, rows_kept
 from toolwright.adapters.store.compiled import Statement
+from toolwright.adapters.store.front_ends import front_end_params
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.programs_spaces import lock, perform
@@ -30,6 +31,7 @@ from toolwright.core.units import (
     CreateThread,
     DropAgent,
     DropEntity,
+    DropFrontEnd,
     Expire,
     LeaseCall,
     Leave,
@@ -42,6 +44,7 @@ from toolwright.core.units import (
     RetryEvent,
     SaveAgent,
     SaveEntity,
+    SaveFrontEnd,
     SetEnv,
     Settle,
     Submit,
@@ -84,6 +87,8 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _leave(unit, sql)
         case SaveEntity():
             return _save_entity(unit, sql)
+        case SaveFrontEnd() | DropFrontEnd():
+            return _front_end(unit, sql)
         case DropEntity():
             return _drop_entity(unit, sql)
         case Prune():
@@ -313,8 +318,17 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
     yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
     yield Op(sql.drop_env_of, {"owner": unit.entity_id})
+    yield Op(sql.front_ends.drop_of, {"entity_id": unit.entity_id})
     yield Op(sql.spaces.revise_spaces_of, {"entity_id": unit.entity_id})
     yield Op(sql.spaces.drop_memberships, {"entity_id": unit.entity_id})
+    return Written(Committed())
+
+
+def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
+    if isinstance(unit, DropFrontEnd):
+        yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
+    else:
+        yield Op(sql.front_ends.insert, front_end_params(unit.front_end), "duplicate")
     return Written(Committed())
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from toolwright.adapters.store.driver import Driver
+from toolwright.adapters.store.front_ends import SqlFrontEnds
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.reads import Reads
 from toolwright.adapters.store.reads_agents import SqlAgents
@@ -31,6 +32,7 @@ class SqlStore:
         self._reads = Reads(Queries(driver.dialect))
         self.spaces = SqlSpaces(driver)
         self.agents = SqlAgents(driver)
+        self.front_ends = SqlFrontEnds(driver)
         self.offers = SqlOffers(driver)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:

@@ -27,6 +27,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningDelete
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_spaces import SpaceStatements
 from toolwright.adapters.store.tables import (
@@ -84,6 +85,7 @@ class Statements:
         self._compiled = compiled = Compiler(name)
         self.spaces = SpaceStatements(name)
         self.agents = AgentStatements(name)
+        self.front_ends = FrontEndStatements(name)
         self._commit_statements(compiled)
         self._thread_statements(compiled)
         self._message_statements(compiled)

@@ -1,25 +1,161 @@
-"""The agents of the app."""
+"""Agents: declared by the app, or configured here."""
 
-from fastapi import APIRouter
+from typing import Annotated
 
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import Field, JsonValue, model_validator
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.runtime.agents import Shown
 from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.body import Form, described, parse, reads
 from toolwright.web.callers import Service
-from toolwright.web.fields import Id, Limit, Offset
+from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import AgentAnswer, AgentList, answers
+from toolwright.web.shapes import (
+    AgentAnswer,
+    AgentList,
+    AgentSaved,
+    Deleted,
+    PromptShape,
+    Triggered,
+    answers,
+)
 from toolwright.wire.agent import agent_json
 
 router = APIRouter(prefix="/api/agents", tags=["agents"])
 
+SpaceId = Annotated[
+    Words | None, Query(alias="spaceId", description="As if the agent were in that space; else where it is.")
+]
+
+
+class Configuration(Form):
+    """A configuration, as an object or as JSON text."""
+
+    config: dict[str, JsonValue] | None = None
+    config_json: str | None = Field(None, description="The same as JSON text.")
+
+    @model_validator(mode="after")
+    def _one(self) -> "Configuration":
+        if self.config is not None and self.config_json is not None:
+            raise ValueError("must have either config or configJson, not both")
+        return self
+
+    def whole(self, request: Request) -> JSON:
+        """The configuration that was given, None if there is none."""
+        if self.config_json is None:
+            return self.config
+        return parse("configJson", self.config_json, request)
+
+
+class NewAgent(Configuration):
+    """An agent to configure."""
+
+    name: Words
+    description: Words = ""
+
+    @model_validator(mode="after")
+    def _some(self) -> "NewAgent":
+        if self.config is None and self.config_json is None:
+            raise ValueError("must have config or configJson")
+        return self
+
+
+class AgentChange(Configuration):
+    """What to change of an agent; what is left out stays. A configuration takes the place of the whole one."""
+
+    name: Words | None = None
+    description: Words | None = None
+
+
+class NewTrigger(Form):
+    """Why a service wakes an agent."""
+
+    service_name: Words
+    payload: JsonValue = None
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=answers(AgentSaved, "The agent of that name, configured anew.", errors=(409, 413))
+    | answers(AgentSaved, "The new agent.", 201),
+    openapi_extra=described(NewAgent),
+)
+async def save_agent(
+    _: Service, runtime: AtWork, request: Request, new: Annotated[NewAgent, Depends(reads(NewAgent))]
+) -> Answer:
+    """Configure an agent, or the one of that name anew: its next run has the new configuration."""
+    saved = await runtime.agents.save(new.name, new.whole(request), new.description)
+    shown = _one(await runtime.agents.show(saved.agent.id))
+    return answer({**shown, "created": saved.created}, 201 if saved.created else 200)
+
 
 @router.get("", responses=answers(AgentList, "The agents."))
 async def list_agents(_: Service, runtime: AtWork, limit: Limit = 1_000, offset: Offset = 0) -> Answer:
-    """All agents, in the order of their declaration."""
-    return listed("agents", [agent_json(agent) for agent in await runtime.agents.list(limit, offset)])
+    """Those that the app declares, in their order, then the configured ones, the oldest first."""
+    found = await runtime.agents.show_all(limit, offset)
+    return listed("agents", [agent_json(each.agent, each.config) for each in found])
 
 
 @router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))
 async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
     """One agent, by its name or id."""
-    agent = await runtime.agents.get(agent_id)
-    return answer({"agent": agent_json(agent), "agentId": agent.id, "entityId": agent.entity_id})
+    return answer(_one(await runtime.agents.show(agent_id)))
+
+
+@router.patch(
+    "/{agent_id}",
+    responses=answers(AgentAnswer, "The agent as it is now.", errors=(404, 409, 413)),
+    openapi_extra=described(AgentChange),
+)
+async def change_agent(
+    _: Service,
+    runtime: AtWork,
+    request: Request,
+    agent_id: Id,
+    given: Annotated[AgentChange, Depends(reads(AgentChange))],
+) -> Answer:
+    """Change a configured agent: its next run sees the change."""
+    changed = await runtime.agents.update(
+        agent_id, name=given.name, config=given.whole(request), description=given.description
+    )
+    return answer(_one(await runtime.agents.show(changed.id)))
+
+
+@router.delete("/{agent_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Answer:
+    """Delete a configured agent: it leaves its spaces; runs at work end, no new one begins."""
+    await runtime.agents.delete(agent_id)
+    return answer({"success": True})
+
+
+@router.post(
+    "/{agent_id}/trigger",
+    responses=answers(Triggered, "The agent is woken.", errors=(404, 413)),
+    openapi_extra=described(NewTrigger),
+)
+async def trigger_agent(
+    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewTrigger, Depends(reads(NewTrigger))]
+) -> Answer:
+    """Wake an agent in a service's name; it reads the payload in its inbox."""
+    await runtime.inboxes.trigger(agent_id, new.service_name, new.payload)
+    return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
+
+
+@router.get("/{agent_id}/prompt", responses=answers(PromptShape, "What it is told.", errors=(404,)))
+async def get_prompt(_: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None) -> Answer:
+    """What the agent would be told now, as its model sees it."""
+    told = await runtime.prompts.of(agent_id, space_id)
+    parts: list[JSON] = [{"name": part.name, "text": part.text} for part in told.sections]
+    return answer({"prompt": told.prompt, "sections": parts})
+
+
+def _one(shown: Shown) -> JSONObject:
+    agent = shown.agent
+    return {
+        "agent": agent_json(agent, shown.config),
+        "agentId": agent.id,
+        "entityId": agent.entity_id,
+    }

@@ -1,0 +1,130 @@
+"""Spaces, as a client sees them."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Unpack
+
+from toolwright.client.follow import follow
+from toolwright.client.http import Http, segment
+from toolwright.core.json_value import JSONObject
+from toolwright.core.space import SpaceFields, SpaceKind
+from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.seen import Event
+from toolwright.wire.seen_spaces import Member, Reaction, Space, SpaceMessage, Spoken
+
+_ROOT = "/api/spaces"
+
+
+class Spaces:
+    """What a client does with spaces and what is said there. Ids that lead nowhere raise `NotFound`.
+
+    `entity_id` says for whom a service speaks; a person is always themselves.
+    """
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def create(
+        self, name: str | None = None, kind: SpaceKind = "private", id: str | None = None
+    ) -> Space:
+        """A new space, without members yet. `AlreadyThere` if there is one with that id."""
+        body: JSONObject = {"name": name, "kind": kind}
+        body |= {} if id is None else {"id": id}
+        return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
+
+    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Space]:
+        """Spaces, the oldest first; a person's are those they are in, and the public ones."""
+        return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
+
+    async def get(self, space_id: str) -> Space:
+        """The space."""
+        return read_field(Space, await self._http.get(_path(space_id)), "space")
+
+    async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
+        """Change the fields given."""
+        body: JSONObject = {**fields}  # type: ignore[dict-item]  # the fields are JSON
+        answer = await self._http.call("PATCH", _path(space_id), body, repeat="lost")
+        return read_field(Space, answer.json, "space")
+
+    async def delete(self, space_id: str) -> None:
+        """Delete the space, with all that was said in it."""
+        await self._http.call("DELETE", _path(space_id))
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        """Who is in it, who came first first."""
+        return read_list(Member, await self._http.get(f"{_path(space_id)}/members"), "members")
+
+    async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
+        """An entity (its id, or an agent's name or id) joins, or gets that role."""
+        body: JSONObject = {"entityId": entity, "role": role}
+        answer = await self._http.call("POST", f"{_path(space_id)}/members", body, repeat="lost")
+        return read_field(Member, answer.json, "membership")
+
+    async def remove_member(self, space_id: str, entity_id: str) -> None:
+        """An entity leaves."""
+        await self._http.call("DELETE", f"{_path(space_id)}/members/{segment(entity_id)}")
+
+    async def say(
+        self,
+        space_id: str,
+        content: str,
+        *,
+        entity_id: str | None = None,
+        metadata: JSONObject | None = None,
+        parent_id: str | None = None,
+    ) -> Spoken:
+        """Say something. It is not repeated when its answer is lost (`AnswerLost`): it would be said twice."""
+        body: JSONObject = {"content": content, "entityId": entity_id, "metadata": metadata}
+        body["parentMessageId"] = parent_id
+        return read(Spoken, (await self._http.call("POST", f"{_path(space_id)}/messages", body)).json)
+
+    async def messages(
+        self,
+        space_id: str,
+        limit: int = 50,
+        *,
+        after_seq: int | None = None,
+        before_seq: int | None = None,
+    ) -> Sequence[SpaceMessage]:
+        """Messages in order; the newest page where no place is given."""
+        query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
+        shown = await self._http.get(f"{_path(space_id)}/messages", query)
+        return read_list(SpaceMessage, shown, "messages")
+
+    async def edit(self, message_id: str, content: str) -> SpaceMessage:
+        """Another text for a message of one's own; a service's are all."""
+        answer = await self._http.call("PATCH", _message(message_id), {"content": content}, repeat="lost")
+        return read_field(SpaceMessage, answer.json, "message")
+
+    async def erase(self, message_id: str) -> None:
+        """Delete a message of one's own; a service's are all."""
+        await self._http.call("DELETE", _message(message_id))
+
+    async def react(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> Reaction:
+        """React to a message; the same reaction stands once."""
+        body: JSONObject = {"emoji": emoji, "entityId": entity_id}
+        answer = await self._http.call("POST", f"{_message(message_id)}/reactions", body, repeat="lost")
+        return read_field(Reaction, answer.json, "reaction")
+
+    async def unreact(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> None:
+        """Take a reaction back."""
+        body: JSONObject = {"emoji": emoji, "entityId": entity_id}
+        await self._http.call("DELETE", f"{_message(message_id)}/reactions", body)
+
+    async def mark_read(self, space_id: str, seq: int) -> Member:
+        """Say how far one has read; only a person has something to read."""
+        answer = await self._http.call("PATCH", f"{_path(space_id)}/read", {"seq": seq}, repeat="lost")
+        return read_field(Member, answer.json, "membership")
+
+    def follow(self, space_id: str, after: int | None = None) -> AsyncGenerator[Event]:
+        """The space's events, for ever: those recorded after the number `after` first (0: all), then what happens;
+        without `after` it begins now. See `Threads.follow`.
+        """
+        return follow(self._http, f"{_path(space_id)}/stream", after)
+
+
+def _path(space_id: str) -> str:
+    return f"{_ROOT}/{segment(space_id)}"
+
+
+def _message(message_id: str) -> str:
+    return f"/api/messages/{segment(message_id)}"

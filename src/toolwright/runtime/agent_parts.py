@@ -1,0 +1,82 @@
+"""Configurations of agents as they are kept: what is open in a row, and what are values of their own, maybe sealed."""
+
+from collections.abc import Mapping
+
+from toolwright.core.agent import Agent
+from toolwright.core.agent_config import Identity
+from toolwright.core.configured import ConfiguredAgent
+from toolwright.core.env import EnvVar, read_env, stored_only
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.plain import plain, unwritable
+
+LONGEST_NAME = 200  # characters
+VALUES = (
+    "env",
+    "tenvs",
+)  # the parts of a configuration that are rows of their own, sealed where they are secrets
+
+
+def check_name(name: object) -> None:
+    check_text("name", name)
+    if not str(name).strip():
+        raise InvalidRequest("name is empty.", [{"path": "name", "message": "is empty"}])
+    if len(str(name)) > LONGEST_NAME:
+        fault = f"must have at most {LONGEST_NAME} characters"
+        raise InvalidRequest(f"name {fault}.", [{"path": "name", "message": fault}])
+
+
+def check_text(path: str, text: object) -> None:
+    if not isinstance(text, str) or unwritable(text):
+        fault = "must be text without NUL and lone surrogates"
+        raise InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def read_object(config: JSON) -> JSONObject:
+    given = plain(config)
+    if not isinstance(given, dict):
+        raise InvalidRequest(
+            "config must be an object.", [{"path": "config", "message": "must be an object"}]
+        )
+    dumps(given)
+    return given
+
+
+def without_values(config: JSONObject) -> JSONObject:
+    """The configuration as it is kept in the open."""
+    kept = {name: part for name, part in config.items() if name not in VALUES}
+    tools = kept.get("tools")
+    if isinstance(tools, list):
+        kept["tools"] = [
+            entry | {"env": {}} if isinstance(entry, dict) and "env" in entry else entry for entry in tools
+        ]
+    return kept
+
+
+def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
+    """The entries of `tools` that bring values of their own, with their places."""
+    tools = config.get("tools")
+    entries = tools if isinstance(tools, list) else []
+    return [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, dict) and "env" in entry]
+
+
+def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
+    return {name: {"value": var.value, "type": var.type} for name, var in values.items()}
+
+
+def identity_of(row: ConfiguredAgent) -> Identity:
+    """Which agent the row is."""
+    key = row.id.removeprefix("agt_")
+    return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
+
+
+def values_of(agent: Agent) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
+    """All values that an agent brings."""
+    tools = {name: stored_only(read_env(own)) for name, own in agent.tool_env.items()}
+    return stored_only(read_env(agent.env)), plain(agent.tenvs), tools
+
+
+def within_config(fault: dict[str, str]) -> dict[str, str]:
+    """A fault of a configuration, by its path in what holds it."""
+    path = f"config.{fault['path']}" if fault["path"] else "config"
+    return {"path": path, "message": fault["message"]}

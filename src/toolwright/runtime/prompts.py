@@ -1,0 +1,52 @@
+"""What an agent would be told now: its system text, and the parts that this is made of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.catalog import ActiveAgent
+from toolwright.core.errors import NotFound
+from toolwright.core.ports import Store
+from toolwright.runtime.agents import Agents
+from toolwright.runtime.asked import by_id
+from toolwright.runtime.home import Homes, Section, prompt, sections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A system text and its parts, in their order."""
+
+    prompt: str
+    sections: Sequence[Section]
+
+
+class Prompts:
+    """Looks at agents as a run does at each step; `equip` gives them the tools of their toolkits."""
+
+    def __init__(
+        self, store: Store, agents: Agents, homes: Homes, equip: Callable[[ActiveAgent], ActiveAgent]
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._homes = homes
+        self._equip = equip
+
+    async def of(self, agent: str, space_id: str | None = None) -> Told:
+        """What the agent is told in its home thread, as if it were in that space; without one, where it is.
+
+        Raises `NotFound` for an agent that is not there, and for a space that it cannot be in.
+        """
+        active = self._equip(await self._agents.active(agent))
+        if space_id is None:
+            here = await self._here(active)
+        elif await self._homes.may_stay(active, by_id("space", space_id)):
+            here = space_id
+        else:
+            raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
+        parts = sections(active, await self._homes.of(active), here)
+        return Told(prompt=prompt(parts), sections=parts)
+
+    async def _here(self, active: ActiveAgent) -> str | None:
+        thread = await self._store.thread(active.agent.home_thread_id)
+        if thread is None or thread.space_id is None:
+            return None
+        return thread.space_id if await self._homes.may_stay(active, thread.space_id) else None

@@ -1,0 +1,62 @@
+"""Clients: registered front-ends of entities."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field, JsonValue
+
+from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.body import Form, described, reads
+from toolwright.web.callers import Known
+from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.permits import speaker
+from toolwright.web.serving import Here
+from toolwright.web.shapes import ClientAnswer, ClientList, Deleted, answers
+from toolwright.wire.front_end import client_json
+
+router = APIRouter(prefix="/api/clients", tags=["clients"])
+
+EntityId = Annotated[Words | None, Query(alias="entityId", description="Those of one entity.")]
+
+
+class NewClient(Form):
+    """A front-end to register."""
+
+    name: Words | None = None
+    metadata: dict[str, JsonValue] | None = None
+    entity_id: Words | None = Field(
+        None, description="Whose it is: a service says for whom; a person's is their own."
+    )
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=answers(ClientAnswer, "The new client.", 201, (404, 413)),
+    openapi_extra=described(NewClient),
+)
+async def register_client(
+    caller: Known, here: Here, new: Annotated[NewClient, Depends(reads(NewClient))]
+) -> Answer:
+    """Register a front-end."""
+    whose = speaker(caller, new.entity_id)
+    made = await here.runtime.clients.register(whose, new.name, new.metadata)
+    return answer({"client": client_json(made)}, 201)
+
+
+@router.get("", responses=answers(ClientList, "The clients."))
+async def list_clients(
+    caller: Known, here: Here, entity_id: EntityId = None, limit: Limit = 50, offset: Offset = 0
+) -> Answer:
+    """Registered front-ends, the oldest first; a person's are their own."""
+    whose = entity_id if caller.kind == "service" else caller.entity_id or ""
+    found = await here.runtime.clients.list(whose, limit, offset)
+    return listed("clients", [client_json(one) for one in found])
+
+
+@router.delete("/{client_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
+async def delete_client(caller: Known, here: Here, client_id: Id) -> Answer:
+    """Take a front-end off the list."""
+    await here.permits.client(caller, client_id)
+    await here.runtime.clients.delete(client_id)
+    return answer({"success": True})

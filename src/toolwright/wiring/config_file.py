@@ -1,0 +1,84 @@
+"""An app that is a configuration file: its agents, people and spaces are there whenever it is at work."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from toolwright.core.entity import Entity
+from toolwright.core.errors import AlreadyThere, DefinitionError, InvalidRequest, NotFound
+from toolwright.core.space import Space
+from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.app import App
+from toolwright.wiring.config_form import ConfigFile, SpaceEntry, faulty_file, read_config
+from toolwright.wiring.settings import Settings
+
+
+class ConfigApp(App):
+    """An empty app whose runtimes begin with what a file says.
+
+    What is the same already is not written again; what is in the journal but not in the file stays. A subclass, since
+    whoever serves an app opens its runtime.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._config = read_config(path, {tool.name: tool for tool in self.catalog.tools})
+
+    @asynccontextmanager
+    async def runtime(
+        self, settings: Settings | None = None, *, grace: float = 10.0
+    ) -> AsyncGenerator[Runtime]:
+        """The app at work, with all that the file names."""
+        async with super().runtime(settings, grace=grace) as runtime:
+            await apply(self._config, runtime, self._path)
+            yield runtime
+
+
+async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
+    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be."""
+    place = ""
+    try:
+        for number, agent in enumerate(config.agents):
+            place = f"agents.{number}"
+            await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
+        for number, person in enumerate(config.entities):
+            place = f"entities.{number}"
+            known = await runtime.entities.named(person.external_id)
+            if known is None or known.display_name != person.display_name:
+                await runtime.entities.create(
+                    external_id=person.external_id, display_name=person.display_name
+                )
+        for number, space in enumerate(config.spaces):
+            place = f"spaces.{number}"
+            await _space(space, runtime)
+    except (InvalidRequest, NotFound, AlreadyThere, DefinitionError) as error:
+        raise faulty_file(path, [{"path": f"{place}:", "message": error.message}]) from error
+
+
+async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
+    members = [await _member(name, runtime) for name in entry.members]
+    space = await _known(entry, runtime)
+    if space is None:
+        ids = [member.id for member in members]
+        await runtime.spaces.create(entry.name, entry.kind, id=entry.key, members=ids)
+        return
+    if space.kind != entry.kind:
+        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
+    if space.name != entry.name:
+        await runtime.spaces.update(space.id, name=entry.name)
+    for member in members:
+        if not await runtime.spaces.is_member(space.id, member.id):
+            await runtime.spaces.add_member(space.id, member.id)
+
+
+async def _known(entry: SpaceEntry, runtime: Runtime) -> Space | None:
+    try:
+        return await runtime.spaces.get(entry.key)
+    except NotFound:
+        return None
+
+
+async def _member(name: str, runtime: Runtime) -> Entity:
+    """The person whom tokens call so, else the agent of that name."""
+    return await runtime.entities.named(name) or await runtime.entities.find(name)

@@ -1,0 +1,128 @@
+"""The form of a configuration file: agents, people and spaces as JSON (API §2), with every fault by its path."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import Field, JsonValue, ValidationError
+
+from toolwright.core.agent_config import Fault, Form, Identity, read_agent
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.space import SpaceKind
+from toolwright.core.tool import Tool
+
+Words = Annotated[str, Field(min_length=1)]
+
+
+class AgentEntry(Form):
+    """An agent; the file's author is trusted with the addresses of its tools (D13)."""
+
+    name: Words
+    description: str = ""
+    config: dict[str, JsonValue]
+
+
+class EntityEntry(Form):
+    """Somebody, known by the `externalId`."""
+
+    type: Literal["human"]
+    external_id: Words
+    display_name: str | None = None
+
+
+class SpaceEntry(Form):
+    """A space; `members` are external ids, and names of agents."""
+
+    id: Words | None = None
+    name: Words
+    kind: SpaceKind = "private"
+    members: list[Words] = Field(default_factory=list[Words])
+
+    @property
+    def key(self) -> str:
+        """The space's id: without one of its own it follows from the name, and is the same at every start."""
+        return self.id or f"spc_{hashlib.sha256(self.name.encode()).hexdigest()[:20]}"
+
+
+class ConfigFile(Form):
+    """A whole file."""
+
+    agents: list[AgentEntry]
+    entities: list[EntityEntry] = Field(default_factory=list[EntityEntry])
+    spaces: list[SpaceEntry] = Field(default_factory=list[SpaceEntry])
+
+
+def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
+    """What the file says. Raises `DefinitionError`, one line that names every fault by its path."""
+    try:
+        given: object = json.loads(
+            path.read_text(encoding="utf-8"), parse_constant=_constant, object_pairs_hook=_once
+        )
+    except OSError as error:
+        raise DefinitionError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise DefinitionError(f"{str(path)!r} is not valid JSON: {error}.") from error
+    try:
+        found = ConfigFile.model_validate(given)
+    except ValidationError as error:
+        raise faulty_file(path, [_fault(each["loc"], each["msg"]) for each in error.errors()]) from None
+    faults = [*_twice(found), *_agents(found.agents, tools)]
+    if faults:
+        raise faulty_file(path, faults)
+    return found
+
+
+def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
+    """All faults as one line."""
+    said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
+    return DefinitionError(f"{path.name}: {' '.join(said.split())}.")
+
+
+def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
+    faults: list[Fault] = []
+    for number, entry in enumerate(entries):
+        try:
+            read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
+        except InvalidConfiguration as error:
+            place = f"agents.{number}.config"
+            faults += [
+                {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]}
+                for fault in error.details
+            ]
+    return faults
+
+
+def _twice(found: ConfigFile) -> list[Fault]:
+    return [
+        *_repeated("agents", "name", [entry.name for entry in found.agents]),
+        *_repeated("entities", "externalId", [entry.external_id for entry in found.entities]),
+        *_repeated("spaces", "id", [entry.key for entry in found.spaces]),
+    ]
+
+
+def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
+    seen: set[str] = set()
+    faults: list[Fault] = []
+    for number, name in enumerate(given):
+        if name in seen:
+            faults.append({"path": f"{noun}.{number}.{what}", "message": f"is given twice: {name!r}"})
+        seen.add(name)
+    return faults
+
+
+def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+    said = "is not a known field" if "Extra inputs" in message else message[:1].lower() + message[1:]
+    return {"path": ".".join(map(str, path)) or "The file", "message": said}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is given twice in one object")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,161 @@
+"""Agents configured, triggered and looked at over HTTP (API §3)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.rig import calling, serving
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "k4nary-over-http-7919"
+BOOK: dict[str, Any] = {  # a configuration
+    "name": "bookHotel",
+    "description": "Book a hotel.",
+    "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
+    "executionType": "gateway",
+    "execution": {"url": "https://hotel.test/book", "method": "POST"},
+}
+CONFIG: dict[str, Any] = {
+    "agent": {"system": "You book."},
+    "model": {"provider": "openai", "name": "gpt-5"},
+    "loop": {"maxSteps": 5},
+    "tools": [BOOK],
+    "env": {"TOKEN": CANARY},
+    "tenvs": {"place": CANARY},
+}
+
+
+async def test_an_agent_is_configured_changed_and_deleted() -> None:
+    async with serving() as api:
+        config = CONFIG
+        made = await api.post(
+            "/api/agents", {"name": "booker", "description": "Books", "config": config}, 201
+        )
+        agent_id = made["agentId"]
+        shown = {name: part for name, part in config.items() if name not in ("env", "tenvs")}
+        assert made == {
+            "agent": {
+                "id": agent_id,
+                "agentId": agent_id,
+                "entityId": made["entityId"],
+                "name": "booker",
+                "description": "Books",
+                "type": "ai_human",
+                "config": shown,
+            },
+            "agentId": agent_id,
+            "entityId": made["entityId"],
+            "created": True,
+        }
+        again = await api.post("/api/agents", {"name": "booker", "configJson": json.dumps(config)})
+        assert (again["created"], again["agentId"], again["agent"]["description"]) == (False, agent_id, "")
+        listed = (await api.get("/api/agents"))["agents"]
+        assert [one["name"] for one in listed] == ["tester", "booker"]
+        assert ["config" in one for one in listed] == [False, True]
+        for name in ("booker", agent_id):
+            assert (await api.get(f"/api/agents/{name}"))["agent"]["config"] == shown
+        response = await api.client.patch(
+            f"/api/agents/{agent_id}", json={"name": "ranger", "description": "x", "configJson": "{}"}
+        )
+        changed = response.json()["agent"]
+        assert (changed["name"], changed["description"], changed["config"]) == ("ranger", "x", {})
+        everything = await api.client.get("/api/agents")
+        assert CANARY not in everything.text + response.text + json.dumps([made, again])
+        assert (await api.client.delete("/api/agents/ranger")).json() == {"success": True}
+        for method in ("GET", "PATCH", "DELETE"):
+            response = await api.client.request(method, f"/api/agents/{agent_id}", json={})
+            assert response.status_code == 404
+
+
+FAULTY: list[tuple[dict[str, Any], str]] = [
+    ({"name": "x"}, ""),
+    ({"name": "x", "config": {}, "configJson": "{}"}, ""),
+    ({"config": {}}, "name"),
+    ({"name": "x", "config": {}, "nonsense": 1}, "nonsense"),
+    ({"name": "", "config": {}}, "name"),
+    ({"name": "x", "config": []}, "config"),
+    ({"name": "x", "configJson": "{"}, "configJson"),
+    ({"name": "x", "configJson": "[]"}, "config"),
+    ({"name": "x", "configJson": '{"agent": {}, "agent": {}}'}, "configJson"),
+    ({"name": "x", "configJson": "[" * 5_000}, "configJson"),
+    ({"name": "x", "config": {"tools": [{**BOOK, "foo": 1}]}}, "config.tools.0.foo"),
+    (
+        {"name": "x", "config": {"tools": [{**BOOK, "inputSchema": {"type": 5}}]}},
+        "config.tools.0.inputSchema.type",
+    ),
+    ({"name": "x", "config": {"tools": [{**BOOK, "execution": {}}]}}, "config.tools.0.execution.url"),
+    ({"name": "x", "config": {"tools": [{**BOOK, "name": "enter_space"}]}}, "config.tools.0.name"),
+    ({"name": "x", "config": {"tools": ["nothing"]}}, "config.tools.0"),
+]
+
+
+@pytest.mark.parametrize(("body", "path"), FAULTY, ids=lambda given: str(given)[:40])
+async def test_what_is_faulty_is_named_by_its_path(body: dict[str, Any], path: str) -> None:
+    async with serving() as api:
+        refused = await api.post("/api/agents", body, 400)
+        assert path in [detail["path"] for detail in refused["details"]]
+        assert path in refused["error"]
+        assert len((await api.get("/api/agents"))["agents"]) == 1
+
+
+async def test_what_the_app_declares_is_changed_there_only() -> None:
+    async with serving() as api:
+        refused = await api.post("/api/agents", {"name": "tester", "config": {}}, 409)
+        assert refused["error"] == "The app declares an agent 'tester': give this one another name."
+        for method in ("PATCH", "DELETE"):
+            response = await api.client.request(method, "/api/agents/tester", json={"description": "x"})
+            assert response.status_code == 403
+            assert response.json()["error"] == "The app declares the agent 'tester': change it there."
+        await api.post("/api/agents", {"name": "scout", "config": {}}, 201)
+        await api.post("/api/agents", {"name": "ranger", "config": {}}, 201)
+        response = await api.client.patch("/api/agents/scout", json={"name": "ranger"})
+        assert (response.status_code, response.json()["error"]) == (409, "There is another agent 'ranger'.")
+
+
+async def test_agents_of_others_are_not_trusted_with_the_addresses_of_their_tools() -> None:
+    async with serving() as api:
+        await api.post("/api/agents", {"name": "scout", "config": {"tools": [BOOK]}}, 201)
+        [tool] = (await api.rig.rt.agents.active("scout")).tools
+        written = (await api.rig.rt.agents.save("own", {"tools": [BOOK]}, trusted=True)).agent
+        [own] = (await api.rig.rt.agents.active(written.id)).tools
+        assert tool.execution is not None and own.execution is not None
+        assert (tool.execution.trusted, own.execution.trusted) == (False, True)
+        await api.client.patch("/api/agents/own", json={"description": "still the operator's"})
+        [own] = (await api.rig.rt.agents.active("own")).tools
+        assert own.execution is not None and own.execution.trusted
+        await api.client.patch("/api/agents/own", json={"config": {"tools": [BOOK]}})
+        [own] = (await api.rig.rt.agents.active("own")).tools
+        assert own.execution is not None and not own.execution.trusted
+
+
+async def test_a_service_triggers_an_agent() -> None:
+    model = ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
+    async with serving(model) as api:
+        agent = await api.rig.rt.agents.get("tester")
+        body = {"serviceName": "billing", "payload": {"invoice": [1, None]}}
+        answer = await api.post("/api/agents/tester/trigger", body)
+        assert answer == {"success": True, "agentEntityId": agent.entity_id}
+        [event] = (await api.get("/api/agents/tester/inbox"))["events"]
+        assert (event["type"], event["data"]) == ("service", body)
+        for faulty, path in (({}, "serviceName"), ({"serviceName": " "}, "serviceName"), ({"a": 1}, "a")):
+            refused = await api.post("/api/agents/tester/trigger", faulty, 400)
+            assert path in [detail["path"] for detail in refused["details"]]
+        await api.post("/api/agents/nobody/trigger", body, 404)
+
+
+async def test_a_prompt_is_seen_as_the_model_sees_it() -> None:
+    async with serving() as api:
+        config = {"agent": {"system": "You scout."}}
+        made = await api.post("/api/agents", {"name": "scout", "config": config}, 201)
+        await api.post("/api/spaces", {"id": "tea", "name": "Tea"}, 201)
+        await api.post("/api/spaces", {"id": "secret"}, 201)
+        await api.post("/api/spaces/tea/members", {"entityId": made["entityId"]})
+        told = await api.get("/api/agents/scout/prompt", params={"spaceId": "tea"})
+        assert [part["name"] for part in told["sections"]] == ["system", "identity", "spaces", "rules"]
+        assert told["prompt"] == "\n\n".join(part["text"] for part in told["sections"])
+        assert "spaceId: tea) — you are here" in told["prompt"]
+        for path in ("scout/prompt?spaceId=nowhere", "scout/prompt?spaceId=secret", "nobody/prompt"):
+            assert (await api.client.get(f"/api/agents/{path}")).status_code == 404

@@ -1,0 +1,59 @@
+"""Registered front-ends in every journal: kept, listed, taken off, gone with their entity."""
+
+from dataclasses import replace
+
+import pytest
+from tests.play import AT, committed, later, token
+
+from toolwright.core.entity import Entity
+from toolwright.core.front_end import FrontEnd
+from toolwright.core.ports import Store
+from toolwright.core.units import Conflict, DropEntity, DropFrontEnd, SaveEntity, SaveFrontEnd
+
+pytestmark = pytest.mark.anyio
+
+PHONE = FrontEnd(
+    id="cli_1", entity_id="ent_1", name="Ph\x00ne \ud800", metadata={"a": [None, "\u2028"]}, created_at=AT
+)
+
+
+def save(front_end: FrontEnd) -> SaveFrontEnd:
+    return SaveFrontEnd(token=token(), at=AT, front_end=front_end)
+
+
+def drop(id: str) -> DropFrontEnd:
+    return DropFrontEnd(token=token(), at=AT, id=id)
+
+
+async def test_front_ends_are_kept_listed_and_taken_off(store: Store):
+    desk = replace(PHONE, id="cli_2", entity_id="ent_2", name=None, metadata={}, created_at=later(1))
+    watch = replace(PHONE, id="cli_3", created_at=later(2))
+    for one in (watch, desk, PHONE):
+        await committed(store, save(one))
+    assert await store.commit(save(replace(desk, id="cli_1"))) == Conflict(guard="duplicate")
+    assert await store.front_ends.front_end("cli_1") == PHONE
+    assert await store.front_ends.front_end("cli_9") is None
+    assert list(await store.front_ends.front_ends()) == [PHONE, desk, watch]
+    assert list(await store.front_ends.front_ends(limit=1, offset=1)) == [desk]
+    assert list(await store.front_ends.front_ends(entity_id="ent_1")) == [PHONE, watch]
+    assert list(await store.front_ends.front_ends(entity_id="ent_9")) == []
+    await committed(store, drop("cli_3"))
+    assert await store.commit(drop("cli_3")) == Conflict(guard="front_end")
+    assert list(await store.front_ends.front_ends()) == [PHONE, desk]
+
+
+async def test_front_ends_go_with_their_entity(store: Store):
+    ada = Entity(
+        id="ent_1",
+        type="human",
+        external_id="a",
+        metadata={},
+        created_at=AT,
+        updated_at=AT,
+        display_name=None,
+    )
+    await committed(store, SaveEntity(token=token(), at=AT, entity=ada))
+    await committed(store, save(PHONE))
+    await committed(store, save(replace(PHONE, id="cli_2", entity_id="ent_2")))
+    await committed(store, DropEntity(token=token(), at=AT, entity_id="ent_1"))
+    assert [one.id for one in await store.front_ends.front_ends()] == ["cli_2"]

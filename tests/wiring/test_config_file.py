@@ -1,0 +1,124 @@
+"""Apps that are configuration files (API §2): read with every fault, there at every start, written once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright.core.errors import DefinitionError
+from toolwright.runtime.runtime import Runtime
+from toolwright.wiring.config_file import ConfigApp
+
+pytestmark = pytest.mark.anyio
+
+CHECK: dict[str, Any] = {  # a configuration
+    "name": "check",
+    "description": "Check.",
+    "inputSchema": {"type": "object"},
+    "executionType": "gateway",
+    "execution": {"url": "http://127.0.0.1:1/check"},
+}
+WHOLE: dict[str, Any] = {
+    "agents": [
+        {"name": "scout", "description": "Looks", "config": {"tools": [CHECK], "env": {"KEY": "s3cret"}}}
+    ],
+    "entities": [{"type": "human", "externalId": "husam", "displayName": "Husam"}],
+    "spaces": [
+        {"name": "Tea", "kind": "private", "members": ["husam", "scout"]},
+        {"id": "hall", "name": "Hall", "kind": "public", "members": []},
+    ],
+}
+
+
+def written(folder: Path, given: Any) -> Path:  # any JSON, also a faulty one
+    path = folder / "config.json"
+    path.write_text(given if isinstance(given, str) else json.dumps(given))
+    return path
+
+
+async def seen(runtime: Runtime) -> list[object]:
+    spaces = await runtime.spaces.list()
+    return [
+        *[(one.id, one.revision) for one in await runtime.agents.list()],
+        *await runtime.entities.list(),
+        *spaces,
+        *[await runtime.spaces.members(space.id) for space in spaces],
+    ]
+
+
+async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    path = written(tmp_path, WHOLE)
+    async with ConfigApp(path).runtime(settings) as rt:
+        first = await seen(rt)
+        scout = await rt.agents.get("scout")
+        assert (scout.revision, scout.description) == (1, "Looks")
+        [check] = (await rt.agents.active("scout")).tools
+        assert check.execution is not None and check.execution.trusted
+        hall, tea = sorted(await rt.spaces.list(), key=lambda space: space.name or "")
+        assert (tea.name, tea.kind, hall.id, hall.kind) == ("Tea", "private", "hall", "public")
+        husam = await rt.entities.named("husam")
+        assert husam is not None and husam.display_name == "Husam"
+        members = await rt.spaces.members(tea.id)
+        assert {member.entity_id for member in members} == {husam.id, scout.entity_id}
+    async with ConfigApp(path).runtime(settings) as rt:
+        assert await seen(rt) == first
+    changed = json.loads(json.dumps(WHOLE))
+    changed["agents"][0]["config"]["env"]["KEY"] = "another"
+    changed["entities"][0]["displayName"] = "H."
+    changed["spaces"][1] |= {"name": "Great Hall", "members": ["scout"]}
+    async with ConfigApp(written(tmp_path, changed)).runtime(settings) as rt:
+        assert (await rt.agents.get("scout")).revision == 2
+        again = await rt.entities.named("husam")
+        assert again is not None and (again.id, again.display_name) == (husam.id, "H.")
+        assert (await rt.spaces.get("hall")).name == "Great Hall"
+        assert [member.entity_id for member in await rt.spaces.members("hall")] == [scout.entity_id]
+        assert len(await rt.spaces.list()) == 2
+
+
+FAULTY: list[tuple[Any, str]] = [
+    ("{", "is not valid JSON"),
+    ('{"agents": [], "agents": []}', "given twice"),
+    ([], "The file"),
+    ({}, "agents field required"),
+    ({"agents": [], "foo": 1}, "foo is not a known field"),
+    ({"agents": [{"name": "x", "config": {}, "foo": 1}]}, "agents.0.foo is not a known field"),
+    ({"agents": [{"name": "x", "config": {"tools": [{**CHECK, "foo": 1}]}}]}, "agents.0.config.tools.0.foo"),
+    ({"agents": [{"name": "x", "config": {"tools": ["a", "b"]}}]}, "agents.0.config.tools.1"),
+    ({"agents": [{"name": "x", "config": {}}] * 2}, "agents.1.name is given twice: 'x'"),
+    ({"agents": [], "entities": [{"type": "agent", "externalId": "x"}]}, "entities.0.type"),
+    ({"agents": [], "spaces": [{"name": "x", "kind": "loud"}]}, "spaces.0.kind"),
+    ({"agents": [], "spaces": [{"name": "x"}, {"name": "x"}]}, "spaces.1.id is given twice"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), FAULTY, ids=lambda given: str(given)[:40])
+async def test_a_faulty_file_is_refused_in_one_line_with_the_path(
+    tmp_path: Path, given: Any, said: str
+) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ConfigApp(written(tmp_path, given))
+    assert said in caught.value.message
+    assert "config.json" in caught.value.message and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        ({"name": "x", "members": ["nobody"]}, "spaces.0: There is no entity 'nobody'."),
+        ({"id": "a/b", "name": "x"}, "spaces.0:"),
+        ({"name": "x", "kind": "dm", "members": ["a", "b", "c"]}, "spaces.0:"),
+    ],
+    ids=["nobody", "id", "dm"],
+)
+async def test_what_only_the_journal_can_tell_is_refused_at_the_start(
+    tmp_path: Path, space: dict[str, Any], said: str
+) -> None:
+    people = [{"type": "human", "externalId": name} for name in "abc"]
+    app = ConfigApp(written(tmp_path, {"agents": [], "entities": people, "spaces": [space]}))
+    with pytest.raises(DefinitionError) as caught:
+        async with app.runtime(tw.Settings(database_url="memory://")):
+            pass
+    assert said in caught.value.message and caught.value.message.startswith("config.json: ")
