@@ -404,6 +404,7 @@ async def test_a_worker_with_a_wrong_key_says_so() -> None:
 @pytest.mark.parametrize(
     "options",
     [
+        {"grace": -1},
         {"concurrency": 0},
         {"concurrency": 1.5},
         {"lease": 0.9},
@@ -416,6 +417,8 @@ async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
     async with client_of(1) as client:
         with pytest.raises(DefinitionError):
             Worker(client, **options)
+        with pytest.raises(DefinitionError, match="A worker's client must be a Client, not None"):
+            Worker(None)  # type: ignore[arg-type]  # user input
         worker = Worker(client)
         with pytest.raises(DefinitionError, match="has no tools"):
             await worker.run()

@@ -63,6 +63,8 @@ async def test_images_of_messages_and_results_are_shown(model: PydanticAIModel, 
         ref("x.svg", "image/svg+xml"),
         ref("gone.png", "image/png", digest="gone"),
         ref("huge.png", "image/png", size=6 * 1024 * 1024),
+        ref("a-png-in-truth.gif", "image/gif"),
+        ref("a-png-in-truth.webp", "image/webp"),
     ],
 )
 async def test_what_cannot_be_shown_is_named(

@@ -35,6 +35,17 @@ def test_a_missing_key_names_its_environment_variable(
         resolve(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("openai:gpt-5", "OPENAI_API_KEY"), ("anthropic:claude-sonnet-5", "ANTHROPIC_API_KEY")],
+)
+def test_an_empty_key_is_a_missing_one(name: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv(variable, "")
+    with pytest.raises(ModelRefused, match=f"{name!r} has no key: set the environment variable {variable}"):
+        resolve(name)
+
+
 def test_a_provider_whose_sdk_is_not_installed_says_what_to_install() -> None:
     with pytest.raises(MissingExtra, match=r"install pydantic-ai-slim\[groq\]\.$"):
         resolve("groq:llama-4")

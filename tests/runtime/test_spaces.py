@@ -1,6 +1,6 @@
 """Agents in spaces: woken by messages, speaking, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -399,3 +399,51 @@ async def test_what_waits_for_the_next_run_is_told_in_one_line_to_who_asks_for_i
     line = '1 new event waits in your inbox for your next run, the first: [Husam: "And sugar"]'
     assert [line in one for one in told] == [False, True, False, False]
     assert [run.status for run in runs] == ["completed", "completed"]
+
+
+async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_space() -> None:
+    secret = "sk-canary-0123456789"
+    async with house([{"text": "."}], env={"KEY": secret}) as made:
+        spoken = await made.rt.spaces.say("tea", made.husam, f"It is {secret}", {secret: secret})
+        assert spoken.message.content == "It is [redacted:KEY]"
+        edited = await made.rt.spaces.edit(spoken.message.id, f"No, {secret}")
+        assert edited.message.content == "No, [redacted:KEY]"
+        events = await made.rt.events.list(Topic(kind="space", id="tea"))
+        assert secret not in repr([*await made.said(), *events, *await made.rt.inboxes.list("host")])
+
+
+async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:
+    async with house([calls(ENTER, ENTER), calls(ENTER), {"text": "."}]) as made:
+        await made.hears("Go")
+        assert [name for name in await made.types() if name.startswith("agent.")] == [
+            "agent.active",
+            "agent.inactive",
+        ]
+
+
+MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with anything
+    (lambda spaces: spaces.create("x", members="ada"), "members must be a list of entities, not 'ada'."),
+    (lambda spaces: spaces.create("x", members=None), "members must be a list of entities, not None."),
+    (
+        lambda spaces: spaces.create("x", kind="club"),
+        "kind must be one of 'public', 'private', 'dm', not 'club'.",
+    ),
+    (lambda spaces: spaces.create(5), "name must be text, not 5."),
+    (
+        lambda spaces: spaces.update("tea", nmae="x"),
+        "nmae is no field of a space: there are name, description and metadata.",
+    ),
+    (lambda spaces: spaces.mark_read("tea", "x", "1"), "seq must be a whole number from 0."),
+    (lambda spaces: spaces.messages("tea", after="x"), "after must be a whole number from 0."),
+    (lambda spaces: spaces.history("tea", -1), "limit must be a whole number from 0."),
+    (lambda spaces: spaces.say("tea", "host", " "), "content is empty."),
+]
+
+
+@pytest.mark.parametrize(("misuse", "sentence"), MISUSE)
+async def test_misuse_is_refused_in_one_sentence(misuse: Any, sentence: str) -> None:
+    async with house([{"text": "."}]) as made:
+        with pytest.raises(InvalidRequest) as refused:
+            await misuse(made.rt.spaces)
+        assert refused.value.message == sentence
+        assert await made.said() == []

@@ -7,13 +7,14 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from math import inf
 from typing import TypeVar, overload
 
 from toolwright.client.client import Client
 from toolwright.client.failures import RETRIABLE
 from toolwright.client.http import Pause, delay
 from toolwright.client.work import Function, Work, work_of
-from toolwright.core.asked import declared_name, shown
+from toolwright.core.asked import declared, declared_name, shown
 from toolwright.core.errors import (
     AlreadyOver,
     CallClaimed,
@@ -62,6 +63,9 @@ class Worker:
         grace: float = GRACE,
         pause: Pause = asyncio.sleep,
     ) -> None:
+        declared("A worker's client", client, Client, "a Client")
+        if not isinstance(grace, int | float) or not 0 <= grace < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(f"grace must be a number of seconds from 0, not {shown(grace)}.")
         if type(concurrency) is not int or concurrency < 1:
             raise DefinitionError(f"concurrency must be a whole number from 1, not {shown(concurrency)}.")
         if not isinstance(lease, int | float) or not LEASES[0] <= lease <= LEASES[1]:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input

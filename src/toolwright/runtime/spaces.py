@@ -200,18 +200,21 @@ class Spaces:
         return await self.add_member(space_id, entity_id, role)
 
     async def member(self, space_id: str, entity_id: str) -> Member:
-        """A member of the space."""
+        """A member of the space, an agent also by its name or id."""
         await self.get(space_id)
         found = await self._store.spaces.member(space_id, by_id("member", entity_id))
+        if found is None:
+            known = await self._entities.find(entity_id)  # an agent's name or id
+            found = await self._store.spaces.member(space_id, known.id)
         if found is None:
             raise NotFound(f"The entity {entity_id!r} is not in this space.")
         return found
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """A member leaves."""
-        await self.member(space_id, entity_id)
-        told = (space_event("member_removed", entityId=entity_id),)
-        await self._act(DropMember(space_id=space_id, entity_id=entity_id, events=told))
+        gone = (await self.member(space_id, entity_id)).entity_id
+        told = (space_event("member_removed", entityId=gone),)
+        await self._act(DropMember(space_id=space_id, entity_id=gone, events=told))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
