@@ -23,7 +23,10 @@ def test_the_demo_shows_a_run_and_keeps_what_it_made(empty: Shell) -> None:
     in_order = [
         "analyst  I'll read the table first.", "→ read_csv(", "→ draw_chart(", 'format="docx"',
         "✗ Reports are saved as markdown or text", 'format="markdown"', "✓ Saved report.md",
-        "analyst  Done.", "status", "All of it is kept in",
+        "analyst  Done.", "status", "A space, with you and the agent host in it", "you  Book a hotel",
+        "host It is 18 °C", "confirm_booking(hotel='Sakura'): shall I? [Y/n] y (nobody sits here)",
+        "host It is booked", "→ current_weather  over HTTP", "→ find_hotels  by a worker",
+        "→ confirm_booking  by you", "All of it is kept in",
     ]  # fmt: skip
     places = [done.stdout.index(text) for text in in_order]
     assert places == sorted(places)
@@ -35,7 +38,7 @@ def test_the_demo_shows_a_run_and_keeps_what_it_made(empty: Shell) -> None:
     connection = sqlite3.connect(folder / "toolwright.db")
     statuses = [row[0] for row in connection.execute("SELECT status FROM runs")]
     connection.close()
-    assert statuses == ["completed"]
+    assert statuses.count("completed") >= 2
 
 
 def test_the_demos_folder_is_an_app_to_go_on_with(empty: Shell) -> None:
@@ -58,7 +61,7 @@ def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
         assert url is not None
         assert key is not None
         runs = httpx.get(f"{url[0]}/api/runs", headers={"x-secret-key": key[0]}, trust_env=False).json()
-        assert [run["status"] for run in runs["runs"]] == ["completed"]
+        assert "completed" in {run["status"] for run in runs["runs"]}
         demo.ctrl_c()
         assert demo.end() == 0
     assert "Traceback" not in demo.shown

@@ -10,10 +10,10 @@ SYSTEM = "You are an analyst. Read the table before you speak of it, draw one ch
 ENDINGS = {"markdown": "md", "text": "txt"}
 
 
-def demo_app(folder: Path) -> tw.App:
-    """The app whose tools read and write in that folder."""
+def demo_app(folder: Path, *others: tw.Agent) -> tw.App:
+    """The app of an analyst whose tools read and write in that folder, and of other agents."""
     tools = [_reader(folder), _drawer(folder), _writer(folder)]
-    return tw.App(agents=[tw.Agent("analyst", tw.Prompt("analyst", SYSTEM, tools=tools))])
+    return tw.App(agents=[tw.Agent("analyst", tw.Prompt("analyst", SYSTEM, tools=tools)), *others])
 
 
 def _reader(folder: Path) -> tw.Tool:

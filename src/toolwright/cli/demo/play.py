@@ -12,8 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from toolwright.cli.calls_seen import table_of
+from toolwright.cli.demo.booking import book
 from toolwright.cli.demo.caller import Caller
 from toolwright.cli.demo.desk import demo_app
+from toolwright.cli.demo.host import host
+from toolwright.cli.demo.weather import weather_service
 from toolwright.cli.keys import new_secret_key
 from toolwright.cli.log import log_briefly
 from toolwright.cli.refusal import FAILED, INTERRUPTED
@@ -21,6 +24,7 @@ from toolwright.cli.settings import read_settings
 from toolwright.cli.view import View
 from toolwright.core.errors import MissingExtra
 from toolwright.core.run import OVER
+from toolwright.wiring.app import App
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings
 
@@ -47,10 +51,15 @@ def play(*, keep: bool) -> int:
 
 
 async def _play(folder: Path, settings: Settings, key: str, *, keep: bool) -> int:
+    with weather_service() as weather_url:
+        return await _serve(folder, settings, key, demo_app(folder, host(weather_url)), keep=keep)
+
+
+async def _serve(folder: Path, settings: Settings, key: str, app: App, *, keep: bool) -> int:
     console = Console()
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(
-        serve(demo_app(folder), settings, port=0, ready=ready.set_result, grace=1.0), name="gateway"
+        serve(app, settings, port=0, ready=ready.set_result, grace=1.0), name="gateway"
     )
     await asyncio.wait([serving, ready], return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
@@ -87,6 +96,14 @@ async def _show(console: Console, folder: Path, url: str, key: str, serving: asy
         return INTERRUPTED
     console.print()
     console.print(table_of(view.calls))
+    booking = asyncio.create_task(book(console, url, key), name="book a hotel")
+    done, _ = await asyncio.wait([booking, serving], return_when=asyncio.FIRST_COMPLETED)
+    if booking not in done:
+        booking.cancel()
+        await asyncio.wait([booking])
+        return INTERRUPTED
+    await booking
+    console.print()
     _print_places(console, folder)
     return 0 if ended == "run.completed" else FAILED
 
