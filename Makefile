@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
 test: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ Claims = dict[str, Any]  # any JSON, also what no issuer writes
 
 
 def claims(name: Any = "ada", **more: Any) -> Claims:  # as above
-    return {"sub": name, "exp": int(time.time()) + 600, **more}
+    return {"sub": name, "exp": int(time.time()) + 86_400, **more}
 
 
 def signed(given: Claims | None = None, key: Any = SECRET, algorithm: str = "HS256", **header: Any) -> str:

@@ -59,7 +59,9 @@ class Wakeups:
         """What the agents among the members must not read: the secrets that they and the app have (D6)."""
         secrets: set[tuple[str, str]] = set()
         for member in members:
-            agent = await self._agents.find(agent_id_of(member.entity_id)) if member.type == "agent" else None
+            agent = (
+                await self._agents.usable(agent_id_of(member.entity_id)) if member.type == "agent" else None
+            )
             secrets |= agent.secrets if agent is not None else set()
         return NOTHING if not secrets else Redactor(secrets)
 
