@@ -29,6 +29,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.redaction import clean_message
+from toolwright.wire.call_shown import call_shown_by
 from toolwright.wire.event import message_event
 
 log = logger("toolwright.runtime")
@@ -356,7 +357,7 @@ class Hold:
     def _take_back(self, unit: Advance) -> None:
         """What was shown of a call while the model wrote it, and came to nothing, is taken back."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
-            self.streamed.pop(f"call_{post.message.id.removeprefix('msg_')}", None)
+            self.streamed.pop(call_shown_by(post.message.id), None)
         for change in [*unit.calls, *unit.changes]:
             status = change.status if isinstance(change, Call) else change.now
             if is_over(status) and (space_id := self.streamed.pop(change.id, None)) is not None:

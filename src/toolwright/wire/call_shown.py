@@ -15,6 +15,11 @@ def message_id_of(call_id: str) -> str:
     return f"msg_{call_id.removeprefix('call_')}"
 
 
+def call_shown_by(message_id: str) -> str:
+    """The id of the call that a message shows, if it shows one: `message_id_of` read backwards."""
+    return f"call_{message_id.removeprefix('msg_')}"
+
+
 def shown_call(
     call: Call,
     space_id: str,
