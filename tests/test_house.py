@@ -29,6 +29,8 @@ PUBLIC = [
     "Secret",
     "Settings",
     "Side",
+    "SubagentToolConfig",
+    "SubpromptConfig",
     "TextContent",
     "ThreadState",
     "Tool",
@@ -36,6 +38,7 @@ PUBLIC = [
     "ToolResult",
     "Toolset",
     "ToolwrightError",
+    "Variable",
     "tool",
 ]
 PUBLIC_CLIENT = [

@@ -2,14 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from toolwright.core.agent import Agent, Prompt, Side
+from toolwright.core.agent import Agent, Side
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.needs import Secret
+from toolwright.core.prompt import Prompt
+from toolwright.core.relations import SubagentToolConfig, SubpromptConfig
 from toolwright.core.result import ToolResult
 from toolwright.core.state import ThreadState
 from toolwright.core.tool import Tool, tool
 from toolwright.core.toolset import Toolset
+from toolwright.core.variable import Variable
 
 if TYPE_CHECKING:
     from toolwright.wiring.app import App
@@ -25,6 +28,8 @@ __all__ = [
     "Secret",
     "Settings",
     "Side",
+    "SubagentToolConfig",
+    "SubpromptConfig",
     "TextContent",
     "ThreadState",
     "Tool",
@@ -32,6 +37,7 @@ __all__ = [
     "ToolResult",
     "Toolset",
     "ToolwrightError",
+    "Variable",
     "tool",
 ]
 

@@ -55,7 +55,7 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: tw.Agent(WRONG, "p"), "An agent needs a name, not 5."),
     (lambda: tw.Agent(" ", "p"), "An agent needs a name."),
     (lambda: tw.Agent("a", WRONG), "Agent 'a': side_a must be a side, a prompt or the name of one, not 5."),
-    (lambda: tw.Agent("a", "p", type=TEXT), "Agent 'a': type must be 'ai_human', not 'x'."),
+    (lambda: tw.Agent("a", "p", type=TEXT), "Agent 'a': type must be 'ai_human' or 'dual_ai', not 'x'."),
     (lambda: tw.Agent("a", "p", description=WRONG), "Agent 'a': description must be text, not 5."),
     (lambda: tw.Side(WRONG), "The prompt of a side must be a prompt or the name of one, not 5."),
     (lambda: tw.Side("p", label=WRONG), "The label of a side must be text, not 5."),
@@ -64,11 +64,11 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: tw.Prompt("p", WRONG), "Prompt 'p': prompt must be text, not 5."),
     (
         lambda: tw.Prompt("p", tools=WRONG),
-        "Prompt 'p': tools must be a list of tools and names of the app's tools, not 5.",
+        "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, and how these are called, not 5.",
     ),
     (
         lambda: tw.Prompt("p", tools=["there", WRONG]),
-        "Prompt 'p': tools must be a list of tools and names of the app's tools, not one with 5.",
+        "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, and how these are called, not one with 5.",
     ),
     (lambda: tw.App(agents=WRONG), "App: agents must be a list of agents, not 5."),
     (lambda: tw.App(agents=[WRONG]), "App: agents must be a list of agents, not one with 5."),

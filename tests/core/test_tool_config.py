@@ -70,11 +70,11 @@ def test_the_example_of_the_document_becomes_a_tool() -> None:
         url="https://api.example.com/{city}",
         method="PUT",
         headers=(("X-Key", "${env.KEY}"),),
-        required=("TOKEN",),
+        required=("TOKEN", "LANGUAGE"),
         trusted=True,
     )
     assert tool.execution is not None
-    assert tool.execution.variables == ("KEY", "TOKEN")
+    assert tool.execution.variables == ("KEY", "TOKEN", "LANGUAGE")
     outside = Tool.from_config(given, trusted=False).execution
     assert outside is not None
     assert not outside.trusted

@@ -254,7 +254,7 @@ async def test_options_of_a_tool_and_of_the_loop_hold_for_that_agent(tmp_path: P
             "tools": [{"name": "look", "options": options}],
         }
         agent = (await made.rt.agents.save("scout", config)).agent
-        assert (agent.side.max_steps, agent.inbox_preview, agent.toolkits) == (2, True, [])
+        assert (agent.sides["side_a"].max_steps, agent.inbox_preview, agent.toolkits) == (2, True, [])
         [tool] = (await made.rt.agents.active("scout")).tools
         assert (tool.visible, tool.timeout) == (True, 1.5)
         _, run_id = await made.send("scout")

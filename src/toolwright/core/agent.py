@@ -1,73 +1,66 @@
-"""Agents, their sides and their prompts: definitions, nothing that runs."""
+"""Agents and their sides: definitions, nothing that runs."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from toolwright.core.asked import declared, declared_list, declared_name, shown
-from toolwright.core.env import EnvVar, read_env, stored_only
-from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
+from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
-from toolwright.core.model import Model, ToolChoice
-from toolwright.core.plain import plain
-from toolwright.core.tool import Tool
+from toolwright.core.prompt import Env, Prompt, check_exposed, check_values
+from toolwright.core.run import Side as SideName
 from toolwright.core.toolkits import faulty_toolkits
 
-Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
-"""Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """System text, a model and the tools it may call.
-
-    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the one in the
-    settings. `tools` are tools, or names of the app's tools. `tenvs` are the lowest of the values that a
-    thread's tools are promised (S2 §9.4), `env` is where `state.env(name)` is looked for last (D5).
-    """
-
-    name: str
-    prompt: str = ""
-    model: str | Model | object | None = None
-    tools: Sequence[Tool | str] = ()
-    tool_choice: ToolChoice = "auto"
-    tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
-    env: Env = field(default_factory=dict[str, str], repr=False)
-
-    def __post_init__(self) -> None:
-        declared_name("A prompt", self.name)
-        whose = f"Prompt {self.name!r}"
-        check_values(whose, self.tenvs, self.env)
-        if not _is_model(self.model):
-            raise DefinitionError(
-                f"{whose}: model must be a name such as 'openai:gpt-5' or a model object, not {self.model!r}."
-            )
-        declared(f"{whose}: prompt", self.prompt, str, "text")
-        if self.tool_choice not in get_args(ToolChoice):
-            raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
-        declared_list(f"{whose}: tools", self.tools, (Tool, str), "tools and names of the app's tools")
+AgentType: TypeAlias = Literal["ai_human", "dual_ai"]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an agent: the prompt that speaks, by name or itself, and the most steps of one run."""
+    """One side of an agent: the prompt that speaks, by name or itself, and what ends its turn or the session.
+
+    Its turn ends with a text and no calls (`stop_on_response`), or when its call of the tool `stop_tool` has
+    succeeded; that call's argument `stop_tool_response_property` is then what it answers. A call of the tool
+    `session_stop` ends the whole run well, one of `session_fail` ends it as a failure. `max_steps` are the most
+    steps of the side in one run.
+    """
 
     prompt: str | Prompt
     label: str | None = None
     max_steps: int | None = None
+    stop_on_response: bool = True
+    stop_tool: str | None = None
+    stop_tool_response_property: str | None = None
+    session_stop: str | None = None
+    session_fail: str | None = None
 
     def __post_init__(self) -> None:
         declared("The prompt of a side", self.prompt, (Prompt, str), "a prompt or the name of one")
         declared("The label of a side", self.label, (str, NoneType), "text")
         if self.max_steps is not None and (type(self.max_steps) is not int or self.max_steps < 1):
             raise DefinitionError(f"max_steps must be 1 or more, not {shown(self.max_steps)}.")
+        declared("The stop_on_response of a side", self.stop_on_response, bool, "true or false")
+        for name in ("stop_tool", "stop_tool_response_property", "session_stop", "session_fail"):
+            given = getattr(self, name)
+            if given is not None:
+                declared_name(f"The {name} of a side", given)
+        if self.stop_tool_response_property is not None and not self.ending:
+            raise DefinitionError("A side with a stop_tool_response_property needs a stop_tool.")
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """The names of the tools that end its turn or the session."""
+        return tuple([n for n in (self.stop_tool, self.session_stop, self.session_fail) if n is not None])
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent: who answers in a thread. `side_a` is a side, or a prompt (by name or itself) as its only part.
+    """An agent: who answers in a thread. A side is a `Side`, or a prompt (by name or itself) as its only part.
+
+    In an `ai_human` agent `side_a` answers whoever writes. A `dual_ai` agent talks with itself: its sides answer
+    each other in turns, for `max_session_turns` answers of each at the most. One that is exposed as a tool is told
+    of with `tool_description`.
 
     `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
     `user_env` names what a person may set in a thread of their own (D24). `toolkits` are built-in tools, by kit.
@@ -77,7 +70,8 @@ class Agent:
 
     name: str
     side_a: Side | Prompt | str
-    type: Literal["ai_human"] = "ai_human"
+    side_b: Side | Prompt | str | None = None
+    type: AgentType = "ai_human"
     description: str = ""
     tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
     env: Env = field(default_factory=dict[str, str], repr=False)
@@ -87,20 +81,41 @@ class Agent:
     key: str | None = field(default=None, repr=False)
     revision: int | None = field(default=None, repr=False)
     tool_env: Mapping[str, Env] = field(default_factory=dict[str, Env], repr=False)
+    max_session_turns: int | None = None
+    expose_as_tool: bool = False
+    tool_description: str = ""
 
     def __post_init__(self) -> None:
         declared_name("An agent", self.name)
         whose = f"Agent {self.name!r}"
         declared(f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one")
-        if self.type != "ai_human":  # pyright: ignore[reportUnnecessaryComparison]  # user input
-            raise DefinitionError(f"{whose}: type must be 'ai_human', not {shown(self.type)}.")
+        if self.type not in get_args(AgentType):
+            raise DefinitionError(f"{whose}: type must be 'ai_human' or 'dual_ai', not {shown(self.type)}.")
+        self._check_sides(whose)
         declared(f"{whose}: description", self.description, str, "text")
+        declared(f"{whose}: expose_as_tool", self.expose_as_tool, bool, "true or false")
+        check_exposed(whose, self.expose_as_tool, self.tool_description)
         check_values(whose, self.tenvs, self.env)
         declared_list(f"{whose}: user_env", self.user_env, str, "names")
         declared_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
         fault = faulty_toolkits(self.toolkits)
         if fault is not None:
             raise DefinitionError(f"{whose}: {fault}")
+
+    def _check_sides(self, whose: str) -> None:
+        if self.type == "dual_ai":
+            declared(
+                f"{whose}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
+            )
+        elif self.side_b is not None:
+            raise DefinitionError(f"{whose} is of the type 'ai_human': a side_b needs type='dual_ai'.")
+        turns = self.max_session_turns
+        if turns is not None and self.type != "dual_ai":
+            raise DefinitionError(
+                f"{whose} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
+            )
+        if turns is not None and (type(turns) is not int or turns < 1):
+            raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {shown(turns)}.")
 
     @property
     def id(self) -> str:
@@ -118,9 +133,14 @@ class Agent:
         return home_thread_id_of(self.id)
 
     @property
-    def side(self) -> Side:
-        """`side_a`, always as a side."""
-        return self.side_a if isinstance(self.side_a, Side) else Side(self.side_a)
+    def sides(self) -> Mapping[SideName, Side]:
+        """Its sides by name, always as sides."""
+        given = {"side_a": self.side_a, "side_b": self.side_b}
+        return {
+            cast("SideName", name): side if isinstance(side, Side) else Side(side)
+            for name, side in given.items()
+            if side is not None
+        }
 
 
 def entity_id_of(agent_id: str) -> str:
@@ -136,25 +156,6 @@ def home_thread_id_of(agent_id: str) -> str:
 def agent_id_of(entity_id: str) -> str:
     """The id that the agent with that entity would have; whether there is one is another question."""
     return f"agt_{entity_id.removeprefix('ent_')}"
-
-
-def check_values(whose: str, tenvs: object, env: object) -> None:
-    """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
-    try:
-        if not isinstance(plain(tenvs), dict):
-            raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
-        stored_only(read_env(env))
-    except InvalidJSON as error:
-        raise DefinitionError(f"{whose}: tenvs must be JSON: {error.message}") from error
-    except InvalidRequest as error:
-        raise DefinitionError(f"{whose}: {error.message}") from error
-
-
-def _is_model(model: object) -> bool:
-    if model is None or isinstance(model, str):
-        return True
-    speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's
-    return speaks and not isinstance(model, type)
 
 
 def _digest(name: str) -> str:

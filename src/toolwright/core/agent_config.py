@@ -7,9 +7,10 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.agent import Agent, Prompt, Side
+from toolwright.core.agent import Agent, Side
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.prompt import Prompt
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import CONFIGURED, faulty_toolkits, reserved
 from toolwright.core.value import value

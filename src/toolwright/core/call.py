@@ -50,7 +50,8 @@ class Call:
     model wrote it. `deadline` ends the inline wait, `expires_at` ends the acceptance of a submission.
     `result` is a rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was begun.
     A `visible` one is shown in `space_id`, if there was a space to show it in. `worker` has claimed it until
-    `leased_until`; after that it is offered again only if it is `repeatable` (D25).
+    `leased_until`; after that it is offered again only if it is `repeatable` (D25). One that was made by another
+    call, of a prompt tool or with `invoke_tool`, has that as its `parent_id`.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Call:
     repeatable: bool = False
     worker: str | None = None
     leased_until: datetime | None = None
+    parent_id: str | None = None
     created_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None

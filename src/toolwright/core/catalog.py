@@ -1,53 +1,19 @@
-"""What an app declares, with every name resolved: agents to their prompts, prompts to their tools."""
+"""What an app declares, every name resolved."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from toolwright.core.agent import Agent, Env, Prompt, check_values
+from toolwright.core.activation import activated, hint
+from toolwright.core.active import ActiveAgent
+from toolwright.core.agent import Agent
 from toolwright.core.asked import declared_list, shown
-from toolwright.core.env import EnvVar, read_env, stored_only
+from toolwright.core.env import read_env, stored_only
 from toolwright.core.errors import DefinitionError, NotFound
-from toolwright.core.json_value import JSONObject
-from toolwright.core.model import ToolChoice
-from toolwright.core.needs import Needs
-from toolwright.core.plain import plain
+from toolwright.core.prompt import Env, Prompt, check_values
 from toolwright.core.tool import Tool
-from toolwright.core.toolkits import reserved
 from toolwright.core.toolset import Toolset
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveAgent:
-    """An agent ready to run. `model` None means the one in the settings, `max_steps` None the settings' limit.
-
-    `tenvs` are the prompt's and the agent's, merged; `needs` is what its tools declare, `secret_tenvs` the names
-    of secrets among it. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are
-    the names and values of secrets in all of them. `tool_env` are the values of single tools.
-    """
-
-    agent: Agent
-    system: str
-    model: object
-    tools: Toolset
-    by_name: Mapping[str, Tool]
-    tool_choice: ToolChoice
-    max_steps: int | None
-    who: tuple[str, ...]
-    tenvs: JSONObject
-    needs: tuple[Needs, ...]
-    secret_tenvs: frozenset[str]
-    env: tuple[Mapping[str, EnvVar], ...]
-    secrets: frozenset[tuple[str, str]]
-    tool_env: Mapping[str, Mapping[str, EnvVar]]
-
-    def with_tools(self, more: Iterable[Tool]) -> "ActiveAgent":
-        """The same agent with these tools behind its own."""
-        tools = Toolset([*self.tools, *more])
-        return replace(self, tools=tools, by_name={tool.name: tool for tool in tools})
 
 
 class Catalog:
@@ -74,8 +40,19 @@ class Catalog:
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
+        self._check_exposed()
         self._by_id = {agent.id: agent for agent in agents}
         self._active = {agent.id: self.activate(agent) for agent in agents}
+
+    def _check_exposed(self) -> None:
+        """What is called by its name must be one thing."""
+        exposed = [each for each in [*self._prompts.values(), *self._agents.values()] if each.expose_as_tool]
+        named = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
+        twice = next((name for name in named if named.count(name) > 1), None)
+        if twice is not None:
+            raise DefinitionError(
+                f"The app has two things named {twice!r} that are called as a tool: rename one."
+            )
 
     @property
     def agents(self) -> Sequence[Agent]:
@@ -88,7 +65,7 @@ class Catalog:
             raise NotFound(f"An agent is named by its name or id, which is text, not {shown(name_or_id)}.")
         found = self._agents.get(name_or_id) or self._by_id.get(name_or_id)
         if found is None:
-            raise NotFound(f"There is no agent {name_or_id!r}.{_hint(name_or_id, self._agents)}")
+            raise NotFound(f"There is no agent {name_or_id!r}.{hint(name_or_id, self._agents)}")
         return found
 
     def active(self, agent_id: str) -> ActiveAgent:
@@ -114,69 +91,18 @@ class Catalog:
 
     def activate(self, agent: Agent) -> ActiveAgent:
         """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
-        side = agent.side
-        prompt = side.prompt if isinstance(side.prompt, Prompt) else self._prompt(side.prompt, agent)
-        tools = Toolset([self._tool(tool, prompt) for tool in prompt.tools])
-        needs = tuple([tool.needs for tool in tools if tool.needs is not None])
-        secret_tenvs = frozenset[str]().union(*(each.secrets for each in needs))
-        tenvs = cast("JSONObject", plain({**prompt.tenvs, **agent.tenvs}))  # a dict stays an object
-        _check_built_ins(agent, tools)
-        env = (self._env, stored_only(read_env(agent.env)), stored_only(read_env(prompt.env)))
-        tool_env = {name: stored_only(read_env(own)) for name, own in agent.tool_env.items()}
-        return ActiveAgent(
-            agent=agent,
-            system=prompt.prompt,
-            model=self._models.get(agent.id, prompt.model),
-            tools=tools,
-            by_name={tool.name: tool for tool in tools},
-            tool_choice=prompt.tool_choice,
-            max_steps=side.max_steps,
-            who=(agent.name, prompt.name),
-            tenvs=tenvs,
-            needs=needs,
-            secret_tenvs=secret_tenvs,
-            env=env,
-            secrets=_secrets(tenvs, secret_tenvs, (*env, *tool_env.values())),
-            tool_env=tool_env,
-        )
+        return activated(agent, self, self._env, self._models.get(agent.id))
 
-    def _prompt(self, name: str, agent: Agent) -> Prompt:
-        found = self._prompts.get(name)
-        if found is None:
-            raise DefinitionError(
-                f"Agent {agent.name!r} names the prompt {name!r}, which the app does not have."
-                f"{_hint(name, self._prompts)}"
-            )
-        return found
+    @property
+    def prompts(self) -> Mapping[str, Prompt]:
+        """All prompts, by name."""
+        return self._prompts
 
-    def _tool(self, tool: Tool | str, prompt: Prompt) -> Tool:
-        if isinstance(tool, Tool):
-            return tool
-        if tool not in self.tools:
-            names = {known.name: known for known in self.tools}
-            raise DefinitionError(
-                f"Prompt {prompt.name!r} names the tool {tool!r}, which the app does not have."
-                f"{_hint(tool, names)}"
-            )
-        return self.tools[tool]
-
-
-def _check_built_ins(agent: Agent, tools: Iterable[Tool]) -> None:
-    """No tool may stand in the place of a built-in one (D11)."""
-    taken = reserved(agent.toolkits)
-    for tool in tools:
-        if tool.name in taken:
-            raise DefinitionError(
-                f"Agent {agent.name!r}: {tool.name!r} is the name of a built-in tool of its toolkits; rename the tool."
-            )
-
-
-def _secrets(
-    tenvs: JSONObject, secret: frozenset[str], layers: Iterable[Mapping[str, EnvVar]]
-) -> frozenset[tuple[str, str]]:
-    named = {(name, value) for name, value in tenvs.items() if name in secret and isinstance(value, str)}
-    named.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
-    return frozenset(named)
+    @property
+    def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
+        """What a prompt can call by name: tools, and what is exposed as one."""
+        exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
+        return {each.name: each for each in [*exposed, *self.tools]}
 
 
 def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
@@ -186,10 +112,3 @@ def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
             raise DefinitionError(f"The app has two {what}s named {name!r}.")
         found[name] = value
     return found
-
-
-def _hint(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    if close:
-        return f" Did you mean {close[0]!r}?"
-    return f" It has: {', '.join(sorted(known))}." if known else ""

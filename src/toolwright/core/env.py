@@ -75,12 +75,17 @@ def stored_only(given: Mapping[str, EnvVar | None], path: str = "env") -> dict[s
     return {name: each for name, each in given.items() if each is not None}
 
 
-def _name(name: object, path: str) -> str:
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise _faulty(
-            path,
-            f"has the name {brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters",
-        )
+def faulty_name(name: object) -> str | None:
+    """What makes this no name of a value, in words that follow "the name"; None if it is one."""
+    if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
+        return None
+    return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"
+
+
+def _name(name: str, path: str) -> str:
+    fault = faulty_name(name)
+    if fault is not None:
+        raise _faulty(path, f"has the name {fault}")
     return name
 
 

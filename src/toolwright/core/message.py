@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.content import AttachmentRef
 from toolwright.core.json_value import JSON
+from toolwright.core.run import Side
 from toolwright.core.value import value
 
 Role: TypeAlias = Literal["user", "assistant", "tool"]
@@ -27,6 +28,8 @@ class Message:
     `seq` is its place (1, 2, 3 …), None until it has one. A tool message answers the call `call_id`, whose
     own id towards the model is `model_call_id`. `native` keeps what only the provider understands (thinking,
     signatures), so that a later request replays it. `kept` is false for what a skipped run said (D12).
+    `side` is the side that said it, or that it is for. What a prompt tool said and called is not part of the
+    conversation but `within` its call.
     """
 
     id: str
@@ -36,6 +39,8 @@ class Message:
     run_id: str | None = None
     step: int = 0
     calls: tuple[MessageCall, ...] = ()
+    side: Side | None = None
+    within: str | None = None
     call_id: str | None = None
     model_call_id: str | None = None
     tool_name: str | None = None

@@ -11,6 +11,8 @@ from toolwright.core.run import Usage
 from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
+Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
+"""How hard a model is to think: an effort, its own choice (true), as little as it can (false); None asks nothing."""
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 
 
@@ -29,6 +31,7 @@ class ModelRequest:
 
     `step` is the number (1, 2, …) of this request within its run; `who` names the agent and prompt that ask.
     `load` gives the bytes of an attachment of a message, for models that can see it; None if they are gone.
+    `reasoning` is how hard the model is to think.
     """
 
     messages: tuple[Message, ...]
@@ -38,6 +41,7 @@ class ModelRequest:
     step: int = 1
     who: tuple[str, ...] = ()
     load: Load | None = None
+    reasoning: Reasoning = None
 
 
 @value

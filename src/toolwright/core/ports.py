@@ -16,6 +16,7 @@ from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.store_agents import AgentReads
+from toolwright.core.store_children import ChildReads
 from toolwright.core.store_front_ends import FrontEndReads
 from toolwright.core.store_offers import OfferReads
 from toolwright.core.store_spaces import SpaceReads
@@ -31,7 +32,7 @@ class ThreadView:
     `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
     what the open run has read and gives back if it fails.
     `wake` is the thread's wake of the same moment: None where there is nothing to do. `env` are the values of
-    the thread and of its user.
+    the thread, of those above it and of its user.
     """
 
     thread: Thread
@@ -84,6 +85,11 @@ class Store(Protocol):
     @property
     def offers(self) -> OfferReads:
         """The same journal, as far as it is about calls on offer to outside workers."""
+        ...
+
+    @property
+    def children(self) -> ChildReads:
+        """The same journal, as far as it is about families of threads, and what lies below a call."""
         ...
 
     @property

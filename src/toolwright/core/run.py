@@ -32,6 +32,14 @@ class Usage:
 
 
 @value
+class QueuedCall:
+    """A call that a handler has asked for; `arguments` is JSON text."""
+
+    name: str
+    arguments: str
+
+
+@value
 class Run:
     """One activation of a thread.
 
@@ -39,6 +47,7 @@ class Run:
     `lives` counts such take-overs since the run's last commit. `waiting` says what a parked run waits for.
     `cost` is in US dollars, None where the provider's prices are not known. `output` is the last answer.
     `revision` is that of the configured agent that it began with, None for an agent that the app declares.
+    `side` speaks, and `turn` counts the turns that are over. `queued` are calls to be made without the model.
     """
 
     id: str
@@ -62,6 +71,7 @@ class Run:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     revision: int | None = None
+    queued: tuple[QueuedCall, ...] = ()
 
     @property
     def over(self) -> bool:

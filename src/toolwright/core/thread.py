@@ -2,7 +2,9 @@
 
 from datetime import datetime
 
+from toolwright.core.child import ChildStatus, Link
 from toolwright.core.json_value import JSONObject
+from toolwright.core.run import Side
 from toolwright.core.value import value
 
 
@@ -13,6 +15,10 @@ class Thread:
     `run_id` names the run that is open in it, if any. `epoch` is raised by whoever takes the thread, `seq`
     counts its messages, `ev` its events and `posted` what was ever put into its inbox. `begun` says whether the
     open run has read its inbox: what comes then is for the run `next_run_id`. `space_id` is the active space.
+
+    `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
+    the sides whose prompts have begun in it since. A child thread has a `link` to its parent; `report` is the call
+    there that waits for its end, and `state` how its last session ended.
     """
 
     id: str
@@ -30,4 +36,21 @@ class Thread:
     begun: bool = False
     next_run_id: str | None = None
     space_id: str | None = None
+    active_agent: str | None = None
+    activated: tuple[Side, ...] = ()
+    link: Link | None = None
+    report: str | None = None
+    state: ChildStatus | None = None
     created_at: datetime
+
+    @property
+    def answering(self) -> str:
+        """The id of the agent that answers in it."""
+        return self.active_agent or self.agent
+
+    @property
+    def child_status(self) -> ChildStatus:
+        """How it stands as a child."""
+        if self.state == "terminated":
+            return "terminated"
+        return "running" if self.run_id is not None else self.state or "idle"

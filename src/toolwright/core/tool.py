@@ -4,7 +4,7 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
@@ -18,8 +18,10 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.judge import Judge
 from toolwright.core.model import ToolDefinition
 from toolwright.core.needs import Needs
+from toolwright.core.relations import Relation
 from toolwright.core.signature import Handler, Signature, read_signature
 from toolwright.core.tool_config import read_tool_config
+from toolwright.core.variable import Variable, declared_variables
 
 Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
@@ -56,8 +58,9 @@ class Tool:
     space, those of `gateway`, `external` and `space` unless said otherwise (D10). With `is_async` nobody waits
     for a result from somebody else, and after `expires_in` seconds it is not taken any more. With an `execution`
     the call is made over HTTP, unless the kind is `internal` (D8). `tenvs` is a model of what the thread must
-    bring (S2 §9). `signature` is known for handlers made
-    by `tool`; any other handler is called as `handler(state, arguments)`.
+    bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
+    kind `prompt` or `agent` calls. `signature` is known for handlers made by `tool`; any other handler is called as
+    `handler(state, arguments)`.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Tool:
     idempotent: bool = False
     destructive: bool = False
     tenvs: type[BaseModel] | None = None
+    variables: Sequence[Variable] = ()
+    relation: Relation | None = None
     signature: Signature | None = field(default=None, repr=False)
     judge: Judge | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
@@ -86,6 +91,7 @@ class Tool:
         if self.visible is _SHOWN_BY_KIND:
             object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
+        object.__setattr__(self, "variables", _variables(self))
         if self.tenvs is not None:
             object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
         if self.judge is None or self.judge.schema is not self.parameters:
@@ -111,8 +117,8 @@ class Tool:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call may run again whose effect is unknown (D14)."""
-        return self.read_only or self.idempotent
+        """Whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
+        return self.read_only or self.idempotent or self.relation is not None
 
     @property
     def definition(self) -> ToolDefinition:
@@ -135,6 +141,7 @@ def tool(
     description: str | None = None,
     args: type[BaseModel] | None = None,
     tenvs: type[BaseModel] | None = None,
+    variables: Sequence[Variable] = (),
     timeout: float | None = FUNCTION_TIMEOUT,
     visible: bool = False,
     read_only: bool = False,
@@ -149,6 +156,7 @@ def tool(
     description: str | None = None,
     args: type[BaseModel] | None = None,
     tenvs: type[BaseModel] | None = None,
+    variables: Sequence[Variable] = (),
     timeout: float | None = FUNCTION_TIMEOUT,
     visible: bool = False,
     read_only: bool = False,
@@ -159,7 +167,8 @@ def tool(
 
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
     injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
-    `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2 §9).
+    `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2 §9); `variables` what the env must
+    have when the tool is called, read as `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
     """
     frame = inspect.currentframe()
@@ -179,6 +188,7 @@ def tool(
             idempotent=idempotent,
             destructive=destructive,
             tenvs=tenvs,
+            variables=variables,
             signature=signature,
         )
 
@@ -244,6 +254,14 @@ def _check_way(tool: Tool) -> None:
         fault = tool.execution.fault_with(tool.parameters)
         if fault is not None:
             raise DefinitionError(f"{what}: its URL {fault}.")
+
+
+def _variables(tool: Tool) -> tuple[Variable, ...]:
+    """Those declared, and those that the URL and the headers of an HTTP tool name (D13)."""
+    declared_variables(f"Tool {tool.name!r}", tool.variables)
+    known = {each.name for each in tool.variables}
+    named = () if tool.execution is None else tool.execution.variables
+    return (*tool.variables, *[Variable(name, "secret") for name in named if name not in known])
 
 
 def _is_duration(timeout: object) -> bool:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from toolwright.core.brief import brief
+from toolwright.core.env import LONGEST_NAME
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.faults import type_name
 from toolwright.core.http_execution import HttpExecution, execution_faults
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.schema import compile_schema
+from toolwright.core.variable import Variable
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years
@@ -90,8 +92,8 @@ def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
     if fine.get("readOnly") and fine.get("destructive"):
         fault("destructive", "must not be true for a tool that is readOnly")
     parameters = _schema(fine.get("inputSchema"), str(fine.get("name")), fault)
-    required = _required_variables(fine.get("variables"), fault)
-    execution = _execution(fine, kind, parameters, required, trusted, fault)
+    variables = _variables(fine.get("variables"), fault)
+    execution = _execution(fine, kind, parameters, variables, trusted, fault)
     return {
         "name": fine.get("name"),
         "description": fine.get("description"),
@@ -103,6 +105,7 @@ def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
         "read_only": fine.get("readOnly", False),
         "idempotent": fine.get("idempotent", False),
         "destructive": fine.get("destructive", False),
+        "variables": variables,
         **({"visible": fine["visible"]} if "visible" in fine else {}),
         **({"timeout": _seconds(fine, "timeout", fault)} if "timeout" in fine else {}),
     }
@@ -154,8 +157,8 @@ def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
     return {"type": "object", **schema}
 
 
-def _required_variables(given: JSON, fault: Fault) -> tuple[str, ...]:
-    required: list[str] = []
+def _variables(given: JSON, fault: Fault) -> tuple[Variable, ...]:
+    found: dict[str, Variable] = {}
     for number, each in enumerate(given if isinstance(given, list) else []):
         path = f"variables.{number}"
         if not isinstance(each, dict):
@@ -166,13 +169,25 @@ def _required_variables(given: JSON, fault: Fault) -> tuple[str, ...]:
             fault(f"{path}.name", "is missing")
         if fine.get("type", "text") not in ("text", "secret"):
             fault(f"{path}.type", "must be text or secret")
-        if fine.get("required") and "name" in fine:
-            required.append(str(fine["name"]))
-    return tuple(required)
+        elif fine.get("name"):
+            try:
+                variable = Variable(**cast("Any", fine))  # of the right types, as just judged
+            except DefinitionError:
+                fault(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
+                continue
+            if variable.name in found:
+                fault(f"{path}.name", f"{variable.name!r} is declared twice")
+            found[variable.name] = variable
+    return tuple(found.values())
 
 
 def _execution(
-    fine: JSONObject, kind: JSON, schema: JSONObject, required: tuple[str, ...], trusted: bool, fault: Fault
+    fine: JSONObject,
+    kind: JSON,
+    schema: JSONObject,
+    variables: tuple[Variable, ...],
+    trusted: bool,
+    fault: Fault,
 ) -> HttpExecution | None:
     given = fine.get("execution")
     if not isinstance(given, dict):
@@ -194,7 +209,7 @@ def _execution(
         url=str(url),
         method=cast("Any", method),  # one of the methods, as just judged
         headers=tuple([(name, str(text)) for name, text in headers.items()]),
-        required=required,
+        required=tuple([each.name for each in variables if each.required]),
         trusted=trusted,
     )
     unknown = execution.fault_with(schema) if schema else None

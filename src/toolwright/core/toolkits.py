@@ -5,6 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 SPACES, MIND, CHANNELS, MEMORY = "spaces", "mind", "channels", "memory"
 ENTER_SPACE, SEND_MESSAGE = "enter_space", "send_message"
 
+SUBAGENT_CREATE, SUBAGENT_MESSAGE = "subagent_create", "subagent_message"
+LIFECYCLE = (SUBAGENT_CREATE, SUBAGENT_MESSAGE)
+"""What an agent has that may run agents that live on (S0 §6)."""
+
 TOOLKITS: Mapping[str, tuple[str, ...]] = {
     SPACES: (ENTER_SPACE, "leave_space", SEND_MESSAGE, "read_messages", "skip"),
     MIND: (

@@ -43,6 +43,7 @@ Guard: TypeAlias = Literal[
     "front_end",  # there is no such front-end
     "plan",  # there is no such plan, or it has changed since it was read
     "message",  # there is no such message in the space
+    "request",  # there is no such request any more
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]
 
@@ -107,6 +108,7 @@ class SetEnv(Unit):
     thread_id: str | None
     entity_id: str | None = None
     env: tuple[EnvChange, ...]
+    effects: tuple[Effect, ...] = ()
 
 
 @value
@@ -212,10 +214,10 @@ class Advance(Unit):
     """A drain moves its thread on. `epoch` and `seq` are those that the drain holds.
 
     `run` is the run's new row, whole but for what others write into it. `messages` take the places after `seq`,
-    `calls` are inserted, `changes` moved, the inbox events `read` are processed, others are changed as `inbox`
-    says. The messages at the places `dropped` stay in the records only. `files` and `env` are what handlers wrote. A
-    unit whose `run` is over ends it: then no joined message may be unread. `leaving` gives the thread back in the
-    same commit.
+    `calls` are inserted, and `nested` ones, made by other calls; `changes` are moved, the inbox events `read` are
+    processed, others are changed as `inbox` says. The messages at the places `dropped` stay in the records only.
+    `files` and `env` are what handlers wrote. A unit whose `run` is over ends it: then no joined message may be
+    unread. `leaving` gives the thread back in the same commit.
     """
 
     thread_id: str
@@ -224,6 +226,7 @@ class Advance(Unit):
     run: Run
     messages: tuple[Message, ...] = ()
     calls: tuple[Call, ...] = ()
+    nested: tuple[Call, ...] = ()
     changes: tuple[CallChange, ...] = ()
     read: tuple[str, ...] = ()
     files: tuple[FileChange, ...] = ()

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolwright.core.agent import Agent, Prompt, agent_id_of
+from toolwright.core.active import ActiveAgent
+from toolwright.core.agent import Agent, agent_id_of
 from toolwright.core.agent_config import faulty, read_agent
-from toolwright.core.catalog import ActiveAgent, Catalog
+from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.env import EnvChange, read_env, stored_only
 from toolwright.core.errors import (
@@ -19,6 +20,7 @@ from toolwright.core.errors import (
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
+from toolwright.core.prompt import Prompt
 from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
 from toolwright.runtime.agent_parts import (
     check_name,

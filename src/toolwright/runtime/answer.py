@@ -1,7 +1,7 @@
 """What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
 
+from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call
-from toolwright.core.catalog import ActiveAgent
 from toolwright.core.message import Message, MessageCall
 from toolwright.core.model import ModelResponse
 from toolwright.core.run import Step

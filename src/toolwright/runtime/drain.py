@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core import backoff
+from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
-from toolwright.core.catalog import ActiveAgent
 from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
 from toolwright.core.errors import DefinitionError, InvalidRequest, StoreError, ToolwrightError

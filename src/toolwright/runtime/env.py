@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
-from toolwright.core.catalog import ActiveAgent
+from toolwright.core.active import ActiveAgent
 from toolwright.core.env import EnvChange, EnvRow, EnvVar
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.json_value import JSONObject, dumps

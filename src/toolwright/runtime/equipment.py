@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from toolwright.core.catalog import ActiveAgent
+from toolwright.core.active import ActiveAgent
 from toolwright.core.tool import Tool
 
 REMEMBERED = 1_000  # equipped agents

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import agent_id_of
-from toolwright.core.catalog import ActiveAgent
 from toolwright.core.errors import NotFound
 from toolwright.core.mind import Goal, Memory, Plan
 from toolwright.core.ports import Store

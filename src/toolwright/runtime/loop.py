@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core import backoff
+from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
 from toolwright.core.call import Call
-from toolwright.core.catalog import ActiveAgent
 from toolwright.core.effects import Enter
 from toolwright.core.errors import (
     DefinitionError,
@@ -142,7 +142,8 @@ class Loop:
             messages=(*hold.messages, *move.messages),
             system=hold.redactor.text(await self._system(hold, agent, move)),
             tools=agent.tools.model_definitions,
-            tool_choice=agent.tool_choice,
+            tool_choice=agent.prompt.tool_choice,
+            reasoning=agent.prompt.reasoning,
             step=number,
             who=agent.who,
             load=self._files.load,

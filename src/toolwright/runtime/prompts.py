@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from toolwright.core.catalog import ActiveAgent
+from toolwright.core.active import ActiveAgent
 from toolwright.core.errors import NotFound
 from toolwright.core.ports import Store
 from toolwright.runtime.agents import Agents

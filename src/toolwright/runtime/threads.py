@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolwright.core.agent import Env
-from toolwright.core.catalog import ActiveAgent
+from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.env import LONGEST_NAME, EnvType, read_env, stored_only
@@ -16,9 +15,10 @@ from toolwright.core.handed_over import Faulty, check_parts
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
-from toolwright.core.needs import lacking
+from toolwright.core.needs import Lacking, lacking
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.prompt import Env
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
@@ -254,7 +254,9 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
     for name in brought:
         if not name.strip() or len(name) > LONGEST_NAME or unwritable(name):
             raise _faulty("tenvs", f"has a name that is not text of 1 to {LONGEST_NAME} characters")
-    found = lacking(active.needs, {**active.tenvs, **brought})
+    found = Lacking()
+    for voice in active.voices:
+        found |= lacking(voice.needs, {**voice.tenvs, **brought})
     if found:
         raise TenvsLacking(
             f"The thread cannot be created, its tenvs are not what its tools need: {found}.",

@@ -4,9 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import NoneType
 
-from toolwright.core.agent import Agent, Env, Prompt
+from toolwright.core.agent import Agent
 from toolwright.core.asked import declared
 from toolwright.core.catalog import Catalog
+from toolwright.core.prompt import Env, Prompt
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
 from toolwright.runtime.runtime import Runtime

@@ -111,9 +111,12 @@ class PydanticAIModel:
         return isinstance(fault, ModelUnavailable) and number < self._max_attempts
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
-        if not request.tools or request.tool_choice == "auto":
-            return self._settings
-        return {**self._settings, "tool_choice": request.tool_choice}
+        chosen = ModelSettings()
+        if request.tools and request.tool_choice != "auto":
+            chosen["tool_choice"] = request.tool_choice
+        if request.reasoning is not None:
+            chosen["thinking"] = request.reasoning
+        return {**self._settings, **chosen} if chosen else self._settings
 
     def _parameters(self, request: ModelRequest) -> ModelRequestParameters:
         return ModelRequestParameters(

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from toolwright.adapters.store.instants import micros_or_none
 from toolwright.adapters.store.memory_agent_reads import MemoryAgents
+from toolwright.adapters.store.memory_child_reads import MemoryChildren
 from toolwright.adapters.store.memory_front_end_reads import MemoryFrontEnds
 from toolwright.adapters.store.memory_offer_reads import MemoryOffers
 from toolwright.adapters.store.memory_space_reads import MemorySpaces
@@ -45,6 +46,7 @@ class MemoryStore:
         self.agents = MemoryAgents(self._tables)
         self.front_ends = MemoryFrontEnds(self._tables)
         self.offers = MemoryOffers(self._tables)
+        self.children = MemoryChildren(self._tables)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if self._closed:
@@ -76,7 +78,7 @@ class MemoryStore:
         return ThreadView(
             thread=row.value(),
             run=run,
-            messages=tuple([message for message in row.messages if message.kept]),
+            messages=tuple([m for m in row.messages if m.kept and m.within is None]),
             calls=() if run is None else self._step_calls(run.id, run.step_count),
             inbox=tuple(row.unread.values()),
             wake=self._tables.wakes.get(thread_id),
@@ -90,7 +92,8 @@ class MemoryStore:
         user_id = row.born.user_id
         known = None if user_id is None else self._tables.entities.get(user_id)
         person = known or (None if user_id is None else self._tables.entity_named(user_id))
-        return self._tables.env_of(row.born.id, None if person is None else person.id)
+        above = [each.born.id for each in self._tables.lineage(row.born.id)]
+        return self._tables.env_of(row.born.id, *above, None if person is None else person.id)
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
         row = self._tables.threads.get(thread_id)
@@ -113,7 +116,7 @@ class MemoryStore:
 
     def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
         made = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
-        return tuple(sorted(made, key=lambda call: call.position))
+        return tuple(sorted([c for c in made if c.parent_id is None], key=lambda call: call.position))
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
         row = self._tables.threads.get(thread_id)
@@ -129,7 +132,7 @@ class MemoryStore:
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         row = self._tables.threads.get(thread_id)
-        return [] if row is None else _page(row.messages, limit, offset)
+        return [] if row is None else _page([m for m in row.messages if m.within is None], limit, offset)
 
     async def run_messages(self, run_id: str) -> Sequence[Message]:
         run = self._tables.runs.get(run_id)

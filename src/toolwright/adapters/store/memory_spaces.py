@@ -4,12 +4,14 @@ A unit checks all of its effects before it does any of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from toolwright.adapters.store.memory_tables import Tables, ThreadRow
-from toolwright.adapters.store.written import GuardFailed, numbered, placed
+from toolwright.adapters.store.memory_children import check_child, deliver, perform_child
+from toolwright.adapters.store.memory_tables import Tables
+from toolwright.adapters.store.performed import Performed
+from toolwright.adapters.store.written import GuardFailed, placed
 from toolwright.core.effects import (
-    Delivery,
+    ChildEffect,
     DropGoal,
     DropMember,
     DropMemory,
@@ -40,16 +42,6 @@ from toolwright.core.space import Space
 from toolwright.core.units import Unit
 
 
-@dataclass(slots=True)
-class Performed:
-    """What came of a unit's effects."""
-
-    events: list[Event] = field(default_factory=list[Event])
-    runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    seq: int | None = None
-    count: int = 0
-
-
 def check(effects: Sequence[Effect], tables: Tables) -> None:
     """Raise `GuardFailed` if one of the effects cannot be."""
     if not effects:
@@ -62,6 +54,8 @@ def check(effects: Sequence[Effect], tables: Tables) -> None:
         stored = tables.plans.get((fired.plan.agent_id, fired.plan.id))
         if stored is None or stored.next_run_at != fired.plan.next_run_at:
             raise GuardFailed("plan")
+    for child in [each for each in effects if isinstance(each, ChildEffect)]:
+        check_child(child, tables)
     spaces = dict(tables.spaces)  # as they will be
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         _check(effect, spaces, tables)
@@ -71,12 +65,15 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     """Do all of them, and number what they tell."""
     done = Performed()
     for delivery in deliveries_of(effects):
-        _deliver(delivery, unit, tables, done)
+        deliver(delivery, unit, tables, done)
     told: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         told += placed(effect, _space(effect, tables, done), unit.at)
     for effect in effects:
-        _rest(effect, tables)
+        if isinstance(effect, ChildEffect):
+            perform_child(effect, unit, tables, done)
+        else:
+            _rest(effect, tables)
     for event in told:
         tables.space_ev += 1
         done.events.append(replace(event, n=tables.space_ev))
@@ -127,21 +124,6 @@ def _space_of(effect: SpaceEffect, spaces: Mapping[str, Space]) -> Space:
     if space is None:
         raise GuardFailed("space")
     return space
-
-
-def _deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> None:
-    thread, run = delivery.thread, delivery.run
-    row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
-    run_id = row.promise(run.id)
-    if run_id == run.id and run_id not in tables.runs:
-        tables.runs[run_id] = run
-        row.ev += 1
-        events = numbered((delivery.queued,), row.ev, unit, thread.id, run_id, thread.agent)
-        row.events += events
-        done.events += events
-    row.post(replace(delivery.event, promised=run_id))
-    tables.wake(thread.id, unit.at)
-    done.runs.append((thread.id, run_id))
 
 
 def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from toolwright.adapters.store.instants import micros
 from toolwright.core.call import Call
+from toolwright.core.child import ChildStatus
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
@@ -16,7 +17,8 @@ from toolwright.core.front_end import FrontEnd
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.mind import Goal, Memory, Plan, plan_timer
-from toolwright.core.run import Run, Step
+from toolwright.core.request import VariablesRequest
+from toolwright.core.run import Run, Side, Step
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.thread import Thread
 from toolwright.core.units import Leaving, Wake
@@ -35,6 +37,10 @@ class ThreadRow:
     begun: bool = False
     next_run_id: str | None = None
     space_id: str | None = None
+    active_agent: str | None = None
+    activated: tuple[Side, ...] = ()
+    report: str | None = None
+    state: ChildStatus | None = None
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
@@ -45,7 +51,9 @@ class ThreadRow:
     @classmethod
     def born_as(cls, thread: Thread) -> "ThreadRow":
         """The row of a new thread."""
-        return cls(thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted)
+        row = cls(thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted)
+        row.report = thread.report
+        return row
 
     def value(self) -> Thread:
         """The thread as it is now."""
@@ -59,6 +67,10 @@ class ThreadRow:
             begun=self.begun,
             next_run_id=self.next_run_id,
             space_id=self.space_id,
+            active_agent=self.active_agent,
+            activated=self.activated,
+            report=self.report,
+            state=self.state,
         )
 
     def promise(self, new_run: str) -> str:
@@ -127,6 +139,8 @@ class Tables:
     plans: dict[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
     space_events: list[Event] = field(default_factory=list[Event])
     space_ev: int = 0
+    values: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    requests: dict[str, VariablesRequest] = field(default_factory=dict[str, VariablesRequest])
     env: dict[tuple[str, str, str], EnvRow] = field(default_factory=dict[tuple[str, str, str], EnvRow])
 
     def set_env(self, changes: Sequence[EnvChange]) -> None:
@@ -141,6 +155,27 @@ class Tables:
     def env_of(self, *owners: str | None) -> list[EnvRow]:
         """All values of these owners, by owner and name."""
         return [row for key, row in sorted(self.env.items()) if key[0] in owners]
+
+    def children(self, thread_id: str) -> list[ThreadRow]:
+        """The threads that this one has made, the oldest first."""
+        found = [row for row in self.threads.values() if row.born.parent_id == thread_id]
+        return sorted(found, key=lambda row: (row.born.created_at, row.born.id))
+
+    def lineage(self, thread_id: str) -> list[ThreadRow]:
+        """The threads above that one, the nearest first."""
+        above: list[ThreadRow] = []
+        row = self.threads.get(thread_id)
+        while row is not None and row.born.parent_id is not None:
+            row = self.threads.get(row.born.parent_id)
+            above += [] if row is None else [row]
+        return above
+
+    def wake_askers(self, changes: Sequence[EnvChange], at: datetime) -> None:
+        """Threads that wait for one of these names look again."""
+        names = {change.name for change in changes if change.kind == "env"}
+        for request in self.requests.values():
+            if request.kind == "run" and names & {each.name for each in request.required}:
+                self.wake(request.thread_id, at)
 
     def entity_named(self, external_id: str) -> Entity | None:
         """The entity with that external id."""

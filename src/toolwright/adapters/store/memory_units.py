@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store import memory_spaces as spaces
-from toolwright.adapters.store.memory_spaces import Performed
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
+from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.written import GuardFailed, Written, numbered
 from toolwright.core.call import OPEN, Call
 from toolwright.core.errors import Unwritable
@@ -127,10 +127,14 @@ def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
 def _set_env(unit: SetEnv, tables: Tables) -> Written:
     if unit.entity_id is not None and unit.entity_id not in tables.entities:
         raise GuardFailed("entity")
-    if unit.thread_id is not None:
-        _thread(unit.thread_id, tables).posted += 1
+    thread = None if unit.thread_id is None else _thread(unit.thread_id, tables)
+    spaces.check(unit.effects, tables)
+    if thread is not None:
+        thread.posted += 1
     tables.set_env(unit.env)
-    return Written(Committed())
+    tables.wake_askers(unit.env, unit.at)
+    done = spaces.perform(unit.effects, unit, tables)
+    return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
 
 
 def _reseal(unit: Reseal, tables: Tables) -> Written:
@@ -213,9 +217,10 @@ def _advance(unit: Advance, tables: Tables) -> Written:
     tables.calls.update(moved)
     tables.runs[stored.id] = _merged(unit.run, stored)
     tables.set_env(unit.env)
+    tables.wake_askers(unit.env, unit.at)
     thread.write(unit.files)
     events = _write_thread(unit, thread)
-    for call in unit.calls:
+    for call in (*unit.calls, *unit.nested):
         tables.calls[call.id] = call
         tables.calls_of[call.run_id, call.step].append(call.id)
     if unit.step is not None:
@@ -268,7 +273,7 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
 
 
 def _check_new(unit: Advance, tables: Tables) -> None:
-    if any(call.id in tables.calls for call in unit.calls):
+    if any(call.id in tables.calls for call in (*unit.calls, *unit.nested)):
         raise Unwritable("The journal cannot hold this: a call with this id is there already.")
     step = unit.step
     steps = tables.steps.get(step.run_id) if step is not None else None
@@ -333,6 +338,7 @@ def _save_agent(unit: SaveAgent, tables: Tables) -> Written:
         raise GuardFailed("duplicate")
     tables.agents[agent.id] = tables.revisions[agent.id, agent.revision] = agent
     tables.set_env(unit.env)
+    tables.wake_askers(unit.env, unit.at)
     return Written(Committed())
 
 

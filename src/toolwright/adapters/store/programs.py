@@ -14,6 +14,7 @@ from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.front_ends import front_end_params
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
+from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_spaces import lock, perform
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
@@ -137,7 +138,9 @@ def _set_env(unit: SetEnv, sql: Statements) -> Program:
         yield Op(sql.hold_entity, {"entity_id": unit.entity_id}, "entity")
     if unit.env:
         yield _write_env(unit.env, sql)
-    return Written(Committed())
+        yield from wake_askers(unit.env, unit, sql)
+    done = yield from perform(unit.effects, unit, sql)
+    return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
 
 
 def _reseal(unit: Reseal, sql: Statements) -> Program:
@@ -217,7 +220,7 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     if unit.leaving is not None:
         ops.append(_leaving(unit.thread_id, unit.leaving, sql))
     ops += [*_write_files(unit.thread_id, unit.files, sql), *_write_env(unit.env, sql)]
-    ops += _insert(sql.insert_call, [rows.call_params(call) for call in unit.calls])
+    ops += _insert(sql.insert_call, [rows.call_params(call) for call in (*unit.calls, *unit.nested)])
     ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     ops += _insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
@@ -229,7 +232,8 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in _insert(sql.insert_event, events)]
     if unit.effects:
         yield from lock(unit, sql)
-    found = yield Whole(ops) if not unit.effects else ops
+    found = yield Whole(ops) if not (unit.effects or unit.env) else ops
+    yield from wake_askers(unit.env, unit, sql)
     done = yield from perform(unit.effects, unit, sql)
     ev, posted = found[FENCE]
     answer = Committed(
@@ -301,6 +305,7 @@ def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
     yield Op(sql.agents.insert_revision, {**params, "created_at": params["updated_at"]})
     if unit.env:
         yield _write_env(unit.env, sql)
+        yield from wake_askers(unit.env, unit, sql)
     return Written(Committed())
 
 

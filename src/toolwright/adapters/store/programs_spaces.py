@@ -5,18 +5,21 @@ lies in them, inboxes and timers, and the counter of the spaces' events last.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.adapters.store import rows, rows_agents, rows_spaces
+from toolwright.adapters.store import rows_agents, rows_spaces
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Ops
+from toolwright.adapters.store.performed import Performed
+from toolwright.adapters.store.programs_children import perform_child
+from toolwright.adapters.store.programs_delivery import deliver
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
-from toolwright.adapters.store.written import numbered, placed
+from toolwright.adapters.store.written import placed
 from toolwright.core.effects import (
-    Delivery,
+    ChildEffect,
     DropGoal,
     DropMember,
     DropMemory,
@@ -49,16 +52,6 @@ from toolwright.core.units import Advance, Settle, Unit
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
-@dataclass(slots=True)
-class Performed:
-    """What came of a unit's effects."""
-
-    events: list[Event] = field(default_factory=list[Event])
-    runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    seq: int | None = None
-    count: int = 0
-
-
 def lock(unit: Advance | Settle, sql: Statements) -> Steps:
     """Take the locks of all threads that the unit writes, in the order of their ids, before that of its own."""
     others = {each.thread.id for each in deliveries_of(unit.effects)} - {unit.thread_id}
@@ -71,14 +64,17 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
     """Do all of them, and number what they tell."""
     done = Performed()
     for delivery in deliveries_of(effects):
-        yield from _deliver(delivery, unit, sql, done)
+        yield from deliver(delivery, unit, sql, done)
     in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
     told: list[Event] = []
     for effect in sorted(in_spaces, key=lambda each: each.space_id):
         seq = yield from _space(effect, unit, sql, done)
         told += placed(effect, seq, unit.at)
     for effect in effects:
-        yield _rest(effect, unit, sql)
+        if isinstance(effect, ChildEffect):
+            yield from perform_child(effect, unit, sql, done)
+        else:
+            yield _rest(effect, unit, sql)
     if told:
         [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
         first = last - len(told) + 1
@@ -87,24 +83,6 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
         yield Op(sql.spaces.insert_event, params[0], more=params[1:])
     done.events += told
     return done
-
-
-def _deliver(delivery: Delivery, unit: Unit, sql: Statements, done: Performed) -> Steps:
-    thread, run = delivery.thread, delivery.run
-    yield Op(sql.spaces.insert_home, rows.thread_params(thread))
-    [(run_id, posted, ev)] = yield Op(
-        sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id}, "thread"
-    )
-    event = replace(delivery.event, promised=run_id)
-    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
-    if run_id == run.id:
-        yield Op(sql.insert_run, rows.run_params(run), "duplicate")
-        events = numbered((delivery.queued,), ev, unit, thread.id, run_id, thread.agent)
-        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
-        done.events += events
-    at = micros(unit.at)
-    yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})
-    done.runs.append((thread.id, run_id))
 
 
 def _space(

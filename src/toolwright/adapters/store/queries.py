@@ -52,7 +52,7 @@ class Queries:
         self.threads = cache(self._threads)
 
         said = select(messages).order_by(messages.c.seq)
-        here = said.where(messages.c.thread_id == in_thread)
+        here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
         self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
         self.messages = compiled(_page(here))
         self.run_messages = compiled(said.where(messages.c.run_id == _text("run_id")))
@@ -67,7 +67,11 @@ class Queries:
         self.run = compiled(select(runs).where(runs.c.id == _text("run_id")))
         self.steps = compiled(select(steps).where(steps.c.run_id == _text("run_id")).order_by(steps.c.number))
         self.call = compiled(select(calls).where(calls.c.id == _text("call_id")))
-        of_step = (calls.c.run_id == _text("run_id"), calls.c.step == _big("step"))
+        of_step = (
+            calls.c.run_id == _text("run_id"),
+            calls.c.step == _big("step"),
+            calls.c.parent_id.is_(None),
+        )
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
@@ -85,7 +89,13 @@ class Queries:
         user = select(threads.c.user_id).where(threads.c.id == _text("thread_id")).scalar_subquery()
         person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
         by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
-        self.env = compiled(by_name.where(or_(env.c.owner == _text("thread_id"), env.c.owner.in_(person))))
+        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == _text("thread_id"))
+        up = here.cte("up", recursive=True)
+        up = up.union_all(select(threads.c.id, threads.c.parent_id).join(up, threads.c.id == up.c.parent_id))
+        theirs = env.c.owner.in_(select(up.c.id))
+        self.env = compiled(
+            by_name.where(or_(env.c.owner == _text("thread_id"), theirs, env.c.owner.in_(person)))
+        )
         self.env_of = compiled(by_name.where(env.c.owner == _text("owner")))
         otherwise = or_(env.c.key < _text("key"), env.c.key > _text("key"))
         self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))

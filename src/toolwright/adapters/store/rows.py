@@ -9,12 +9,13 @@ from typing import Any, TypeAlias, cast
 
 from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
 from toolwright.core.call import Call
+from toolwright.core.child import Link
 from toolwright.core.content import AttachmentRef
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message, MessageCall
-from toolwright.core.run import Run, Step, Usage
+from toolwright.core.run import QueuedCall, Run, Step, Usage
 from toolwright.core.thread import Thread
 from toolwright.core.units import Wake
 
@@ -75,7 +76,25 @@ def thread_params(thread: Thread) -> Params:
         "begun": thread.begun,
         "next_run_id": thread.next_run_id,
         "space_id": thread.space_id,
+        "active_agent": thread.active_agent,
+        "activated": dumps(list(thread.activated)) if thread.activated else None,
+        "link": None if thread.link is None else dumps(_link_body(thread.link)),
+        "report": thread.report,
+        "state": thread.state,
     }
+
+
+def _link_body(link: Link) -> JSON:
+    return [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
+
+
+def _link(text: str | None) -> Link | None:
+    if text is None:
+        return None
+    blocking, resumable, receives, implicit, hidden = json.loads(text)
+    return Link(
+        blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
+    )
 
 
 def thread(row: Row) -> Thread:
@@ -96,6 +115,11 @@ def thread(row: Row) -> Thread:
         begun=bool(row[13]),
         next_run_id=row[14],
         space_id=row[15],
+        active_agent=row[16],
+        activated=() if row[17] is None else tuple(json.loads(row[17])),
+        link=_link(row[18]),
+        report=row[19],
+        state=row[20],
     )
 
 
@@ -122,6 +146,7 @@ def run_params(run: Run) -> Params:
         "started_at": micros_or_none(run.started_at),
         "completed_at": micros_or_none(run.completed_at),
         "revision": run.revision,
+        "queued": dumps([[each.name, each.arguments] for each in run.queued]) if run.queued else None,
     }
 
 
@@ -148,6 +173,9 @@ def run(row: Row) -> Run:
         started_at=instant_or_none(row[18]),
         completed_at=instant_or_none(row[19]),
         revision=row[20],
+        queued=()
+        if row[21] is None
+        else tuple([QueuedCall(name=n, arguments=a) for n, a in json.loads(row[21])]),
     )
 
 
@@ -186,6 +214,7 @@ def message_params(message: Message, thread_id: str, seq: int) -> Params:
         "kept": message.kept,
         "body": dumps(_message_body(message)),
         "created_at": micros(message.created_at),
+        "within": message.within,
     }
 
 
@@ -196,6 +225,8 @@ def _message_body(message: Message) -> JSONObject:
     answered: list[JSON] = [message.call_id, message.model_call_id, message.tool_name, message.status]
     if any(part is not None for part in answered):
         body["call"] = answered
+    if message.side is not None:
+        body["side"] = message.side
     if message.stack is not None:
         body["stack"] = message.stack
     if message.attachments:
@@ -237,6 +268,8 @@ def message(row: Row) -> Message:
         calls=tuple(
             MessageCall(id=c[0], name=c[1], arguments=c[2], model_call_id=c[3]) for c in body.get("calls", ())
         ),
+        side=body.get("side"),
+        within=row[9],
         call_id=call_id,
         model_call_id=model_call_id,
         tool_name=tool_name,
@@ -275,6 +308,7 @@ def call_params(call: Call) -> Params:
         "worker": text_or_none(call.worker),
         "leased_until": micros_or_none(call.leased_until),
         "agent": call.agent,
+        "parent_id": call.parent_id,
     }
 
 
@@ -304,6 +338,7 @@ def call(row: Row) -> Call:
         worker=None if row[21] is None else json.loads(row[21]),
         leased_until=instant_or_none(row[22]),
         agent=row[23],
+        parent_id=row[24],
     )
 
 

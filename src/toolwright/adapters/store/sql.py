@@ -8,6 +8,7 @@ from toolwright.adapters.store.front_ends import SqlFrontEnds
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.reads import Reads
 from toolwright.adapters.store.reads_agents import SqlAgents
+from toolwright.adapters.store.reads_children import SqlChildren
 from toolwright.adapters.store.reads_offers import SqlOffers
 from toolwright.adapters.store.reads_spaces import SqlSpaces
 from toolwright.adapters.store.shield import shielded
@@ -34,6 +35,7 @@ class SqlStore:
         self.agents = SqlAgents(driver)
         self.front_ends = SqlFrontEnds(driver)
         self.offers = SqlOffers(driver)
+        self.children = SqlChildren(driver)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         return await shielded(self._driver.write(unit))

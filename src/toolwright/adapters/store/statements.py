@@ -29,6 +29,7 @@ from sqlalchemy.sql.dml import ReturningDelete
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements_agents import AgentStatements
+from toolwright.adapters.store.statements_children import ChildStatements
 from toolwright.adapters.store.statements_spaces import SpaceStatements
 from toolwright.adapters.store.tables import (
     calls,
@@ -86,6 +87,7 @@ class Statements:
         self.spaces = SpaceStatements(name)
         self.agents = AgentStatements(name)
         self.front_ends = FrontEndStatements(name)
+        self.children = ChildStatements(name)
         self._commit_statements(compiled)
         self._thread_statements(compiled)
         self._message_statements(compiled)

@@ -25,6 +25,7 @@ metadata = MetaData()
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
 """Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
 
+_NESTED, _BELOW = text("within IS NOT NULL"), text("parent_id IS NOT NULL")
 _OFFERED, _LEASED = text(ON_OFFER), text(f"{ON_OFFER} AND leased_until IS NOT NULL")
 
 threads = Table(
@@ -46,6 +47,12 @@ threads = Table(
     Column("begun", Boolean, nullable=False, server_default=false()),
     Column("next_run_id", Text),
     Column("space_id", Text),
+    Column("active_agent", Text),
+    Column("activated", Text),
+    Column("link", Text),
+    Column("report", Text),
+    Column("state", Text),
+    Index("threads_by_parent", "parent_id", "created_at"),
     Index("threads_by_user", "user_id", "created_at"),
     Index("threads_by_time", "created_at"),
 )
@@ -74,6 +81,7 @@ runs = Table(
     Column("started_at", BigInteger),
     Column("completed_at", BigInteger),
     Column("revision", BigInteger),
+    Column("queued", Text),
     Index("runs_by_thread", "thread_id", "created_at"),
     Index("runs_by_status", "status", "created_at"),
     Index("runs_by_time", "created_at"),
@@ -104,7 +112,9 @@ messages = Table(
     Column("kept", Boolean, nullable=False),
     Column("body", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("within", Text),
     PrimaryKeyConstraint("thread_id", "seq"),
+    Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
     Index("messages_by_run", "run_id", "seq"),
 )
 
@@ -135,6 +145,8 @@ calls = Table(
     Column("worker", Text),
     Column("leased_until", BigInteger),
     Column("agent", Text),
+    Column("parent_id", Text),
+    Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
     Index("calls_by_run", "run_id", "step", "position"),
     Index("calls_by_status", "status", "created_at"),
     Index("calls_by_space", "space_id", "created_at"),
@@ -346,6 +358,39 @@ clients = Table(
     Column("metadata", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Index("clients_by_entity", "entity_id", "created_at"),
+)
+
+thread_values = Table(
+    "thread_values",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    PrimaryKeyConstraint("thread_id", "key"),
+)
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("thread_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("required", Text, nullable=False),
+    Column("child", Text),
+    Column("expires_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Index("requests_by_thread", "thread_id"),
+)
+
+asked = Table(
+    "asked",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    PrimaryKeyConstraint("name", "request_id"),
+    Index("asked_by_request", "request_id"),
 )
 
 counters = Table(

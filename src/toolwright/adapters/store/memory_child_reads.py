@@ -1,0 +1,41 @@
+"""What is read of families of threads in memory."""
+
+from collections.abc import Sequence
+
+from toolwright.adapters.store.memory_tables import Tables
+from toolwright.core.call import Call
+from toolwright.core.message import Message
+from toolwright.core.request import VariablesRequest
+from toolwright.core.thread import Thread
+
+
+class MemoryChildren:
+    """The `ChildReads` port on dictionaries."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def lineage(self, thread_id: str) -> Sequence[Thread]:
+        return [row.value() for row in self._tables.lineage(thread_id)]
+
+    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
+        return [row.value() for row in self._tables.children(thread_id)[offset : offset + limit]]
+
+    async def nested(self, call_id: str) -> Sequence[Call]:
+        found = [call for call in self._tables.calls.values() if call.parent_id == call_id]
+        return sorted(found, key=lambda call: (call.step, call.position))
+
+    async def within(self, call_id: str) -> Sequence[Message]:
+        parent = self._tables.calls.get(call_id)
+        said = [] if parent is None else self._tables.threads[parent.thread_id].messages
+        return [message for message in said if message.within == call_id]
+
+    async def request(self, request_id: str) -> VariablesRequest | None:
+        return self._tables.requests.get(request_id)
+
+    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
+        found = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
+        return sorted(found, key=lambda each: (each.created_at, each.id))
+
+    async def value(self, thread_id: str, key: str) -> str | None:
+        return self._tables.values.get((thread_id, key))

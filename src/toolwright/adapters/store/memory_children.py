@@ -1,0 +1,172 @@
+"""Deliveries, and effects on families of threads, on the tables in memory."""
+
+from dataclasses import replace
+
+from toolwright.adapters.store.memory_tables import Tables, ThreadRow
+from toolwright.adapters.store.performed import Performed
+from toolwright.adapters.store.written import GuardFailed, numbered
+from toolwright.core.call import OPEN
+from toolwright.core.child import MUTE
+from toolwright.core.effects import (
+    Activated,
+    CancelChildren,
+    ChildEffect,
+    CloseRequest,
+    Delivery,
+    HandOff,
+    OpenRequest,
+    Report,
+    SetValue,
+    Spawn,
+    Speak,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.units import Unit
+
+
+def check_child(effect: ChildEffect, tables: Tables) -> None:
+    """Raise `GuardFailed` if the effect cannot be."""
+    match effect:
+        case Spawn():
+            return
+        case Speak():
+            row = tables.threads.get(effect.thread_id)
+            if row is None:
+                raise GuardFailed("thread")
+            if effect.event.event_id in row.inbox:
+                raise GuardFailed("duplicate")
+            _check_files(effect, row)
+        case Report():
+            _check_files(effect, tables.threads[effect.parent.id])
+        case TakeRequest():
+            if effect.id not in tables.requests:
+                raise GuardFailed("request")
+        case _:
+            pass
+
+
+def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> None:
+    """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread."""
+    thread, run = delivery.thread, delivery.run
+    row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
+    run_id = row.promise(run.id)
+    if run_id == run.id and run_id not in tables.runs:
+        tables.runs[run_id] = run
+        row.ev += 1
+        events = numbered((delivery.queued,), row.ev, unit, thread.id, run_id, thread.agent)
+        row.events += events
+        done.events += events
+    row.post(replace(delivery.event, promised=run_id))
+    tables.wake(thread.id, unit.at)
+    done.runs.append((thread.id, run_id))
+
+
+def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Performed) -> None:
+    """Do one effect."""
+    match effect:
+        case Spawn():
+            if effect.thread_id not in tables.threads:
+                tables.threads[effect.thread_id] = _unspoken(ThreadRow.born_as(effect.thread))
+                tables.set_env(effect.env)
+                _speak(effect, unit, tables, done)
+        case Speak():
+            _speak(effect, unit, tables, done)
+        case Report():
+            _report(effect, unit, tables, done)
+        case CancelChildren():
+            for row in tables.children(effect.thread_id):
+                if row.run_id is not None:
+                    _cancel(row, unit, tables)
+                    row.report = MUTE
+        case Terminate():
+            row = tables.threads[effect.thread_id]
+            _cancel(row, unit, tables)
+            row.report, row.state = MUTE, "terminated"
+        case HandOff():
+            row = tables.threads[effect.thread_id]
+            row.active_agent, row.activated = effect.agent, ()
+        case Activated():
+            tables.threads[effect.thread_id].activated = effect.sides
+        case SetValue(value=None):
+            tables.values.pop((effect.thread_id, effect.key), None)
+        case SetValue(value=str() as text):
+            tables.values[effect.thread_id, effect.key] = text
+        case OpenRequest(request=request):
+            tables.requests.setdefault(request.id, request)
+        case CloseRequest() | TakeRequest():
+            tables.requests.pop(effect.id, None)
+        case _:
+            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+
+
+def _unspoken(row: ThreadRow) -> ThreadRow:
+    """A thread that begins with a message: the run is not there before that is posted."""
+    row.run_id, row.posted, row.ev = None, 0, 0
+    return row
+
+
+def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -> None:
+    row, run = tables.threads[effect.thread_id], effect.run
+    begins = row.run_id is None
+    run_id = run.id if begins else str(row.run_id)
+    if isinstance(effect, Speak) and (begins or effect.report is not None):
+        row.report, row.state = effect.report, None
+    row.write(effect.files)
+    row.post(replace(effect.event, run_id=run_id))
+    tables.wake(effect.thread_id, unit.at)
+    done.runs.append((effect.thread_id, run_id))
+    if begins:
+        row.run_id, tables.runs[run_id] = run_id, run
+        row.ev += 1
+        events = numbered((effect.queued,), row.ev, unit, effect.thread_id, run_id, run.agent)
+        row.events += events
+        done.events += events
+
+
+def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None:
+    child, parent = tables.threads[effect.thread_id], tables.threads[effect.parent.id]
+    heard = child.report == effect.report and child.state != "terminated"
+    child.report = None
+    child.state = "terminated" if child.state == "terminated" else effect.state
+    if not heard:
+        return
+    parent.write(effect.files)
+    if effect.report is not None:
+        _settle(effect, effect.report, unit, tables, done)
+    elif effect.notice is not None:
+        deliver(effect.notice, unit, tables, done)
+
+
+def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
+    call, parent = tables.calls.get(call_id), tables.threads[effect.parent.id]
+    if call is None or call.status not in OPEN:
+        return
+    route = "inbox" if call.status == "pending" else "inline"
+    if route == "inbox" and effect.late is not None:
+        parent.post(effect.late)
+    tables.calls[call_id] = replace(
+        call, status="resolved", route=route, result=effect.result, completed_at=unit.at
+    )
+    if effect.outcome is not None:
+        parent.ev += 1
+        events = numbered(
+            (effect.outcome,), parent.ev, unit, effect.parent.id, call.run_id, parent.born.agent
+        )
+        parent.events += events
+        done.events += events
+    tables.wake(effect.parent.id, unit.at)
+    done.runs.append((effect.parent.id, call.run_id))
+
+
+def _cancel(row: ThreadRow, unit: Unit, tables: Tables) -> None:
+    run = None if row.run_id is None else tables.runs.get(row.run_id)
+    if run is None or run.over:
+        return
+    tables.runs[run.id] = replace(run, cancel_requested_at=run.cancel_requested_at or unit.at)
+    tables.wake(row.born.id, unit.at)
+
+
+def _check_files(effect: Speak | Report, row: ThreadRow) -> None:
+    if any(change.folded in row.files for change in effect.files):
+        raise GuardFailed("file")

@@ -1,0 +1,188 @@
+"""Effects on families of threads as programs: children begin, are spoken to, end, and tell their parents."""
+
+from collections.abc import Generator, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwright.adapters.store import rows, rows_children, rows_kept
+from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.ops import Op, Ops
+from toolwright.adapters.store.performed import Performed
+from toolwright.adapters.store.programs_delivery import deliver
+from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.written import numbered
+from toolwright.core.effects import (
+    Activated,
+    CancelChildren,
+    ChildEffect,
+    CloseRequest,
+    HandOff,
+    OpenRequest,
+    Report,
+    SetValue,
+    Spawn,
+    Speak,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.env import EnvChange
+from toolwright.core.file import FileChange
+from toolwright.core.json_value import dumps
+from toolwright.core.run import Run
+from toolwright.core.units import Unit
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+
+
+def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """Do one effect."""
+    here: Params = {"thread_id": effect.thread_id}
+    match effect:
+        case Spawn():
+            yield from _spawn(effect, unit, sql, done)
+        case Speak():
+            yield from _speak(effect, unit, sql, done)
+        case Report():
+            yield from _report(effect, unit, sql, done)
+        case CancelChildren():
+            yield Op(sql.children.cancel_children, {**here, "at": micros(unit.at)})
+            yield Op(sql.children.wake_children, {**here, **_now(unit)})
+            yield Op(sql.children.mute_children, here)
+        case Terminate():
+            yield Op(sql.children.cancel_run, {**here, "at": micros(unit.at)})
+            yield Op(sql.children.wake_busy, {**here, **_now(unit)})
+            yield Op(sql.children.terminate, here)
+        case HandOff():
+            yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
+        case Activated():
+            yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
+        case SetValue():
+            yield _set_value(effect, sql)
+        case _:
+            yield from _request(effect, sql)
+
+
+def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
+    """Threads that wait for one of these names look again."""
+    for name in sorted({change.name for change in env if change.kind == "env"}):
+        yield Op(sql.children.wake_askers, {"name": name, **_now(unit)})
+
+
+def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    born = yield Op(sql.spaces.insert_home, rows.thread_params(effect.thread))
+    if not born:
+        return  # it was there already
+    for change in effect.env:
+        if change.row is not None:
+            yield Op(sql.put_env, rows_kept.env_params(change.row))
+    yield from _begin(effect, effect.run, effect.thread.posted, effect.thread.ev, unit, sql, done)
+
+
+def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
+    [(run_id, posted, ev, _)] = yield Op(sql.post, spoken, "thread")
+    if effect.report is not None or run_id == effect.run.id:
+        yield Op(sql.children.await_report, {"thread_id": effect.thread_id, "report": effect.report})
+    if run_id == effect.run.id:
+        yield from _begin(effect, effect.run, posted, ev, unit, sql, done)
+        return
+    yield from _files(effect.files, sql)
+    yield Op(sql.insert_inbox, rows.inbox_params(replace(effect.event, run_id=run_id), posted), "duplicate")
+    yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
+    done.runs.append((effect.thread_id, run_id))
+
+
+def _begin(
+    effect: Spawn | Speak, run: Run, posted: int, ev: int, unit: Unit, sql: Statements, done: Performed
+) -> Steps:
+    """A run is queued for the message."""
+    yield from _files(effect.files, sql)
+    event = replace(effect.event, run_id=run.id)
+    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
+    yield Op(sql.insert_run, rows.run_params(run), "duplicate")
+    events = numbered((effect.queued,), ev, unit, effect.thread_id, run.id, run.agent)
+    yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+    done.events += events
+    yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
+    done.runs.append((effect.thread_id, run.id))
+
+
+def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    here: Params = {"thread_id": effect.thread_id, "state": effect.state}
+    heard = yield Op(sql.children.report, {**here, "report": effect.report})
+    if not heard:
+        yield Op(sql.children.end_unheard, here)
+        return
+    yield from _files(effect.files, sql)
+    if effect.report is not None:
+        yield from _settle(effect, effect.report, unit, sql, done)
+    elif effect.notice is not None:
+        yield from deliver(effect.notice, unit, sql, done)
+
+
+def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """The waiting call gets its result, if it still waits for one."""
+    parent: Params = {"thread_id": effect.parent.id}
+    result = rows.text_or_none(effect.result)
+    settled: Params = {
+        **parent,
+        "call_id": call_id,
+        "now": "resolved",
+        "result": result,
+        "at": micros(unit.at),
+    }
+    found = yield Op(sql.settle, settled)
+    if not found or not found[0]:
+        return
+    route, run_id = found[0]
+    if route == "inbox" and effect.late is not None:
+        [(posted,)] = yield Op(sql.count_posted, parent, "thread")
+        yield Op(sql.insert_inbox, rows.inbox_params(effect.late, posted), "duplicate")
+    if effect.outcome is not None:
+        [(ev, agent)] = yield Op(sql.touch, parent, "thread")
+        events = numbered((effect.outcome,), ev, unit, effect.parent.id, run_id, agent)
+        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+        done.events += events
+    yield Op(sql.wake, {**parent, **_now(unit)})
+    done.runs.append((effect.parent.id, run_id))
+
+
+def _request(effect: ChildEffect, sql: Statements) -> Steps:
+    match effect:
+        case OpenRequest(request=request):
+            yield Op(sql.children.open_request, rows_children.request_params(request))
+            if request.kind == "run":
+                for each in request.required:
+                    named: Params = {
+                        "name": each.name,
+                        "request_id": request.id,
+                        "thread_id": request.thread_id,
+                    }
+                    yield Op(sql.children.ask, named)
+        case CloseRequest():
+            yield Op(sql.children.close_request, {"id": effect.id})
+            yield Op(sql.children.drop_asked, {"id": effect.id})
+        case TakeRequest():
+            yield Op(sql.children.take_request, {"id": effect.id}, "request")
+            yield Op(sql.children.drop_asked, {"id": effect.id})
+        case _:
+            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+
+
+def _set_value(effect: SetValue, sql: Statements) -> Op:
+    params: Params = {"thread_id": effect.thread_id, "key": dumps(effect.key)}
+    if effect.value is None:
+        return Op(sql.children.drop_value, params)
+    return Op(sql.children.put_value, {**params, "value": effect.value})
+
+
+def _files(changes: Iterable[FileChange], sql: Statements) -> Steps:
+    for change in changes:
+        if change.file is not None:
+            yield Op(sql.insert_file, rows_kept.file_params(change.file), "file")
+
+
+def _now(unit: Unit) -> Params:
+    at = micros(unit.at)
+    return {"due": at, "gen": at}

@@ -1,0 +1,36 @@
+"""An event for the inbox of another thread, as a program."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwright.adapters.store import rows
+from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.ops import Op, Ops
+from toolwright.adapters.store.performed import Performed
+from toolwright.adapters.store.rows import Row
+from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.written import numbered
+from toolwright.core.effects import Delivery
+from toolwright.core.units import Unit
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+
+
+def deliver(delivery: Delivery, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """Put it there, for the run that is queued, or for a new one, and wake the thread."""
+    thread, run = delivery.thread, delivery.run
+    yield Op(sql.spaces.insert_home, rows.thread_params(thread))
+    [(run_id, posted, ev)] = yield Op(
+        sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id}, "thread"
+    )
+    event = replace(delivery.event, promised=run_id)
+    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
+    if run_id == run.id:
+        yield Op(sql.insert_run, rows.run_params(run), "duplicate")
+        events = numbered((delivery.queued,), ev, unit, thread.id, run_id, thread.agent)
+        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+        done.events += events
+    at = micros(unit.at)
+    yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})
+    done.runs.append((thread.id, run_id))

@@ -1,0 +1,91 @@
+"""What is read of families of threads on SQL: the queries of one dialect, and the port over a driver."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Text, bindparam, literal, select
+
+from toolwright.adapters.store import rows, rows_children
+from toolwright.adapters.store.compiled import Compiler, DialectName
+from toolwright.adapters.store.driver import Driver, first, rows_read
+from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.tables import calls, messages, requests, thread_values, threads
+from toolwright.core.call import Call
+from toolwright.core.json_value import dumps
+from toolwright.core.message import Message
+from toolwright.core.request import VariablesRequest
+from toolwright.core.thread import Thread
+
+
+def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> Any:  # as above
+    return bindparam(name, type_=Text)
+
+
+class ChildQueries:
+    """The queries about families, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        above = select(threads.c.parent_id.label("id"), literal(1, BigInteger).label("far"))
+        above = above.where(threads.c.id == _text("thread_id")).cte("above", recursive=True)
+        farther = select(threads.c.parent_id, above.c.far + 1).join(above, threads.c.id == above.c.id)
+        above = above.union_all(farther)
+        self.lineage = compiled(select(threads).join(above, threads.c.id == above.c.id).order_by(above.c.far))
+        below = select(threads).where(threads.c.parent_id == _text("thread_id"))
+        in_order = below.order_by(threads.c.created_at, threads.c.id)
+        self.children = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
+        nested = select(calls).where(calls.c.parent_id == _text("call_id"))
+        self.nested = compiled(nested.order_by(calls.c.step, calls.c.position))
+        within = select(messages).where(messages.c.within == _text("call_id"))
+        self.within = compiled(within.order_by(messages.c.seq))
+        self.request = compiled(select(requests).where(requests.c.id == _text("id")))
+        of_thread = select(requests).where(requests.c.thread_id == _text("thread_id"))
+        self.requests = compiled(of_thread.order_by(requests.c.created_at, requests.c.id))
+        this = (thread_values.c.thread_id == _text("thread_id"), thread_values.c.key == _text("key"))
+        self.value = compiled(select(thread_values.c.value).where(*this))
+
+
+class SqlChildren:
+    """The `ChildReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = ChildQueries(driver.dialect)
+
+    async def lineage(self, thread_id: str) -> Sequence[Thread]:
+        here: Params = {"thread_id": thread_id}
+        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.lineage, here))
+
+    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
+        asked: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
+        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.children, asked))
+
+    async def nested(self, call_id: str) -> Sequence[Call]:
+        return await self._driver.read(lambda: rows_read(rows.call, self._sql.nested, {"call_id": call_id}))
+
+    async def within(self, call_id: str) -> Sequence[Message]:
+        return await self._driver.read(
+            lambda: rows_read(rows.message, self._sql.within, {"call_id": call_id})
+        )
+
+    async def request(self, request_id: str) -> VariablesRequest | None:
+        one: Params = {"id": request_id}
+        return first(
+            await self._driver.read(lambda: rows_read(rows_children.request, self._sql.request, one))
+        )
+
+    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
+        here: Params = {"thread_id": thread_id}
+        return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.requests, here))
+
+    async def value(self, thread_id: str, key: str) -> str | None:
+        this: Params = {"thread_id": thread_id, "key": dumps(key)}
+        return first(await self._driver.read(lambda: rows_read(_value, self._sql.value, this)))
+
+
+def _value(row: Row) -> str:
+    return str(row[0])

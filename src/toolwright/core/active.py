@@ -1,0 +1,92 @@
+"""An agent ready to speak: its prompts, their tools and the values below its threads, every name resolved."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toolwright.core.agent import Agent, Side
+from toolwright.core.env import EnvVar
+from toolwright.core.json_value import JSONObject
+from toolwright.core.needs import Needs
+from toolwright.core.prompt import Prompt
+from toolwright.core.relations import AgentCall
+from toolwright.core.run import Side as SideName
+from toolwright.core.tool import Tool
+from toolwright.core.toolset import Toolset
+from toolwright.core.variable import Variable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ActiveAgent:
+    """An agent ready to speak through one of its prompts: that of a side, or that of a prompt tool below it.
+
+    `model` None means the one in the settings, `max_steps` None the settings' limit. `sides` are the agent through
+    the prompts of its sides, `nested` through those of its prompt tools, by the tool's name. `stops` says what ends
+    the side's turn. `relations` are the agents that it may run in threads of their own.
+
+    `tenvs` are the prompt's and the agent's, merged; `needs` is what the prompt's tools declare, `secret_tenvs` the
+    names of secrets among what the whole agent needs. `variables` are those of the prompt, of its tools and of the
+    prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
+    names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
+    """
+
+    agent: Agent
+    side: SideName
+    stops: Side
+    prompt: Prompt
+    model: object
+    tools: Toolset
+    by_name: Mapping[str, Tool]
+    who: tuple[str, ...]
+    tenvs: JSONObject
+    needs: tuple[Needs, ...]
+    variables: tuple[Variable, ...]
+    env: tuple[Mapping[str, EnvVar], ...]
+    tool_env: Mapping[str, Mapping[str, EnvVar]]
+    relations: tuple[AgentCall, ...]
+    nested: Mapping[str, "ActiveAgent"]
+    sides: Mapping[SideName, "ActiveAgent"]
+    secret_tenvs: frozenset[str]
+    secrets: frozenset[tuple[str, str]]
+
+    @property
+    def system(self) -> str:
+        """What the model is told to be."""
+        return self.prompt.prompt
+
+    @property
+    def max_steps(self) -> int | None:
+        """The most steps of the side in one run, None for the settings' limit."""
+        return self.stops.max_steps
+
+    @property
+    def voices(self) -> Iterator["ActiveAgent"]:
+        """The agent through every prompt that it may speak through, also those of prompt tools."""
+        for side in self.sides.values():
+            yield side
+            yield from side.below
+
+    @property
+    def below(self) -> Iterator["ActiveAgent"]:
+        """The agent through the prompts of the prompt tools of this one, all the way down."""
+        for each in self.nested.values():
+            yield each
+            yield from each.below
+
+    @property
+    def scoped(self) -> frozenset[str]:
+        """The names that one of its sides declares as scoped (D5)."""
+        return frozenset(
+            [each.name for side in self.sides.values() for each in side.variables if each.scoped]
+        )
+
+    def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
+        """The same agent, every side with these tools behind its own."""
+        sides: dict[SideName, ActiveAgent] = {}
+        for name, side in self.sides.items():
+            tools = Toolset([*side.tools, *more])
+            sides[name] = replace(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
+        return sides[self.side]
+
+    def offering(self, tools: Sequence[Tool]) -> "ActiveAgent":
+        """The same voice with just these tools."""
+        return replace(self, tools=Toolset(tools), by_name={tool.name: tool for tool in tools})

@@ -1,0 +1,41 @@
+"""What the runtime reads of the journal about families of threads, and of what lies below a call."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from toolwright.core.call import Call
+from toolwright.core.message import Message
+from toolwright.core.request import VariablesRequest
+from toolwright.core.thread import Thread
+
+
+class ChildReads(Protocol):
+    """Readings about children and parents. Raises `StoreError` when the journal cannot be read."""
+
+    async def lineage(self, thread_id: str) -> Sequence[Thread]:
+        """The threads above that one, the nearest first."""
+        ...
+
+    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
+        """The threads that it has made, the oldest first."""
+        ...
+
+    async def nested(self, call_id: str) -> Sequence[Call]:
+        """The calls that this call has made, in order."""
+        ...
+
+    async def within(self, call_id: str) -> Sequence[Message]:
+        """What was said and called within this call of a prompt tool, in order."""
+        ...
+
+    async def request(self, request_id: str) -> VariablesRequest | None:
+        """A request that is still open."""
+        ...
+
+    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
+        """The open requests of a thread, the oldest first."""
+        ...
+
+    async def value(self, thread_id: str, key: str) -> str | None:
+        """A value of the thread's own, as JSON text."""
+        ...
