@@ -19,7 +19,7 @@ from toolwright.core.tool import Kind
 from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.calls import Instant
 from toolwright.runtime.instants import INSTANTS
-from toolwright.runtime.loop import ANSWER_LIMITS
+from toolwright.runtime.asking import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
 from toolwright.wiring.assembly import Parts, assemble

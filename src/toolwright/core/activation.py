@@ -12,7 +12,14 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.prompt import Callee, Prompt
-from toolwright.core.relations import AgentCall, Handoff, PromptCall, SubagentToolConfig, SubpromptConfig
+from toolwright.core.relations import (
+    AgentCall,
+    Handoff,
+    Immediate,
+    PromptCall,
+    SubagentToolConfig,
+    SubpromptConfig,
+)
 from toolwright.core.run import Side as SideName
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import LIFECYCLE, reserved
@@ -45,11 +52,21 @@ def activated(agent: Agent, app: Declared, env: Mapping[str, EnvVar], model: obj
     secrets = frozenset[tuple[str, str]]().union(
         *(_secrets(each, secret_tenvs) for each in _all(made.values()))
     )
+    scoped = frozenset([v.name for each in made.values() for v in each.variables if v.scoped])
+    hidden = frozenset([name for each in _all(made.values()) for name in _hidden(each)])
     sides: dict[SideName, ActiveAgent] = {}
 
     def whole(one: ActiveAgent) -> ActiveAgent:
         nested = {name: whole(each) for name, each in one.nested.items()}
-        return replace(one, sides=sides, nested=nested, secrets=secrets, secret_tenvs=secret_tenvs)
+        return replace(
+            one,
+            sides=sides,
+            nested=nested,
+            secrets=secrets,
+            secret_tenvs=secret_tenvs,
+            scoped=scoped,
+            hidden=hidden,
+        )
 
     sides.update({name: whole(each) for name, each in made.items()})
     return sides["side_a"]
@@ -97,6 +114,7 @@ class _Activation:
         tenvs = cast("JSONObject", plain({**prompt.tenvs, **self._agent.tenvs}))  # a dict stays an object
         return ActiveAgent(
             agent=self._agent,
+            agent_id=self._agent.id,
             side=side,
             stops=stops,
             prompt=prompt,
@@ -120,6 +138,8 @@ class _Activation:
             sides={},
             secret_tenvs=frozenset(),
             secrets=frozenset(),
+            scoped=frozenset(),
+            hidden=frozenset(),
         )
 
     def _callee(self, given: Callee, prompt: Prompt) -> Tool | AgentCall:
@@ -161,7 +181,9 @@ class _Activation:
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig) -> Tool | AgentCall:
-        relation = AgentCall(config=config, agent_id=agent.id)
+        relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description)
+        given = config.immediate
+        named = isinstance(given, Immediate) and given.name_env is not None
         if config.resumable:
             return relation
         return Tool(
@@ -171,7 +193,7 @@ class _Activation:
             parameters=self._prompt_of(agent).parameters(
                 config.init_user_message_property,
                 config.init_attachments_property,
-                config.init_agent_name_property,
+                config.init_agent_name_property or ("name" if named else None),
             ),
             relation=relation,
         )
@@ -231,6 +253,16 @@ def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
     for each in voices:
         yield each
         yield from each.below
+
+
+def _hidden(one: ActiveAgent) -> Iterable[str]:
+    """What goes to children that run at once, but for what is designated as their name or their first message."""
+    for relation in one.relations:
+        given = relation.config.immediate
+        if isinstance(given, Immediate):
+            yield from (
+                name for name in given.scoped_env if name not in (given.name_env, given.description_env)
+            )
 
 
 def _secrets(one: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[str, str]]:

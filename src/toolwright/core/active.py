@@ -27,9 +27,12 @@ class ActiveAgent:
     names of secrets among what the whole agent needs. `variables` are those of the prompt, of its tools and of the
     prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
     names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
+    `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
+    run at once, and to no model (D6).
     """
 
     agent: Agent
+    agent_id: str
     side: SideName
     stops: Side
     prompt: Prompt
@@ -47,6 +50,8 @@ class ActiveAgent:
     sides: Mapping[SideName, "ActiveAgent"]
     secret_tenvs: frozenset[str]
     secrets: frozenset[tuple[str, str]]
+    scoped: frozenset[str]
+    hidden: frozenset[str]
 
     @property
     def system(self) -> str:
@@ -72,12 +77,9 @@ class ActiveAgent:
             yield each
             yield from each.below
 
-    @property
-    def scoped(self) -> frozenset[str]:
-        """The names that one of its sides declares as scoped (D5)."""
-        return frozenset(
-            [each.name for side in self.sides.values() for each in side.variables if each.scoped]
-        )
+    def hides(self, name: str) -> bool:
+        """Whether the value of that name goes to children, and to no model."""
+        return any(name == each or name.startswith(f"{each}_") for each in self.hidden)
 
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
         """The same agent, every side with these tools behind its own."""

@@ -277,6 +277,7 @@ class Report(ChildEffect):
     outcome: EventDraft | None
     late: InboxEvent | None
     notice: Delivery | None
+    finished: EventDraft
     files: tuple[FileChange, ...] = ()
 
 

@@ -108,10 +108,11 @@ class PromptCall:
 
 @value
 class AgentCall:
-    """What a tool of the kind `agent` calls: a child thread of the agent with that id."""
+    """What a tool of the kind `agent` calls: a child thread of the agent with that id, which is `about` that."""
 
     config: SubagentToolConfig
     agent_id: str
+    about: str = ""
 
 
 @value
@@ -121,7 +122,15 @@ class Handoff:
     agent_id: str
 
 
-Relation: TypeAlias = PromptCall | AgentCall | Handoff
+@value
+class Lifecycle:
+    """What the built-in tools for agents that live on do: `create` one of these, or `message` one that is there."""
+
+    verb: Literal["create", "message"]
+    relations: tuple[AgentCall, ...]
+
+
+Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle
 
 
 def is_on(flag: str | None) -> bool:

@@ -215,7 +215,8 @@ class Advance(Unit):
 
     `run` is the run's new row, whole but for what others write into it. `messages` take the places after `seq`,
     `calls` are inserted, and `nested` ones, made by other calls; `changes` are moved, the inbox events `read` are
-    processed, others are changed as `inbox` says. The messages at the places `dropped` stay in the records only.
+    processed, others are changed as `inbox` says. The messages at the places `dropped` stay in the records only,
+    those `edited` read otherwise from then on.
     `files` and `env` are what handlers wrote. A unit whose `run` is over ends it: then no joined message may be
     unread. `leaving` gives the thread back in the same commit.
     """
@@ -233,6 +234,7 @@ class Advance(Unit):
     env: tuple[EnvChange, ...] = ()
     inbox: tuple[InboxChange, ...] = ()
     dropped: tuple[int, ...] = ()
+    edited: tuple[Message, ...] = ()
     step: Step | None = None
     events: tuple[EventDraft, ...] = ()
     effects: tuple[Effect, ...] = ()

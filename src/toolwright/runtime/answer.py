@@ -1,24 +1,22 @@
 """What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
 
-from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call
 from toolwright.core.message import Message, MessageCall
 from toolwright.core.model import ModelResponse
-from toolwright.core.run import Step
+from toolwright.core.run import QueuedCall, Step
 from toolwright.runtime.hold import Hold
 
 
-def calls_of(hold: Hold, response: ModelResponse, step: int, agent: ActiveAgent) -> list[Call]:
+def calls_of(hold: Hold, response: ModelResponse, step: int) -> list[Call]:
     """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
     calls: list[Call] = []
     seen: set[str] = set()
     for position, asked in enumerate(response.calls):
-        tool = agent.by_name.get(asked.name)
         model_call_id = asked.id
         if not model_call_id or model_call_id in seen:
             model_call_id = hold.new_id("again")
         seen.add(model_call_id)
-        tool = agent.by_name.get(asked.name)
+        tool = hold.voice.by_name.get(asked.name)
         calls.append(
             Call(
                 id=hold.call_ids.get(position) or hold.new_id("call"),
@@ -49,14 +47,59 @@ def assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], st
         seq=seq,
         run_id=hold.run.id,
         step=step,
-        calls=tuple(
-            [
-                MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
-                for c in calls
-            ]
-        ),
+        side=hold.side,
+        calls=_in_message(calls),
         native=response.native,
         created_at=hold.clock.now(),
+    )
+
+
+def asked_call(
+    hold: Hold, asked: QueuedCall, position: int, call_id: str | None = None, parent: Call | None = None
+) -> Call:
+    """A call that no model has asked for, but a handler or a prompt's definition."""
+    tool = hold.voice.by_name.get(asked.name)
+    call_id = hold.new_id("call") if call_id is None else call_id
+    return Call(
+        id=call_id,
+        thread_id=hold.thread.id,
+        run_id=hold.run.id,
+        agent=hold.run.agent,
+        step=hold.run.step_count if parent is None else parent.step,
+        position=position,
+        name=asked.name,
+        kind="function" if tool is None else tool.kind,
+        arguments=asked.arguments,
+        model_call_id=call_id,
+        status="created",
+        visible=tool is not None and tool.visible,
+        repeatable=tool is not None and tool.repeatable,
+        parent_id=None if parent is None else parent.id,
+        created_at=hold.clock.now(),
+    )
+
+
+def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
+    """Calls that no model has asked for, as if the one that speaks had made them."""
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content="",
+        seq=seq,
+        run_id=hold.run.id,
+        step=hold.run.step_count,
+        side=hold.side,
+        calls=_in_message(calls),
+        created_at=hold.clock.now(),
+    )
+
+
+def _in_message(calls: list[Call]) -> tuple[MessageCall, ...]:
+    return tuple(
+        [
+            MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
+            for c in calls
+        ]
     )
 
 

@@ -4,6 +4,7 @@ Nothing here commits: every function puts what happened into a `Move`, which the
 """
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
 from toolwright.core.ports import Bus, Clock
@@ -28,13 +29,15 @@ from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.source import source_of
-from toolwright.runtime.state import RunState
+from toolwright.runtime.state import Invoke, RunState
 from toolwright.runtime.visible import finished, outside_any_space, posted
 from toolwright.runtime.visible import timed_out as timed_out_message
+from toolwright.runtime.wants import lacking_for
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+RUN_CANCELLED = "Run cancelled"
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
 ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
@@ -80,13 +83,19 @@ class Calls:
         self._environment = environment
         self._armed: dict[str, float] = {}
 
-    def begin(self, hold: Hold, tools: Mapping[str, Tool], calls: Iterable[Call], move: Move) -> None:
-        """Calls in order: those that need no outside world are settled, the first other one is started."""
+    def begin(self, hold: Hold, calls: Iterable[Call], move: Move) -> None:
+        """Calls in order: those that need no outside world are settled, the first other one is started.
+
+        One that lacks a variable is left as it is, and all behind it.
+        """
+        tools = hold.voice.by_name
         for call in calls:
             prepared = prepare(tools, call.name, call.arguments, call.id)
             if isinstance(prepared, ToolResult):
                 self.take(hold, move, call, self._cut(hold, prepared))
                 continue
+            if lacking_for(hold, prepared.tool):
+                return
             instant = self._instants.get(prepared.tool.carrier)
             if prepared.tool.visible and not self._show(hold, tools, move, call, prepared.tool):
                 continue
@@ -134,10 +143,17 @@ class Calls:
             self._move(move, call, "pending", now, expires_at=expires_at)
             hold.say(move, _message(hold, move, call, dumps(s3_pending(call.id)), "success"))
             return True
-        deadline = now + timedelta(seconds=outcome.wait)
-        self._move(move, call, "waiting", now, deadline=deadline, expires_at=expires_at)
-        self._armed[call.id] = hold.clock.monotonic() + outcome.wait
+        self._wait(hold, move, call, outcome.wait, expires_at)
         return False
+
+    def _wait(
+        self, hold: Hold, move: Move, call: Call, seconds: float, expires_at: datetime | None = None
+    ) -> None:
+        """Somebody else has the call; a child takes whatever time it takes."""
+        now = hold.clock.now()
+        deadline = None if math.isinf(seconds) else now + timedelta(seconds=seconds)
+        self._move(move, call, "waiting", now, deadline=deadline, expires_at=expires_at)
+        self._armed[call.id] = hold.clock.monotonic() + seconds
 
     def left(self, call: Call, clock: Clock) -> float:
         """How many seconds the call may still wait.
@@ -148,7 +164,7 @@ class Calls:
         armed = self._armed.get(call.id)
         if armed is not None:
             return armed - clock.monotonic()
-        return (call.deadline - clock.now()).total_seconds() if call.deadline is not None else 0.0
+        return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
 
     def forget(self, calls: Iterable[str]) -> None:
         """Nobody here waits for these calls any more."""
@@ -164,6 +180,14 @@ class Calls:
         """A call has its result: the call's row, its message, its event. No secret is in any of them."""
         self._put_result(hold, move, call, hold.redactor.result(result))
 
+    def _record(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> ToolResult:
+        """The call's row and its event."""
+        result = self._files.recordable(hold.redactor.result(result) if hold.redactor else result)
+        status: CallStatus = "done" if result.status == "success" else "error"
+        self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
+        move.events.append(outcome_event(call.id, call.name, result))
+        return result
+
     def _put_result(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
@@ -176,6 +200,16 @@ class Calls:
             hold.put(move, message)
         else:
             hold.say(move, message)  # its text was made anew
+
+    def settle_lost(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        """A waiting call that nobody will end is taken back."""
+        self._take_back(hold, move, call, result)
+        hold.say(move, _answer(hold, move, call, result))
+
+    def _take_back(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        self._armed.pop(call.id, None)
+        self._move(move, call, "cancelled", hold.clock.now(), result=result_to_json(result))
+        move.events.append(outcome_event(call.id, call.name, result))
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
@@ -194,7 +228,12 @@ class Calls:
     def give_up(self, hold: Hold, move: Move, words: LastWords) -> None:
         """The run ends: every call without an answer gets one, in words that fit how far it came."""
         answered = {message.call_id for message in move.messages}
-        for call in hold.unanswered():
+        moved = {change.id for change in move.changes}
+        below = [call for frame in hold.frames[1:] for call in frame.unanswered()]
+        for call in [*below, *hold.nested.values()]:
+            if call.id not in moved:
+                self.close_nested(hold, move, call)
+        for call in hold.root.unanswered():
             if call.id in answered:
                 continue
             match call.status:
@@ -203,15 +242,82 @@ class Calls:
                     self.settle(hold, move, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
                     self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
+                case "waiting" if call.kind == "agent" and words.what == RUN_CANCELLED:
+                    self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
                 case "waiting":
                     error = f"{words.what} while this call was waiting; a late result arrives in the inbox."
                     self._flip(hold, move, call, ToolResult.fail(error, error_code="still_pending"))
                 case _:
                     self.deliver(hold, move, call)
 
-    async def carry_out(self, hold: Hold, call: Call) -> Ran:
+    def begin_nested(self, hold: Hold, move: Move, call: Call, *, new: bool) -> ToolResult | None:
+        """A call that a handler makes begins, or begins again; its result where it cannot be carried out."""
+        prepared = prepare(hold.voice.by_name, call.name, call.arguments, call.id)
+        refused = prepared if isinstance(prepared, ToolResult) else _refused(hold, prepared.tool)
+        if new:
+            tool = hold.voice.by_name.get(call.name)
+            call = changed(call, kind="function" if tool is None else tool.kind)
+        status: CallStatus = "running" if refused is None else "error"
+        now = hold.clock.now()
+        written = None if refused is None else result_to_json(hold.redactor.result(refused))
+        change = CallChange(id=call.id, was=call.status, now=status, at=now, result=written)
+        if new:
+            move.nested.append(call.moved(change))
+        else:
+            hold.nested[call.id] = call
+            move.changes.append(change)
+        if refused is None and isinstance(prepared, PreparedCall):
+            hold.prepared[call.id] = prepared
+            move.events.append(tool_event("tool.started", call.id, call.name))
+        elif refused is not None:
+            move.events.append(outcome_event(call.id, call.name, refused))
+        return refused
+
+    def take_nested(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> ToolResult | None:
+        """Put the outcome of a handler's call into the move; None if it is waited for."""
+        call = hold.nested[call.id]
+        if isinstance(outcome, ToolResult):
+            return self._record(hold, move, call, outcome)
+        if outcome.wait is None:
+            self._move(move, call, "pending", hold.clock.now())
+            return ToolResult.ok(s3_pending(call.id))
+        self._wait(hold, move, call, outcome.wait)
+        return None
+
+    def flip_nested(self, hold: Hold, move: Move, call: Call) -> ToolResult:
+        """The wait for a handler's call is over: a late result goes to the inbox."""
+        began = call.started_at or call.created_at
+        over = hold.clock.now() if call.deadline is None else call.deadline
+        error = timed_out((over - began).total_seconds())
+        self._armed.pop(call.id, None)
+        self._move(move, call, "pending", hold.clock.now())
+        move.events.append(outcome_event(call.id, call.name, error))
+        return error
+
+    def close_nested(self, hold: Hold, move: Move, call: Call) -> None:
+        """The call that has made this one is over."""
+        hold.nested.setdefault(call.id, call)
+        match call.status:
+            case "created" | "running":
+                self._record(hold, move, call, ToolResult.fail(INTERRUPTED, error_code="interrupted"))
+            case "waiting" if call.kind == "agent":
+                self._take_back(hold, move, call, ToolResult.fail(INTERRUPTED, error_code="cancelled"))
+            case "waiting":
+                self.flip_nested(hold, move, call)
+            case _:
+                pass
+
+    def result_of(self, call: Call) -> ToolResult:
+        """The result of a call that is over; word that it comes later for one that is pending."""
+        return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
+
+    def state(self, hold: Hold, call: Call, invoke: Invoke) -> RunState:
+        """The thread as the handler of that call sees it."""
+        return RunState(hold, call, self._bus, self._files, self._environment, invoke)
+
+    async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
         """Run the started call to its end, or until its run is cancelled and the grace is over."""
-        state = RunState(hold, call, self._bus, self._files, self._environment)
+        state = self.state(hold, call, invoke)
         scope = asyncio.timeout(None)
         try:
             async with scope:
@@ -254,9 +360,9 @@ class Calls:
         # Once more: it was remade, and the run may have learned a secret meanwhile.
         return (_clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
 
-    def interrupted(self, hold: Hold, tools: Mapping[str, Tool], call: Call) -> ToolResult | None:
+    def interrupted(self, hold: Hold, call: Call) -> ToolResult | None:
         """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
-        prepared = prepare(tools, call.name, call.arguments, call.id)
+        prepared = prepare(hold.voice.by_name, call.name, call.arguments, call.id)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
         if prepared.tool.repeatable:
@@ -301,6 +407,19 @@ def _shown(move: Move, call: Call) -> Call:
     return call if space_id is None else changed(call, space_id=space_id)
 
 
+def _refused(hold: Hold, tool: Tool) -> ToolResult | None:
+    """A call from within a handler does not wait for variables: its handler reads what is missing (D4)."""
+    missing = lacking_for(hold, tool)
+    if not missing:
+        return None
+    names: list[JSON] = [each.name for each in missing]
+    return ToolResult.fail(
+        f"Tool {tool.name!r} needs variables that are not set here: {', '.join(map(str, names))}.",
+        error_code="variables_required",
+        error_data={"missing": names},
+    )
+
+
 def _clean(hold: Hold, outcome: Outcome) -> Outcome:
     return hold.redactor.result(outcome) if isinstance(outcome, ToolResult) else outcome
 
@@ -327,6 +446,8 @@ def _message(
         seq=hold.place(move),
         run_id=call.run_id,
         step=call.step,
+        side=hold.side,
+        within=call.parent_id,
         call_id=call.id,
         model_call_id=call.model_call_id,
         tool_name=call.name,

@@ -1,31 +1,32 @@
 """One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
-from toolwright.core.entity import entity_of
-from toolwright.core.env import EnvRow
-from toolwright.core.errors import DefinitionError, InvalidRequest, StoreError, ToolwrightError
+from toolwright.core.effects import CloseRequest
+from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
 from toolwright.core.logs import logger, logging_without
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, RunStatus
-from toolwright.core.thread import Thread
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
-from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import presence
-from toolwright.runtime.env import Environment, ThreadEnv
+from toolwright.runtime.family import first_run
 from toolwright.runtime.hold import Hold, Listeners, Move, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
+from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.poison import refused
+from toolwright.runtime.speakers import Speakers
+from toolwright.runtime.wants import still_lacking
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
@@ -43,20 +44,18 @@ class Drainer:
         store: Store,
         loop: Loop,
         calls: Calls,
-        agents: Agents,
-        environment: Environment,
-        equip: Callable[[ActiveAgent], ActiveAgent],
+        speakers: Speakers,
+        lineages: Lineages,
         clock: Clock,
         new_id: NewId,
         listeners: Listeners,
     ) -> None:
         self._listeners = listeners
-        self._equip = equip
         self._store = store
         self._loop = loop
         self._calls = calls
-        self._agents = agents
-        self._environment = environment
+        self._speakers = speakers
+        self._lineages = lineages
         self._clock = clock
         self._new_id = new_id
         self._holds: dict[str, Hold] = {}
@@ -111,15 +110,25 @@ class Drainer:
     async def _early(self, view: ThreadView, run: Run, alone: bool) -> Verdict | None:
         """A run that cannot go on now: it still waits, or it may only run by itself."""
         assert view.wake is not None, "checked by the caller"
-        open_calls = [call for call in view.calls if call.status == "waiting"]
-        if run.status == "waiting" and open_calls and run.cancel_requested_at is None:
-            left = self._calls.left(open_calls[0], self._clock)
+        if run.status == "waiting" and run.cancel_requested_at is None:
+            left = await self._left(view, run)
             if left > 0:
-                due = self._clock.now() + timedelta(seconds=left)
+                due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
         if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
             return Alone(backoff.nth(run.lives + 1 - LONELY_LIVES))
         return None
+
+    async def _left(self, view: ThreadView, run: Run) -> float:
+        """How many seconds a parked run has still to wait, as far as can be known."""
+        if (run.waiting or {}).get("reason") == "variables":
+            voice = await self._speakers.of(view.thread, run)
+            if isinstance(voice, str):
+                return 0.0
+            env = (await self._lineages.resolver(view.thread))(view.thread, voice, view.env)
+            return math.inf if still_lacking(env, voice, run.waiting or {}) else 0.0
+        open_calls = [call for call in view.calls if call.status == "waiting"]
+        return self._calls.left(open_calls[0], self._clock) if open_calls else 0.0
 
     async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, leaving=leaving)
@@ -127,13 +136,10 @@ class Drainer:
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
     async def _serve(self, view: ThreadView, run: Run) -> Verdict:
-        agent = await self._agent(view.thread.agent, run)
-
-        def resolve(thread: Thread, rows: Sequence[EnvRow]) -> ThreadEnv:
-            return self._environment.of(thread, agent if isinstance(agent, ActiveAgent) else None, rows)
-
-        author = entity_of(agent.agent) if isinstance(agent, ActiveAgent) else None
-        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, author, self._listeners)
+        agent = await self._speakers.of(view.thread, run)
+        voice = agent if isinstance(agent, ActiveAgent) else None
+        resolve = await self._lineages.resolver(view.thread)
+        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, voice, self._listeners)
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:
@@ -143,23 +149,13 @@ class Drainer:
             del self._holds[hold.thread.id]
         return "again" if not hold.left or hold.leaving().due is not None else "done"
 
-    async def _agent(self, agent_id: str, run: Run) -> ActiveAgent | str:
-        """The agent as the run began with it, or as it is now; or why it cannot run."""
-        try:
-            found = await self._agents.find(agent_id, None if run.started_at is None else run.revision)
-        except (InvalidRequest, DefinitionError) as error:
-            return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
-        if found is not None:
-            return self._equip(found)
-        return f"The agent {agent_id!r} of this thread is not configured in this app."
-
     async def _lead(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
         try:
             await self._take(hold, view, agent)
             if isinstance(agent, str) and not hold.run.over:
                 await self._loop.fail(hold, agent)
             elif isinstance(agent, ActiveAgent) and not hold.run.over:
-                await self._loop.go(hold, agent)
+                await self._loop.go(hold)
         except (ThreadLost, StoreError):
             raise
         except asyncio.CancelledError:
@@ -184,7 +180,11 @@ class Drainer:
         claim = Claim if view.thread.run_id is not None else _opening_claim
         taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
         if run.started_at is not None:
-            await hold.commit(claim, Move(events=[run_event(taken)]), taken)
+            move = Move(events=[run_event(taken)])
+            asked = (run.waiting or {}).get("requestId")
+            if isinstance(asked, str):
+                move.effects.append(CloseRequest(thread_id=hold.thread.id, id=asked))
+            await hold.commit(claim, move, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
         taken = replace(taken, revision=revision)
@@ -223,12 +223,7 @@ class Drainer:
             await hold.commit(claim, refused(hold, Move(events=[run_event(over)]), back), over)
 
     def _new_run(self, view: ThreadView) -> Run:
-        return Run(
-            id=self._new_id("run"),
-            thread_id=view.thread.id,
-            agent=view.thread.agent,
-            created_at=self._clock.now(),
-        )
+        return first_run(view.thread, self._new_id("run"), 0, self._clock)
 
     async def _give_back(self, hold: Hold) -> None:
         """The process stops: write what is in hand, and say so, so that the next owner does not take us for dead."""

@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolwright.core.agent import home_thread_id_of
-from toolwright.core.effects import Effect, Tell
+from toolwright.core.effects import CancelChildren, Effect, Tell
 from toolwright.core.run import Run, RunStatus, StopReason
-from toolwright.runtime.calls import CANCELLED, INTERRUPTED, LastWords
+from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.poison import give_back
+from toolwright.runtime.reports import Reports
 from toolwright.runtime.source import source_of
 from toolwright.wire.event import run_event
 from toolwright.wire.space import space_event
@@ -48,6 +49,23 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
     return replace(move, inbox=inbox, leaving=hold.leaving()), over
 
 
+class Ending:
+    """Ends runs, and tells a parent of it, and children."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+
+    async def of(self, hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
+        """The move and the run's row that end it, with what that does to other threads of the family."""
+        whole, over = ended(hold, move, run, end)
+        effects: list[Effect] = []
+        if end.status == "cancelled":
+            effects.append(CancelChildren(thread_id=hold.thread.id))
+        if hold.thread.link is not None:
+            effects += await self._reports.of(hold, hold.thread.link, whole, over)
+        return (replace(whole, effects=[*whole.effects, *effects]) if effects else whole), over
+
+
 def is_home(hold: Hold) -> bool:
     """Whether the thread is its agent's own."""
     return hold.thread.id == home_thread_id_of(hold.thread.agent)
@@ -66,7 +84,7 @@ def last_words(end: End) -> LastWords:
     """What the calls that have no answer yet read when the run ends so."""
     match end.status:
         case "cancelled":
-            return LastWords(what="Run cancelled", running=CANCELLED)
+            return LastWords(what=RUN_CANCELLED, running=CANCELLED)
         case "failed":
             return LastWords(what="The run failed", running=INTERRUPTED)
         case _:

@@ -2,10 +2,10 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.env import EnvChange, EnvRow, EnvVar
@@ -19,6 +19,7 @@ from toolwright.core.value import changed
 
 log = logger("toolwright.secrets")
 
+Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
 NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
 REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a commit
 
@@ -26,38 +27,58 @@ REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a c
 class ThreadEnv:
     """What holds in one thread at one moment.
 
-    `tenvs` are merged, prompt, agent, thread; `redactor` knows every secret that the thread can resolve.
+    `tenvs` are merged, prompt, agent, thread, `own_tenvs` the thread's alone; `redactor` knows every secret that the
+    thread can resolve.
     """
 
-    __slots__ = ("_layers", "_tools", "redactor", "tenvs")
+    __slots__ = ("_layers", "_threads", "_tools", "own_tenvs", "redactor", "tenvs")
 
     def __init__(
         self,
-        layers: Sequence[Mapping[str, EnvVar | CannotUnseal]],
+        threads: Sequence[tuple[Layer, frozenset[str]]],
+        layers: Sequence[Layer],
         tenvs: JSONObject,
         redactor: Redactor,
         tools: Mapping[str, Mapping[str, EnvVar]] = NO_TOOLS,
+        own_tenvs: JSONObject | None = None,
     ) -> None:
+        self.own_tenvs: JSONObject = own_tenvs or {}
+        self._threads = threads
         self._layers = layers
         self._tools = tools
         self.tenvs = tenvs
         self.redactor = redactor
 
     def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
-        """The value that holds: the thread's, its user's, the app's, the agent's, that tool's or the prompt's (D5).
+        """The value that holds: the thread's, one's above it, its user's, the app's, the agent's, that tool's or the
+        prompt's (D5).
 
-        Without `own` the thread's is passed over. Raises `CannotUnseal` where it is stored but cannot be read.
+        The way up ends at the first thread where the name is scoped. Without `own` the thread's value is passed over.
+        Raises `CannotUnseal` where it is stored but cannot be read.
         """
-        layers = self._layers if own else self._layers[1:]
-        if tool is not None and tool in self._tools:
-            layers = (*layers[:-1], self._tools[tool], *layers[-1:])
-        for layer in layers:
+        for layer in self._layers_for(name, own, tool):
             found = layer.get(name)
             if isinstance(found, CannotUnseal):
                 raise found
             if found is not None:
                 return found
         return None
+
+    def names(self) -> set[str]:
+        """All names that have a value in some layer; whether that is reached is another question."""
+        layers = [*[values for values, _ in self._threads], *self._layers]
+        return {name for layer in layers for name in layer}
+
+    def _layers_for(self, name: str, own: bool, tool: str | None) -> Iterator[Layer]:
+        for values, scoped in self._threads:
+            if own or values is not self._threads[0][0]:
+                yield values
+            if name in scoped:
+                break
+        yield from self._layers[:-1]
+        if tool is not None and tool in self._tools:
+            yield self._tools[tool]
+        yield from self._layers[-1:]
 
 
 class Environment:
@@ -69,26 +90,40 @@ class Environment:
         self._unreadable: set[str] = set()
         self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
 
-    def of(self, thread: Thread, agent: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
-        """What holds in the thread of that agent, whose stored values are `rows`."""
-        if not rows and agent is not None and not agent.secrets:
+    def of(
+        self,
+        thread: Thread,
+        agent: ActiveAgent | None,
+        rows: Sequence[EnvRow],
+        above: Sequence[tuple[str, frozenset[str]]] = (),
+    ) -> ThreadEnv:
+        """What holds in the thread of that agent, whose stored values are `rows`.
+
+        `above` are the ids of the threads above it, the nearest first, with the names that are scoped there.
+        """
+        if not rows and agent is not None and not agent.secrets and not agent.hidden:
             # the common case, without a look at anything
-            return ThreadEnv(({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
+            return ThreadEnv([({}, agent.scoped)], ({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
         own: dict[str, EnvVar | CannotUnseal] = {}
         users: dict[str, EnvVar | CannotUnseal] = {}
+        theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {thread_id: {} for thread_id, _ in above}
         tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
+        brought: JSONObject = {}
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
         for row in rows:
             value = self._value(row)
             if isinstance(value, EnvVar) and row.type == "secret":
                 secrets.add((row.name, _secret(row, value)))
             if row.kind == "env":
-                (own if row.owner == thread.id else users)[row.name] = value
-            elif isinstance(value, EnvVar):
-                tenvs[row.name] = json.loads(value.value)
-        layers = (own, users, *(agent.env if agent is not None else ()))
+                (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value
+            elif isinstance(value, EnvVar) and row.owner not in theirs:
+                tenvs[row.name] = brought[row.name] = json.loads(value.value)
+        layers = (users, *(agent.env if agent is not None else ()))
+        scoped = frozenset[str]() if agent is None else agent.scoped
+        threads = [(own, scoped), *[(theirs[thread_id], names) for thread_id, names in above]]
+        secrets |= _hidden(thread, agent, [each for each, _ in threads], layers)
         tools = agent.tool_env if agent is not None else NO_TOOLS
-        return ThreadEnv(layers, tenvs, self._redactor(frozenset(secrets)), tools)
+        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
         """One name of a thread or person set, or taken away with None. Raises `CannotSeal`."""
@@ -157,6 +192,21 @@ class Environment:
             return None
         sealed, key = self._cipher.seal(value.value)
         return changed(row, value=sealed, key=key)
+
+
+def _hidden(
+    thread: Thread, agent: ActiveAgent | None, threads: Sequence[Layer], layers: Sequence[Layer]
+) -> set[tuple[str, str]]:
+    """Values that no model may see whatever their type: what the thread's children have, or it has of its parent's."""
+    found: set[tuple[str, str]] = set()
+    if thread.link is not None and thread.link.hidden:
+        found |= {
+            (n, v.value) for n, v in threads[0].items() if n in thread.link.hidden and isinstance(v, EnvVar)
+        }
+    if agent is not None and agent.hidden:
+        for layer in (*threads, *layers):
+            found |= {(n, v.value) for n, v in layer.items() if agent.hides(n) and isinstance(v, EnvVar)}
+    return found
 
 
 def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
+from toolwright.core.active import ActiveAgent
 from toolwright.core.call import OPEN, Call, CallChange, is_over
 from toolwright.core.drafts import by_path
-from toolwright.core.effects import Effect, Enter, Post
-from toolwright.core.entity import Entity
+from toolwright.core.effects import Activated, Effect, Enter, HandOff, Post, Terminate
+from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvChange, EnvRow
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.event import Event, EventDraft
@@ -22,19 +23,22 @@ from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
 from toolwright.core.ports import Clock, NewId, Store, ThreadView
 from toolwright.core.redact import NOTHING, Redactor
-from toolwright.core.run import Run, Step
+from toolwright.core.result import ToolResult
+from toolwright.core.run import Run, Side, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.value import changed
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import ThreadEnv
+from toolwright.runtime.frame import Frame
 from toolwright.runtime.redaction import clean_message
 from toolwright.wire.call_shown import call_shown_by
 from toolwright.wire.event import message_event
 
 log = logger("toolwright.runtime")
 T = TypeVar("T")
-Resolve: TypeAlias = Callable[[Thread, Sequence[EnvRow]], ThreadEnv]
+Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
+"""What holds in a thread for an agent through one of its prompts, from the rows of values."""
 Opened: TypeAlias = Callable[[Call, str], None]
 """Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
 Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space"]
@@ -60,6 +64,8 @@ class Move:
 
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[Call] = field(default_factory=list[Call])
+    nested: list[Call] = field(default_factory=list[Call])
+    edited: list[Message] = field(default_factory=list[Message])
     changes: list[CallChange] = field(default_factory=list[CallChange])
     read: list[str] = field(default_factory=list[str])
     files: tuple[FileChange, ...] = ()
@@ -87,14 +93,16 @@ class Hold:
         clock: Clock,
         new_id: NewId,
         resolve: Resolve,
-        author: Entity | None,
+        voice: ActiveAgent | None,
         listeners: Listeners,
     ) -> None:
-        self.author = author
         self._listeners = listeners
         self._store = store
         self._resolve = resolve
-        self.env = resolve(view.thread, view.env)
+        self._rows: Sequence[EnvRow] = view.env
+        self._envs: dict[int, ThreadEnv] = {}
+        self.frames = [Frame.of(voice, view.messages, view.calls)]
+        self.author = None if voice is None else entity_of(voice.agent)
         self.redactor = NOTHING
         self.clock = clock
         self.new_id = new_id
@@ -102,11 +110,11 @@ class Hold:
         self.run = run
         self.epoch = view.thread.epoch
         self.seq = view.thread.seq
-        self.messages: list[Message] = list(view.messages)
-        self.calls: dict[str, Call] = {call.id: call for call in view.calls}
+        self.nested: dict[str, Call] = {}
+        self.invoked: dict[str, list[ToolResult]] = {}
+        self.base = voice
         self.prepared: dict[str, PreparedCall] = {}
         self.waits: dict[str, float] = {}
-        self.answered: set[str] = {m.call_id for m in view.messages if m.call_id is not None}
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
         self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
         self.posted = view.thread.posted
@@ -121,13 +129,55 @@ class Hold:
         self.left = False
         self.stopping = False
         self._unwritten: Advance | None = None
-        self._learn(self.env.redactor)
+        self._learn(self.env_for(voice).redactor)
         if run.cancel_requested_at is not None:
             self.abort.set()
 
+    @property
+    def frame(self) -> Frame:
+        """The conversation that is at work: that of the innermost prompt tool, else the thread's own."""
+        return self.frames[-1]
+
+    @property
+    def root(self) -> Frame:
+        """The thread's own conversation."""
+        return self.frames[0]
+
+    @property
+    def voice(self) -> ActiveAgent:
+        """Who speaks."""
+        voice = self.frame.voice
+        assert voice is not None, "a run of an agent that is not there ends before it speaks"
+        return voice
+
+    @property
+    def side(self) -> Side | None:
+        """The side that speaks, of an agent with two."""
+        voice = self.root.voice
+        return None if voice is None or len(voice.sides) < 2 else self.run.side
+
+    @property
+    def env(self) -> ThreadEnv:
+        """What holds in the thread for whoever speaks."""
+        return self.env_for(self.frame.voice)
+
+    def env_for(self, voice: ActiveAgent | None) -> ThreadEnv:
+        """What holds in the thread for that voice."""
+        known = self._envs.get(id(voice))
+        if known is None:
+            known = self._envs[id(voice)] = self._resolve(self.thread, voice, self._rows)
+        return known
+
+    def speaks(self, voice: ActiveAgent) -> None:
+        """From now on this voice leads the thread's own conversation."""
+        if voice is not self.root.voice:
+            self.root.voice, self.author = voice, entity_of(voice.agent)
+            self._envs.clear()
+            self._learn(self.env_for(voice).redactor)
+
     def unanswered(self) -> list[Call]:
         """The calls of the step that the model has no answer to yet, in order."""
-        return [call for call in self.calls.values() if call.id not in self.answered]
+        return self.frame.unanswered()
 
     def joined(self) -> list[InboxEvent]:
         """Messages that joined this run and have not been read."""
@@ -183,9 +233,9 @@ class Hold:
 
     async def look_at_env(self) -> None:
         """Read the env anew. Secrets that the run has known once it does not forget."""
-        rows = await self._store.env(self.thread.id)
-        self.env = self._resolve(self.thread, rows)
-        self._learn(self.env.redactor)
+        self._rows = await self._store.env(self.thread.id)
+        self._envs.clear()
+        self._learn(self.env_for(self.root.voice).redactor)
 
     def learn(self, name: str, secret: str) -> None:
         """A secret that is to be kept out of everything from now on."""
@@ -195,7 +245,8 @@ class Hold:
         grown = self.redactor.with_secrets(redactor.secrets)
         if grown is not self.redactor:
             self.redactor = grown
-            self.messages = [clean_message(message, grown) for message in self.messages]
+            for frame in self.frames:
+                frame.messages = [clean_message(message, grown) for message in frame.messages]
 
     async def _look_at_space(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
@@ -213,8 +264,12 @@ class Hold:
         """Read a call anew: somebody else may have settled it."""
         call = await self.insist(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
-        self.calls[call_id] = call
+        self._calls_with(call_id)[call_id] = call
         return call
+
+    def _calls_with(self, call_id: str) -> dict[str, Call]:
+        """Where that call is known."""
+        return next((frame.calls for frame in reversed(self.frames) if call_id in frame.calls), self.nested)
 
     async def check_cancel(self) -> None:
         """Read whether the run was asked to cancel."""
@@ -257,6 +312,8 @@ class Hold:
             run=run,
             messages=tuple(move.messages),
             calls=tuple(move.calls),
+            nested=tuple(move.nested),
+            edited=tuple(move.edited),
             changes=tuple(move.changes),
             read=tuple(move.read),
             files=move.files,
@@ -327,17 +384,21 @@ class Hold:
         self.epoch += isinstance(unit, Claim | Takeover)
         self.seq += len(unit.messages)
         self.run = unit.run
-        self.messages.extend(unit.messages)
-        self.answered.update([m.call_id for m in unit.messages if m.call_id is not None])
+        for message in unit.messages:
+            self._frame_of(message.within).take(message)
         if unit.calls:
-            self.calls = {call.id: call for call in unit.calls}
-            for call in unit.calls:
-                if call.status in OPEN:
-                    self._listeners.opened(call, unit.run.agent)
+            self._frame_of(unit.calls[0].parent_id).calls = {call.id: call for call in unit.calls}
+        self.nested.update({call.id: call for call in unit.nested})
+        for call in (*unit.calls, *unit.nested):
+            if call.status in OPEN:
+                self._listeners.opened(call, unit.run.agent)
         for change in unit.changes:
-            moved = self.calls[change.id] = self.calls[change.id].moved(change)
+            known = self._calls_with(change.id)
+            moved = known[change.id] = known[change.id].moved(change)
             if change.starts and change.now in OPEN:
                 self._listeners.opened(moved, unit.run.agent)
+        for edited in unit.edited:
+            self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
         for event_id in unit.read:
             self.inbox.pop(event_id, None)
         for change in unit.inbox:
@@ -347,12 +408,28 @@ class Hold:
         if answer.cancel_requested:
             self.abort.set()
         for effect in unit.effects:
-            if isinstance(effect, Enter):
-                self.space_id = effect.space_id
+            self._absorb_effect(effect)
         if self.streamed:
             self._take_back(unit)
         for thread_id, _ in answer.runs:
             self._listeners.woken(thread_id)
+
+    def _frame_of(self, call_id: str | None) -> Frame:
+        """The conversation within that call, the thread's own for None."""
+        return next(frame for frame in reversed(self.frames) if frame.id == call_id)
+
+    def _absorb_effect(self, effect: Effect) -> None:
+        match effect:
+            case Enter():
+                self.space_id = effect.space_id
+            case HandOff():
+                self.thread = changed(self.thread, active_agent=effect.agent, activated=())
+            case Activated():
+                self.thread = changed(self.thread, activated=effect.sides)
+            case Terminate(thread_id=thread_id) if thread_id == self.thread.id:
+                self.thread = changed(self.thread, state="terminated")
+            case _:
+                pass
 
     def _take_back(self, unit: Advance) -> None:
         """What was shown of a call while the model wrote it, and came to nothing, is taken back."""

@@ -20,7 +20,7 @@ def give_back(hold: Hold, move: Move, *, failed: bool) -> Move:
     back = [event.given_back(int(failed)) for event in hold.reading.values()]
     dropped = [
         message.seq
-        for message in hold.messages
+        for message in hold.root.messages
         if message.seq is not None and not _stays(message, hold.run.id)
     ]
     said = [replace(message, kept=_stays(message, hold.run.id)) for message in move.messages]

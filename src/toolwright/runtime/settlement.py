@@ -38,8 +38,23 @@ def settlement(
     kind: type[S], call: Call, outcome: ToolResult, settling: Settling, files: Sequence[FileChange] = ()
 ) -> S:
     """The unit that ends the call so. What the agent's inbox gets is in it, for the case that the call is pending."""
+    return kind(
+        token=settling.token,
+        at=settling.at,
+        thread_id=call.thread_id,
+        call_id=call.id,
+        result=result_to_json(outcome),
+        event=outcome_event(call.id, call.name, outcome),
+        notice=late_result(call, outcome, settling.depth, settling.at),
+        files=tuple(files),
+        effects=(*settling.shown, *_effects(call)),
+    )
+
+
+def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
+    """What the inbox gets of a call whose run has gone on."""
     shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
-    notice = InboxEvent(
+    return InboxEvent(
         thread_id=call.thread_id,
         event_id=f"tr:{call.id}",
         type="tool_result",
@@ -49,19 +64,8 @@ def settlement(
             "originRunId": call.run_id,
             "result": shown,
         },
-        depth=settling.depth,
-        created_at=settling.at,
-    )
-    return kind(
-        token=settling.token,
-        at=settling.at,
-        thread_id=call.thread_id,
-        call_id=call.id,
-        result=result_to_json(outcome),
-        event=outcome_event(call.id, call.name, outcome),
-        notice=notice,
-        files=tuple(files),
-        effects=(*settling.shown, *_effects(call)),
+        depth=depth,
+        created_at=at,
     )
 
 

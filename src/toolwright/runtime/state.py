@@ -1,9 +1,10 @@
 """The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
@@ -15,9 +16,10 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
-from toolwright.core.plain import emitted
+from toolwright.core.plain import emitted, plain
 from toolwright.core.ports import Bus, Clock
-from toolwright.core.run import Side
+from toolwright.core.result import ToolResult
+from toolwright.core.run import QueuedCall, Side
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.thread import Thread
 from toolwright.runtime.abort import Abort
@@ -26,9 +28,12 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.redaction import clean_draft, clean_effect
 from toolwright.runtime.source import source_of
-from toolwright.wire.event import bounded
+from toolwright.wire.event import bounded, subagent_event
 
 T = TypeVar("T")
+MOST_QUEUED = 100
+Invoke: TypeAlias = Callable[[Hold, "RunState", str, str], Awaitable[ToolResult]]
+"""Makes a call of the tool of that name, with the JSON text of its arguments, below the call of that state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,12 @@ class RunExecution:
     current_side: Side
     abort_signal: Abort
     stopped: bool = False
+    side_stopped: bool = False
     skipped: Skipped | None = None
+
+    def stop_side(self) -> None:
+        """End the turn of the side that speaks once this call's result is recorded."""
+        self.side_stopped = True
 
     def stop_session(self) -> None:
         """End the run as `session_stop` once this call's result is recorded."""
@@ -65,13 +75,31 @@ class RunState:
         "_environment",
         "_files",
         "_hold",
+        "_invoke",
+        "_invoking",
         "_made",
+        "_number",
         "_set",
         "_tenvs",
+        "_voice",
         "execution",
+        "queued",
     )
 
-    def __init__(self, hold: Hold, call: Call, bus: Bus, files: FileKeeper, environment: Environment) -> None:
+    def __init__(
+        self,
+        hold: Hold,
+        call: Call,
+        bus: Bus,
+        files: FileKeeper,
+        environment: Environment,
+        invoke: Invoke,
+    ) -> None:
+        self._invoke = invoke
+        self._invoking = asyncio.Lock()
+        self._number = 0
+        self._voice = hold.frame.voice
+        self.queued: tuple[QueuedCall, ...] = ()
         self._hold = hold
         self._call = call
         self._bus = bus
@@ -125,7 +153,7 @@ class RunState:
     def tenvs(self) -> Tenvs:
         """What the thread was created to bring."""
         if self._tenvs is None:
-            self._tenvs = Tenvs(self._hold.env.tenvs)
+            self._tenvs = Tenvs(self._hold.env_for(self._voice).tenvs)
         return self._tenvs
 
     async def env(self, name: str) -> str | None:
@@ -142,7 +170,8 @@ class RunState:
         if self._set.get(name) is not None:
             return self._set[name]
         await self._hold.look_at_env()
-        return self._hold.env.get(name, own=name not in self._set, tool=self._call.name)
+        env = self._hold.env_for(self._voice)
+        return env.get(name, own=name not in self._set, tool=self._call.name)
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.
@@ -209,7 +238,39 @@ class RunState:
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
-        return tuple(self._hold.messages[offset : offset + limit])
+        return tuple(self._hold.root.messages[offset : offset + limit])
+
+    async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
+        """Call a tool of this prompt from within this call, one after another; its failure is an error result."""
+        given = arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))
+        async with self._invoking:
+            return await self._invoke(self._hold, self, name, given)
+
+    def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
+        """Have a tool of this prompt called once this step is over, before the model is asked again."""
+        given = arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))
+        if len(self.queued) >= MOST_QUEUED:
+            raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
+        self.queued = (*self.queued, QueuedCall(name=name, arguments=self._hold.redactor.text(given)))
+
+    @property
+    def call(self) -> Call:
+        """This call, for calls that it makes."""
+        return self._call
+
+    def next_number(self) -> int:
+        """The number of the next call that it makes."""
+        self._number += 1
+        return self._number
+
+    @property
+    def own_tenvs(self) -> JSONObject:
+        """What the thread itself was created to bring, for agents that it is handed over to."""
+        return self._hold.env.own_tenvs
+
+    def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
+        """Followers are told of a child, with the call's result."""
+        self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
 
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Record an event with the call's result; one of more than 8 KiB without its data.

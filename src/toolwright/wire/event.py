@@ -64,6 +64,12 @@ def step_event(type_: str, number: int, usage: Usage | None = None) -> EventDraf
     return EventDraft(type=type_, payload=payload)
 
 
+def subagent_event(type_: str, reference: str, name: str | None, agent_id: str, status: str) -> EventDraft:
+    """`subagent.created` and `subagent.finished {reference, name, agentId, status}`."""
+    payload: JSONObject = {"reference": reference, "name": name, "agentId": agent_id, "status": status}
+    return bounded(EventDraft(type=type_, payload=payload))
+
+
 def tool_event(type_: str, call_id: str, name: str, said: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}

@@ -22,8 +22,11 @@ from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor
 from toolwright.core.tool import Kind
 from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.agents import Agents
+from toolwright.runtime.asking import ANSWER_LIMITS, Asking
+from toolwright.runtime.births import Births
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
+from toolwright.runtime.ending import Ending
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.env import Environment
 from toolwright.runtime.equipment import Equipment
@@ -37,19 +40,27 @@ from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.keys import Keys
-from toolwright.runtime.loop import ANSWER_LIMITS, INLINE_WAIT, Loop
+from toolwright.runtime.lifecycle import lifecycle_tools
+from toolwright.runtime.lineages import Lineages
+from toolwright.runtime.loop import Loop
 from toolwright.runtime.minds import Minds
+from toolwright.runtime.nested import Nested
+from toolwright.runtime.offering import Offering
 from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
 from toolwright.runtime.prompts import Prompts
+from toolwright.runtime.reports import Reports
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
+from toolwright.runtime.speakers import Speakers
+from toolwright.runtime.subagents import Subagents
 from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
+from toolwright.runtime.waiting import INLINE_WAIT, Waiting
 from toolwright.runtime.wakeups import Wakeups
 from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.models import NamedModels
@@ -88,17 +99,14 @@ def assemble(
     )
     agents = Agents(store, catalog, environment, clock, ids)
     homes = Homes(store, agents)
-    calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
-    loop = Loop(
-        calls,
-        parts.models,
-        bus,
-        keeper,
-        homes,
-        default_model=settings.model,
-        max_steps=settings.max_steps,
-        inline_wait=inline_wait,
-        answer_limits=answer_limits,
+    births = Births(store, environment, clock, ids)
+    executors: Mapping[Kind, Executor] = {
+        "agent": Subagents(store, agents, births, clock, ids),
+        **parts.executors,
+    }
+    calls = Calls(executors, parts.instants, bus, keeper, environment)
+    asking = Asking(
+        parts.models, bus, keeper, homes, default_model=settings.model, answer_limits=answer_limits
     )
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
@@ -106,7 +114,19 @@ def assemble(
     equipment = Equipment({SPACES: SpacesToolkit(spaces).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
     listeners = Listeners(motor.wake, offers.opened, bus.publish)
-    drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, listeners)
+    speakers, lineages = Speakers(agents, equipment.equip), Lineages(store, agents, environment)
+    loop = Loop(
+        calls,
+        asking,
+        Waiting(store, calls, inline_wait),
+        Nested(store),
+        speakers,
+        Offering(store, lifecycle_tools),
+        Ending(Reports(store)),
+        environment,
+        max_steps=settings.max_steps,
+    )
+    drainer = Drainer(store, loop, calls, speakers, lineages, clock, ids, listeners)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)

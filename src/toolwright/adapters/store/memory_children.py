@@ -22,6 +22,7 @@ from toolwright.core.effects import (
     TakeRequest,
     Terminate,
 )
+from toolwright.core.event import EventDraft
 from toolwright.core.units import Unit
 
 
@@ -136,6 +137,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
         _settle(effect, effect.report, unit, tables, done)
     elif effect.notice is not None:
         deliver(effect.notice, unit, tables, done)
+        _tell(effect, (effect.finished,), done.runs[-1][1], unit, tables, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
@@ -148,15 +150,22 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Perf
     tables.calls[call_id] = replace(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
-    if effect.outcome is not None:
-        parent.ev += 1
-        events = numbered(
-            (effect.outcome,), parent.ev, unit, effect.parent.id, call.run_id, parent.born.agent
-        )
-        parent.events += events
-        done.events += events
+    drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
+    _tell(effect, drafts, call.run_id, unit, tables, done)
     tables.wake(effect.parent.id, unit.at)
     done.runs.append((effect.parent.id, call.run_id))
+
+
+def _tell(
+    effect: Report, drafts: tuple[EventDraft, ...], run_id: str, unit: Unit, tables: Tables, done: Performed
+) -> None:
+    """The parent's followers are told."""
+    parent = tables.threads[effect.parent.id]
+    for draft in drafts:
+        parent.ev += 1
+        events = numbered((draft,), parent.ev, unit, effect.parent.id, run_id, parent.born.agent)
+        parent.events += events
+        done.events += events
 
 
 def _cancel(row: ThreadRow, unit: Unit, tables: Tables) -> None:

@@ -252,6 +252,8 @@ def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
         thread.change(thread.inbox[change.event_id].changed(change))
     for seq in unit.dropped:
         thread.messages[seq - 1] = replace(thread.messages[seq - 1], kept=False)
+    for edited in unit.edited:
+        thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
     for message in unit.messages:
         thread.seq += 1
         placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)

@@ -23,6 +23,7 @@ from toolwright.core.call import CallChange, is_over
 from toolwright.core.env import EnvChange
 from toolwright.core.event import Event
 from toolwright.core.file import FileChange
+from toolwright.core.message import Message
 from toolwright.core.mind import plan_timer
 from toolwright.core.units import (
     Act,
@@ -222,6 +223,7 @@ def _advance(unit: Advance, sql: Statements) -> Program:
     ops += [*_write_files(unit.thread_id, unit.files, sql), *_write_env(unit.env, sql)]
     ops += _insert(sql.insert_call, [rows.call_params(call) for call in (*unit.calls, *unit.nested)])
     ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
+    ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
     ops += _insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
         ops.append(Op(sql.insert_step, rows.step_params(unit.step)))
@@ -415,6 +417,11 @@ def _message_params(unit: Advance) -> list[Params]:
         rows.message_params(message, unit.thread_id, seq)
         for seq, message in enumerate(unit.messages, unit.seq + 1)
     ]
+
+
+def _edited_params(message: Message, unit: Advance) -> Params:
+    row = rows.message_params(message, unit.thread_id, message.seq or 0)
+    return {"thread_id": unit.thread_id, "seq": row["seq"], "body": row["body"]}
 
 
 def _new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:

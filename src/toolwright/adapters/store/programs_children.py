@@ -27,6 +27,7 @@ from toolwright.core.effects import (
     Terminate,
 )
 from toolwright.core.env import EnvChange
+from toolwright.core.event import EventDraft
 from toolwright.core.file import FileChange
 from toolwright.core.json_value import dumps
 from toolwright.core.run import Run
@@ -119,6 +120,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
         yield from _settle(effect, effect.report, unit, sql, done)
     elif effect.notice is not None:
         yield from deliver(effect.notice, unit, sql, done)
+        yield from _tell(effect, (effect.finished,), done.runs[-1][1], unit, sql, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -139,13 +141,21 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Per
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, rows.inbox_params(effect.late, posted), "duplicate")
-    if effect.outcome is not None:
-        [(ev, agent)] = yield Op(sql.touch, parent, "thread")
-        events = numbered((effect.outcome,), ev, unit, effect.parent.id, run_id, agent)
-        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
-        done.events += events
+    drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
+    yield from _tell(effect, drafts, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_now(unit)})
     done.runs.append((effect.parent.id, run_id))
+
+
+def _tell(
+    effect: Report, drafts: tuple[EventDraft, ...], run_id: str, unit: Unit, sql: Statements, done: Performed
+) -> Steps:
+    """The parent's followers are told."""
+    for draft in drafts:
+        [(ev, agent)] = yield Op(sql.touch, {"thread_id": effect.parent.id}, "thread")
+        events = numbered((draft,), ev, unit, effect.parent.id, run_id, agent)
+        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+        done.events += events
 
 
 def _request(effect: ChildEffect, sql: Statements) -> Steps:

@@ -51,7 +51,7 @@ class Reads:
         run, calls = None, ()
         if thread.run_id is not None:
             run = yield from self.run(thread.run_id)
-        if run is not None and run.step_count:
+        if run is not None and (run.step_count or run.started_at is not None):
             made = yield Op(self._sql.step_calls, {"run_id": run.id, "step": run.step_count})
             calls = tuple([rows.call(row) for row in made])
         said = yield Op(self._sql.kept_messages, {**here, "kept": True})

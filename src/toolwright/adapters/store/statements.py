@@ -164,6 +164,11 @@ class Statements:
 
     def _message_statements(self, compiled: Compiler) -> None:
         self.insert_message = compiled(_insert_all(messages))
+        self.edit_message = compiled(
+            update(messages)
+            .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))
+            .values(body=_text("body"))
+        )
         self.drop_message = compiled(
             update(messages)
             .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))

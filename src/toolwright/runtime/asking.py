@@ -1,0 +1,137 @@
+"""The model's part of a step: what it is asked, and its answer."""
+
+from contextlib import aclosing
+
+from toolwright.core.active import ActiveAgent
+from toolwright.core.effects import Enter
+from toolwright.core.errors import ModelError, ModelRefused
+from toolwright.core.message import Message
+from toolwright.core.model import Model, ModelRequest, ModelResponse
+from toolwright.core.ports import Bus, Models
+from toolwright.runtime.answer_limit import AnswerLimit
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.frame import Frame
+from toolwright.runtime.hearing import arranged, heard_by, prompted
+from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.home import Homes, Section, prompt, sections
+from toolwright.runtime.inbox import preview
+from toolwright.runtime.stream import AnswerStream
+
+ANSWER_LIMITS = (600.0, 3600.0)
+"""Seconds that a model may be silent within an answer, and that a whole answer may take."""
+
+
+class Asking:
+    """Asks models for answers; nothing here commits."""
+
+    def __init__(
+        self,
+        models: Models,
+        bus: Bus,
+        files: FileKeeper,
+        homes: Homes,
+        *,
+        default_model: str | None,
+        answer_limits: tuple[float, float] = ANSWER_LIMITS,
+    ) -> None:
+        self._models = models
+        self._bus = bus
+        self._files = files
+        self._homes = homes
+        self._default_model = default_model
+        self._answer_limits = answer_limits
+
+    async def ask(self, hold: Hold, move: Move) -> ModelResponse | None:
+        """The answer in the thread's own conversation, shown while it is generated; None if the run was cancelled.
+
+        What the model is told before it answers, `move` gets to contain.
+        """
+        voice = hold.voice
+        number = hold.run.step_count + 1
+        system = hold.redactor.text(await self._system(hold, voice, move))
+        messages = _heard(voice, [*hold.root.messages, *move.messages])
+        request = self._request(voice, messages, system, number)
+        stream = AnswerStream(hold, self._bus, number, voice.by_name)
+        try:
+            return await self._answer(hold, voice, request, stream)
+        finally:
+            stream.close()
+
+    async def ask_within(self, hold: Hold, frame: Frame) -> ModelResponse | None:
+        """The answer within a prompt tool; it is shown to nobody."""
+        voice = hold.voice
+        system = hold.redactor.text(voice.system)
+        request = self._request(voice, [*frame.opening, *frame.messages], system, frame.steps + 1)
+        return await self._answer(hold, voice, request, None)
+
+    def _request(self, voice: ActiveAgent, messages: list[Message], system: str, number: int) -> ModelRequest:
+        return ModelRequest(
+            messages=tuple(messages),
+            system=system,
+            tools=voice.tools.model_definitions,
+            tool_choice=voice.prompt.tool_choice,
+            step=number,
+            who=voice.who,
+            load=self._files.load,
+            reasoning=voice.prompt.reasoning,
+        )
+
+    async def _answer(
+        self, hold: Hold, voice: ActiveAgent, request: ModelRequest, stream: AnswerStream | None
+    ) -> ModelResponse | None:
+        model = await self._model(voice)
+        response: ModelResponse | None = None
+        limit = AnswerLimit(*self._answer_limits, hold.abort)
+        try:
+            async with limit.scope, aclosing(model.respond(request)) as events:
+                hold.abort.within(limit.scope)
+                async for event in events:
+                    limit.progress()
+                    if isinstance(event, ModelResponse):
+                        response = event
+                        if stream is not None:
+                            stream.finish()
+                    elif stream is not None:
+                        stream.take(event)
+        except TimeoutError:
+            limit.check()
+            if not limit.scope.expired():
+                raise
+            return None
+        finally:
+            hold.abort.within(None)
+        if response is None:
+            raise ModelError("The model ended its answer without a response.")
+        return response
+
+    async def _system(self, hold: Hold, voice: ActiveAgent, move: Move) -> str:
+        """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
+        if not voice.agent.toolkits:
+            return voice.system
+        here = hold.space_id
+        if here is not None and not await hold.insist(lambda: self._homes.may_stay(voice, here)):
+            hold.space_id = None
+            move.effects.append(Enter(thread_id=hold.thread.id, space_id=None))
+        parts = sections(voice, await hold.insist(lambda: self._homes.of(voice)), hold.space_id)
+        if voice.agent.inbox_preview:
+            waiting = [event for event in hold.inbox.values() if event.run_id != hold.run.id]
+            parts.append(Section(name="inbox", text=preview(waiting) or ""))
+        return prompt(parts)
+
+    async def _model(self, voice: ActiveAgent) -> Model:
+        model = voice.model if voice.model is not None else self._default_model
+        if model is None:
+            raise ModelRefused(
+                f"The agent {voice.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
+            )
+        return await self._models(model)
+
+
+def _heard(voice: ActiveAgent, messages: list[Message]) -> list[Message]:
+    last = messages[-1] if messages else None
+    if last is not None and last.role == "assistant" and last.side not in (None, voice.side):
+        last = None  # the other side has spoken: that is heard as a user
+    messages = arranged(messages)
+    if len(voice.sides) > 1:
+        messages = heard_by(voice.side, messages, voice.agent.sides)
+    return prompted(messages, last)

@@ -1,0 +1,79 @@
+"""Agents that run as soon as a prompt is active (S0 §5): which ones, and what each is given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.env import EnvVar
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.message import Message
+from toolwright.core.relations import Immediate, SubagentToolConfig
+from toolwright.runtime.env import ThreadEnv
+
+MOST_GROUPS = 100  # children of one relationship
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One child to be: its name and first message, if values give them, and the values that it gets for itself."""
+
+    name: str | None = None
+    message: str | None = None
+    values: Mapping[str, EnvVar] | None = None
+
+
+def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
+    """One for each suffix that all names have; a single one where no values are related.
+
+    Raises `InvalidRequest` where a value that a model would be shown is a secret.
+    """
+    given = config.immediate
+    if not isinstance(given, Immediate):
+        return [Group()]
+    related = given.scoped_env or tuple([n for n in (given.name_env, given.description_env) if n is not None])
+    if not related:
+        return [Group()]
+    found = [_group(given, suffix, env) for suffix in sorted(_suffixes(related, env))]
+    if len(found) > MOST_GROUPS:
+        raise InvalidRequest(f"At most {MOST_GROUPS} children run at once, not {len(found)}.")
+    return found
+
+
+def immediate_arguments(
+    config: SubagentToolConfig,
+    group: Group,
+    messages: Sequence[Message],
+    arguments: Mapping[str, JSON] | None,
+) -> JSONObject:
+    """What the call is made with: the first message is the group's, the thread's argument, or what was said last."""
+    property_ = config.init_user_message_property
+    said: JSON = group.message
+    if said is None and property_ is not None and arguments is not None:
+        said = arguments.get(property_)
+    if said is None:
+        said = next((m.content for m in reversed(messages) if m.role == "user" and m.content), config.name)
+    made: JSONObject = {"message" if config.resumable else property_ or "message": said}
+    name = group.name or (config.name if config.resumable else None)
+    if name is not None:
+        made["name" if config.resumable else config.init_agent_name_property or "name"] = name
+    return made
+
+
+def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
+    """What is put behind all of these names to give names that have a value: nothing, or `_` and more."""
+    known = env.names()
+    found = [{n[len(name) :] for n in known if n == name or n.startswith(f"{name}_")} for name in names]
+    return set[str].intersection(*found) - {"_"}
+
+
+def _group(given: Immediate, suffix: str, env: ThreadEnv) -> Group:
+    name, description = _shown(given.name_env, suffix, env), _shown(given.description_env, suffix, env)
+    values = {each: env.get(each + suffix) for each in given.scoped_env}
+    return Group(name, description, {each: value for each, value in values.items() if value is not None})
+
+
+def _shown(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
+    value = None if name is None else env.get(name + suffix)
+    if value is not None and value.type == "secret":
+        raise InvalidRequest(f"{name}{suffix} is shown to models: store it as text, not as a secret.")
+    return None if value is None else value.value

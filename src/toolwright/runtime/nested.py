@@ -1,0 +1,146 @@
+"""Calls within calls: what a prompt tool says and calls, and what a handler calls with `invoke_tool`.
+
+They have rows of their own, named after the call that made them, and no place in the thread's conversation. A call
+that runs again after a crash finds what it has made, and goes on from there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolwright.core.call import Call, is_over
+from toolwright.core.content import AttachmentRef
+from toolwright.core.drafts import FileDrafts
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.message import Message, MessageCall
+from toolwright.core.model import ModelResponse
+from toolwright.core.ports import Store
+from toolwright.core.result import ToolResult
+from toolwright.runtime.frame import Frame
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.prompt_tools import answer_of, config_of, opening, paths
+from toolwright.wire.result import result_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A prompt tool's conversation, from its beginning or from where it was; or why it cannot begin."""
+
+    frame: Frame | None
+    error: ToolResult | None = None
+
+
+class Nested:
+    """Reads what lies below a call."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def frame(self, hold: Hold, call: Call) -> Begun:
+        """The conversation within this call of a prompt tool."""
+        tool = hold.prepared[call.id].tool
+        config = config_of(tool)
+        try:
+            files = await self._files(
+                hold, paths(hold.prepared[call.id].arguments, config.init_attachments_property)
+            )
+        except (InvalidRequest, NotFound) as error:
+            return Begun(None, ToolResult.fail(error.message, error_code=error.code))
+        said = await hold.insist(lambda: self._store.children.within(call.id))
+        below = await hold.insist(lambda: self._store.children.nested(call.id))
+        last = next((m for m in reversed(said) if m.role == "assistant"), None)
+        asked = set[str]() if last is None else {each.id for each in last.calls}
+        voice = hold.voice.nested[tool.name]
+        frame = Frame.of(voice, said, [each for each in below if each.id in asked])
+        frame.call = call
+        chat = (
+            [*hold.frame.opening, *hold.frame.messages] if hold.frame.call is not None else hold.root.messages
+        )
+        frame.opening = opening(voice, config, call, chat, files)
+        return Begun(frame)
+
+    async def _files(self, hold: Hold, named: Sequence[str]) -> list[AttachmentRef]:
+        if not named:
+            return []
+        drafts = FileDrafts(await hold.files())
+        return [drafts.get(path).ref for path in named]
+
+    async def answer(self, hold: Hold, frame: Frame) -> ToolResult:
+        """What the call of a prompt tool gives, once its model has said its last word."""
+        assert frame.call is not None, "only a prompt tool's conversation has an answer"
+        tool = hold.prepared[frame.call.id].tool
+        call_id = frame.call.id
+        below = await hold.insist(lambda: self._store.children.nested(call_id))
+        results = {each.id: result_from_json(each.result) for each in below if each.result is not None}
+        return answer_of(config_of(tool), frame, below, results)
+
+    async def recorded(
+        self, hold: Hold, parent: Call, name: str, arguments: str, number: int
+    ) -> tuple[str, Call | None]:
+        """The id of the next call that `parent` makes with its own code, and its row if it was made before."""
+        while True:
+            call_id = f"{parent.id}.{number}"
+            known = await hold.insist(lambda one=call_id: self._store.call(one))
+            if known is None or (known.name == name and known.arguments == arguments):
+                return call_id, known
+            number += 1
+
+    async def left_open(self, hold: Hold, parent: Call) -> list[Call]:
+        """The calls below one that is over which have no end of their own."""
+        below = await hold.insist(lambda: self._store.children.nested(parent.id))
+        return [each for each in below if not is_over(each.status) and each.status != "pending"]
+
+
+def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call]:
+    """The calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
+    assert frame.call is not None and frame.voice is not None, "a prompt tool's conversation has both"
+    first = sum(len(message.calls) for message in frame.messages) + 1
+    calls: list[Call] = []
+    seen: set[str] = set()
+    for number, asked in enumerate(response.calls, first):
+        tool = frame.voice.by_name.get(asked.name)
+        call_id = f"{frame.call.id}.{number}"
+        model_call_id = call_id if not asked.id or asked.id in seen else asked.id
+        seen.add(model_call_id)
+        calls.append(
+            Call(
+                id=call_id,
+                thread_id=hold.thread.id,
+                run_id=hold.run.id,
+                agent=hold.run.agent,
+                step=frame.call.step,
+                position=number,
+                name=asked.name,
+                kind="function" if tool is None else tool.kind,
+                arguments=asked.arguments,
+                model_call_id=model_call_id,
+                status="created",
+                visible=tool is not None and tool.visible,
+                repeatable=tool is not None and tool.repeatable,
+                parent_id=frame.call.id,
+                created_at=hold.clock.now(),
+            )
+        )
+    return calls
+
+
+def nested_message(
+    hold: Hold, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
+) -> Message:
+    """The answer within a prompt tool as a message."""
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content=response.text,
+        seq=seq,
+        run_id=hold.run.id,
+        step=hold.run.step_count,
+        within=frame.id,
+        calls=tuple(
+            [
+                MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
+                for c in calls
+            ]
+        ),
+        native=response.native,
+        created_at=hold.clock.now(),
+    )

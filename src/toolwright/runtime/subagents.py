@@ -1,0 +1,240 @@
+"""Agents as tools (S0 §5, §6): a thread is handed over, or a child runs in a thread of its own."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from toolwright.core.active import ActiveAgent
+from toolwright.core.child import Link
+from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.effects import HandOff, OpenRequest, Speak
+from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
+from toolwright.core.file import File
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.needs import Lacking, lacking
+from toolwright.core.pipeline import lacks_tenvs
+from toolwright.core.ports import Clock, NewId, Store
+from toolwright.core.prepared import PreparedCall
+from toolwright.core.relations import AgentCall, Handoff, Immediate, Lifecycle
+from toolwright.core.result import Outcome, Pending, ToolResult
+from toolwright.core.state import ThreadState
+from toolwright.core.variable import Variable
+from toolwright.runtime.agents import Agents
+from toolwright.runtime.births import Birth, Births
+from toolwright.runtime.family import child_id_of, copied, first_run, message_for
+from toolwright.runtime.offering import has_room
+from toolwright.runtime.prompt_tools import paths, spoken
+from toolwright.runtime.state import RunState
+from toolwright.runtime.wants import waiting_json
+from toolwright.wire.event import run_event
+
+FOREVER = Pending(wait=math.inf)
+"""The caller waits for its child, however long that takes."""
+
+
+class Subagents:
+    """Carries out calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
+
+    def __init__(self, store: Store, agents: Agents, births: Births, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._agents = agents
+        self._births = births
+        self._clock = clock
+        self._new_id = new_id
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
+        """The executor of tools of the kind `agent`."""
+        if not isinstance(state, RunState):
+            return ToolResult.fail("Agents are called within a run only.", error_code="outside_run")
+        try:
+            match prepared.tool.relation:
+                case Handoff(agent_id=agent_id):
+                    return await self._hand_off(state, agent_id)
+                case AgentCall() as relation:
+                    return await self._call(state, relation, prepared.arguments)
+                case Lifecycle(verb="create", relations=relations):
+                    return await self._create(state, relations, prepared.arguments)
+                case Lifecycle(relations=relations):
+                    return await self._message(state, prepared.arguments)
+                case _:
+                    return ToolResult.fail(
+                        f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
+                    )
+        except (InvalidRequest, NotFound, DefinitionError) as error:
+            return ToolResult.fail(error.message, error_code=error.code)
+
+    async def _create(
+        self, state: RunState, relations: Sequence[AgentCall], arguments: JSONObject
+    ) -> Outcome:
+        """`subagent_create`: a child that lives on."""
+        relation = _named(relations, str(arguments["agent"]))
+        config, given = relation.config, arguments.get("arguments")
+        inner = given if isinstance(given, dict) else {}
+        said = arguments.get("message")
+        message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
+        named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
+        children = await state.insist(lambda: self._store.children.children(state.thread_id))
+        alive = [
+            each for each in children if each.agent == relation.agent_id and each.child_status != "terminated"
+        ]
+        if not has_room(relation, len(alive)):
+            return ToolResult.fail(
+                f"There are {len(alive)} children of {config.name!r} already, which is the most there may be.",
+                error_code="max_instances",
+            )
+        return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
+
+    async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
+        """`subagent_message`: word for a child that lives on; one that is at work reads it when it can."""
+        reference = str(arguments["reference"])
+        child = await state.insist(lambda: self._store.thread(reference))
+        if (
+            child is None
+            or child.parent_id != state.thread_id
+            or child.link is None
+            or not child.link.resumable
+        ):
+            raise NotFound(f"There is no subagent {reference!r}.")
+        if child.child_status == "terminated":
+            return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
+        files = FileDrafts(by_path(await state.insist(lambda: self._store.files(child.id))))
+        refs = copied(
+            child.id,
+            files,
+            await self._files(state, paths(arguments, "attachments")),
+            self._clock,
+            self._new_id,
+        )
+        waits = child.link.blocking and child.child_status != "running"
+        run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
+        event = message_for(
+            child, self._new_id("msg"), str(arguments["message"]), refs, state.chain_depth, self._clock
+        )
+        state.effect(
+            Speak(
+                thread_id=child.id,
+                event=event,
+                run=run,
+                queued=run_event(run),
+                files=files.changes,
+                report=state.call_id if waits else None,
+            )
+        )
+        if waits:
+            return FOREVER
+        status = "queued" if child.child_status == "running" else "running"
+        return ToolResult.ok({"reference": child.id, "status": status})
+
+    async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
+        agent = await self._usable(agent_id)
+        found = _lacking_tenvs(agent, state.own_tenvs)
+        if found:
+            return lacks_tenvs(agent.agent.name, found)
+        state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
+        return ToolResult.ok(f"{agent.agent.name} answers from now on.")
+
+    async def _call(self, state: RunState, relation: AgentCall, arguments: JSONObject) -> Outcome:
+        config = relation.config
+        given = arguments.get(config.init_agent_name_property or "name")
+        name = given if isinstance(given, str) and given else None
+        message = spoken(arguments, config.init_user_message_property)
+        named = paths(arguments, config.init_attachments_property)
+        return await self._begin(state, relation, name, message, named, arguments)
+
+    async def _begin(
+        self,
+        state: RunState,
+        relation: AgentCall,
+        name: str | None,
+        message: str,
+        named: Sequence[str],
+        arguments: JSONObject,
+    ) -> Outcome:
+        """A child begins; or what it lacks is asked for, and it begins when it is given."""
+        agent = await self._usable(relation.agent_id)
+        found = _lacking_tenvs(agent, {})
+        if found:
+            return lacks_tenvs(agent.agent.name, found)
+        birth = Birth(
+            thread_id=child_id_of(state.call_id),
+            parent_id=state.thread_id,
+            agent_id=relation.agent_id,
+            name=name,
+            message=message,
+            arguments=arguments,
+            user_id=state.user_id,
+            depth=state.chain_depth,
+            link=link_of(relation),
+            files=tuple(await self._files(state, named)),
+        )
+        missing = await self._births.lacking(birth, agent)
+        if missing:
+            return self._ask(state, birth, agent, missing)
+        blocking = relation.config.blocking
+        state.effect(self._births.spawn(birth, state.call_id if blocking else None))
+        state.tell_created(birth.thread_id, name, agent.agent.name)
+        if blocking:
+            return FOREVER
+        return ToolResult.ok({"reference": birth.thread_id, "name": name, "status": "running"})
+
+    def _ask(
+        self, state: RunState, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable]
+    ) -> ToolResult:
+        """The child is put off until somebody gives what it lacks (S0 §6)."""
+        request = self._births.request(birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}")
+        state.effect(OpenRequest(thread_id=state.thread_id, request=request))
+        return ToolResult.fail(
+            f"The agent {agent.agent.name!r} needs values of its own: {', '.join(each.name for each in missing)}.",
+            error_code="subagent_env_required",
+            error_data={**waiting_json(request), "required": required_json(missing)},
+        )
+
+    async def _usable(self, agent_id: str) -> ActiveAgent:
+        agent = await self._agents.usable(agent_id)
+        if agent is None:
+            raise NotFound(f"The agent {agent_id!r} is not configured in this app.")
+        return agent
+
+    async def _files(self, state: RunState, named: Sequence[str]) -> list[File]:
+        if not named:
+            return []
+        drafts = await state.drafts()
+        return [drafts.get(path) for path in named]
+
+
+def link_of(relation: AgentCall) -> Link:
+    """How a child of that relationship hangs on its parent."""
+    config = relation.config
+    given, resumable = config.immediate, config.resumable
+    hidden: tuple[str, ...] = ()
+    if isinstance(given, Immediate):
+        hidden = tuple([n for n in given.scoped_env if n not in (given.name_env, given.description_env)])
+    if not resumable:
+        return Link(blocking=config.blocking, hidden=hidden)
+    return Link(
+        blocking=config.blocking,
+        resumable=True,
+        receives=resumable.receives_messages,
+        implicit=resumable.parent_communication == "implicit",
+        hidden=hidden,
+    )
+
+
+def required_json(variables: Sequence[Variable]) -> list[JSON]:
+    """`[{name, type, description}]`."""
+    return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]
+
+
+def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:
+    found = next((each for each in relations if each.config.name == name), None)
+    if found is None:
+        raise NotFound(
+            f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}."
+        )
+    return found
+
+
+def _lacking_tenvs(agent: ActiveAgent, brought: Mapping[str, JSON]) -> Lacking:
+    found = Lacking()
+    for voice in agent.voices:
+        found |= lacking(voice.needs, {**voice.tenvs, **brought})
+    return found

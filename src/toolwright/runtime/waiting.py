@@ -1,0 +1,99 @@
+"""Calls whose results come from elsewhere: a moment in memory, then the run is parked."""
+
+import asyncio
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+from toolwright.core.call import Call
+from toolwright.core.ports import Store
+from toolwright.core.result import ToolResult
+from toolwright.core.units import Leaving, Park, Result
+from toolwright.runtime.calls import Calls
+from toolwright.runtime.hold import Hold, Move
+from toolwright.wire.event import run_event
+
+INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
+LOST = "This child is lost: its thread does not know of the call any more."
+
+
+class Waiting:
+    """Waits for calls."""
+
+    def __init__(self, store: Store, calls: Calls, inline_wait: float = INLINE_WAIT) -> None:
+        self._store = store
+        self._calls = calls
+        self._inline_wait = inline_wait
+
+    async def wait(self, hold: Hold, call: Call) -> Move | None:
+        """Wait a moment in memory, else park; the call's end comes from elsewhere, or with its deadline.
+
+        The move that answers a call whose time is over, or that nobody will ever end.
+        """
+        hold.nudged.clear()
+        call = await hold.reload_call(call.id)
+        if call.status != "waiting":
+            return None
+        if call.kind == "agent":
+            return await self._wait_for_child(hold, call)
+        left = self._calls.left(call, hold.clock)
+        began = hold.waits.setdefault(call.id, hold.clock.monotonic())
+        in_memory = self._inline_wait - (hold.clock.monotonic() - began)
+        if left <= 0:
+            move = Move()
+            self._calls.time_out(hold, move, call)
+            return move
+        if in_memory <= 0:
+            await self._park(hold, call, left)
+        else:
+            await _nudged(hold, min(left, in_memory))
+        return None
+
+    async def nested(self, hold: Hold, call: Call) -> ToolResult:
+        """Wait in memory for a call that a handler has made: its result, or word that its time is over."""
+        while True:
+            hold.nudged.clear()
+            call = await hold.reload_call(call.id)
+            if call.status != "waiting":
+                return self._calls.result_of(call)
+            left = self._calls.left(call, hold.clock)
+            if left <= 0 or hold.abort.aborted:
+                move = Move()
+                result = self._calls.flip_nested(hold, move, call)
+                if await hold.commit(Result, move, hold.run) == "done":
+                    return result
+                continue
+            await _nudged(hold, left)
+
+    async def _wait_for_child(self, hold: Hold, call: Call) -> Move | None:
+        """A child takes its time: the run is parked at once. One that is gone is never waited for."""
+        children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
+        if any(child.report == call.id for child in children):
+            await self._park(hold, call, math.inf)
+            return None
+        call = await hold.reload_call(call.id)
+        if call.status != "waiting":
+            return None
+        move = Move()
+        self._calls.settle_lost(hold, move, call, ToolResult.fail(LOST, error_code="lost"))
+        return move
+
+    async def _park(self, hold: Hold, call: Call, left: float) -> None:
+        reason = "child" if call.kind == "agent" else "calls"
+        run = replace(hold.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
+        due = None if math.isinf(left) else hold.clock.now() + timedelta(seconds=left)
+        move = Move(events=[run_event(run)], leaving=Leaving(gen=hold.gen, due=due))
+        await hold.commit(Park, move, run)
+
+
+async def _nudged(hold: Hold, seconds: float) -> None:
+    """Return when the thread is woken, its run is cancelled, or the time is over."""
+    scope = asyncio.timeout(None if math.isinf(seconds) else seconds)
+    try:
+        async with scope:
+            hold.abort.within(scope)
+            await hold.nudged.wait()
+    except TimeoutError:
+        return
+    finally:
+        hold.abort.within(None)

@@ -1,0 +1,90 @@
+"""Variables that do not resolve: what is missing, and the run that waits for it (D4)."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from toolwright.core.active import ActiveAgent
+from toolwright.core.effects import OpenRequest
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.event import EventDraft
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.request import VariablesRequest
+from toolwright.core.tool import Tool
+from toolwright.core.units import Leaving, Park
+from toolwright.core.variable import Variable, merged
+from toolwright.runtime.env import ThreadEnv
+from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.wire.event import run_event
+
+
+def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None) -> tuple[Variable, ...]:
+    """The required ones that have no value. An empty text is one; one that cannot be read is none."""
+    return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
+
+
+def lacking_for(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
+    """What is missing for a call of the tool, by what is known of the env."""
+    below = hold.voice.nested.get(tool.name)
+    if below is not None:
+        return _of_voice(hold, below)
+    return lacking(hold.env, tool.variables, tool.name) if tool.variables else ()
+
+
+async def lacking_now(hold: Hold) -> tuple[Variable, ...]:
+    """What is missing before a model is asked, the env read anew."""
+    voice = hold.voice
+    if voice.variables or hold.thread.parent_id is not None:
+        await hold.insist(hold.look_at_env)
+    return _of_voice(hold, voice) if voice.variables else ()
+
+
+def still_lacking(env: ThreadEnv, voice: ActiveAgent, waiting: JSONObject) -> bool:
+    """Whether a parked run still misses what it waits for."""
+    missing = waiting.get("missing")
+    named = {name for name in missing if isinstance(name, str)} if isinstance(missing, list) else set[str]()
+    tools = [tool.name for tool in voice.tools]
+    return any(not any(_resolves(env, name, tool) for tool in [None, *tools]) for name in named)
+
+
+async def park_for(hold: Hold, missing: tuple[Variable, ...]) -> Answered:
+    """The run waits for values. It comes round once more, and so sees what was set while it parked."""
+    request = VariablesRequest(
+        id=hold.new_id("req"),
+        thread_id=hold.thread.id,
+        kind="run",
+        agent=hold.voice.agent.name,
+        required=missing,
+        created_at=hold.clock.now(),
+    )
+    waiting = waiting_json(request)
+    run = replace(hold.run, status="waiting", waiting={"reason": "variables", **waiting})
+    move = Move(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
+    move.effects.append(OpenRequest(thread_id=hold.thread.id, request=request))
+    move.leaving = Leaving(gen=hold.gen, due=hold.clock.now())
+    return await hold.commit(Park, move, run)
+
+
+def waiting_json(request: VariablesRequest) -> JSONObject:
+    """`{requestId, missing, variablesEndpoint}`."""
+    names: list[JSON] = [each.name for each in request.required]
+    return {
+        "requestId": request.id,
+        "missing": names,
+        "variablesEndpoint": f"/threads/{request.thread_id}/variables/{request.id}",
+    }
+
+
+def _of_voice(hold: Hold, voice: ActiveAgent) -> tuple[Variable, ...]:
+    """A tool's own variables may come from what is configured for that tool alone."""
+    env = hold.env_for(voice)
+    own = lacking(env, voice.prompt.variables)
+    tools = [each for tool in voice.tools for each in lacking(env, tool.variables, tool.name)]
+    below = [each for nested in voice.nested.values() for each in _of_voice(hold, nested)]
+    return merged([*own, *tools, *below])
+
+
+def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:
+    try:
+        return env.get(name, tool=tool) is not None
+    except CannotUnseal:
+        return False
