@@ -30,7 +30,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.answer_limit import AnswerLimit
 from toolwright.runtime.calls import Calls, Ran
-from toolwright.runtime.ending import End, ended, is_home, last_words
+from toolwright.runtime.ending import End, ended, last_words
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Answered, Hold, Move
 from toolwright.runtime.home import Homes, Section, prompt, sections
@@ -344,12 +344,8 @@ class Loop:
         return await self._end(hold, Result, move, End("completed", "session_stop"))
 
     async def _skip(self, hold: Hold, move: Move, reason: str | None) -> Answered:
-        """The agent has nothing to say. If that was its only call, no later model reads of this run (D12)."""
+        """The agent has nothing to say."""
         move.events.append(step_event("step.done", hold.run.step_count))
-        if hold.run.step_count == 1 and len(hold.calls) == 1 and is_home(hold):
-            of_run = [message for message in hold.messages if message.run_id == hold.run.id]
-            move.dropped = [message.seq for message in of_run if message.seq is not None]
-            move.messages = [changed(message, kept=False) for message in move.messages]
         return await self._end(hold, Result, move, End("skipped", reason=reason))
 
     # ── commits and ends ────────────────────────────────────────────────────────────────────────────────────
@@ -379,7 +375,6 @@ class Loop:
                 changes=list(move.changes),
                 events=list(move.events),
                 effects=list(move.effects),
-                dropped=list(move.dropped),
                 read=[],
             )
             self._calls.give_up(hold, whole, last_words(end))
