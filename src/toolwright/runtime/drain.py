@@ -26,6 +26,7 @@ from toolwright.runtime.hold import Hold, Listeners, Move, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.poison import refused
+from toolwright.runtime.rooms import Rooms
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
@@ -49,7 +50,9 @@ class Drainer:
         clock: Clock,
         new_id: NewId,
         listeners: Listeners,
+        rooms: Rooms,
     ) -> None:
+        self._rooms = rooms
         self._listeners = listeners
         self._equip = equip
         self._store = store
@@ -133,7 +136,9 @@ class Drainer:
             return self._environment.of(thread, agent if isinstance(agent, ActiveAgent) else None, rows)
 
         author = entity_of(agent.agent) if isinstance(agent, ActiveAgent) else None
-        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, author, self._listeners)
+        hold = Hold(
+            view, run, self._store, self._clock, self._new_id, resolve, author, self._listeners, self._rooms
+        )
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:

@@ -1,7 +1,7 @@
 """What an agent with toolkits is told at every step: who it is, where it is, what it has in mind (S3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolwright.core.agent import agent_id_of
 from toolwright.core.catalog import ActiveAgent
@@ -11,6 +11,7 @@ from toolwright.core.ports import Store
 from toolwright.core.space import Member, Space
 from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.agents import Agents
+from toolwright.runtime.rooms import Rooms
 from toolwright.wire.clean import clean_text, readable
 
 MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
@@ -46,24 +47,22 @@ class Home:
 class Homes:
     """Reads what agents are told."""
 
-    def __init__(self, store: Store, agents: Agents) -> None:
+    def __init__(self, store: Store, agents: Agents, rooms: Rooms) -> None:
         self._store = store
         self._agents = agents
+        self._rooms = rooms
 
     async def of(self, agent: ActiveAgent) -> Home:
         """As it is now; nothing for an agent without toolkits."""
         kits, entity_id, agent_id = agent.agent.toolkits, agent.agent.entity_id, agent.agent.id
         home = Home()
         if SPACES in kits:
-            home = Home(
-                spaces=await self._store.spaces.spaces_of(entity_id, MOST_SPACES),
-                members=await self._members(entity_id),
-            )
+            spaces = await self._store.spaces.spaces_of(entity_id, MOST_SPACES)
+            home = replace(home, spaces=spaces, members=await self._members(entity_id))
         if MIND in kits:
             minds = self._store.agents
-            home = Home(
-                spaces=home.spaces,
-                members=home.members,
+            home = replace(
+                home,
                 goals=await minds.goals(agent_id),
                 memories=await minds.memories(agent_id),
                 plans=await minds.plans(agent_id),
@@ -72,11 +71,7 @@ class Homes:
 
     async def may_stay(self, agent: ActiveAgent, space_id: str) -> bool:
         """Whether the agent may be in that space still (D10)."""
-        space = await self._store.spaces.space(space_id)
-        if space is None:
-            return False
-        member = await self._store.spaces.member(space_id, agent.agent.entity_id)
-        return member is not None or space.kind == "public"
+        return await self._rooms.open_to(space_id, agent.agent.entity_id) is not None
 
     async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
         found: dict[str, list[tuple[Member, str]]] = {}

@@ -148,7 +148,7 @@ class Loop:
             load=self._files.load,
         )
         model = await self._model(agent)
-        stream = AnswerStream(hold, self._bus, number, agent.by_name)
+        stream = AnswerStream(hold, self._bus, number, agent.by_name, await hold.unspoken())
         response: ModelResponse | None = None
         limit = AnswerLimit(*self._answer_limits, hold.abort)
         try:

@@ -31,6 +31,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.settlement import CANCELLED, EXPIRED, Settling, settlement
 from toolwright.runtime.visible import finished
 
@@ -51,6 +52,7 @@ class PendingCalls:
         environment: Environment,
         known: Callable[[str], Redactor],
         files: FileKeeper,
+        rooms: Rooms,
         clock: Clock,
         new_id: NewId,
     ) -> None:
@@ -60,6 +62,7 @@ class PendingCalls:
         self._environment = environment
         self._known = known
         self._files = files
+        self._rooms = rooms
         self._clock = clock
         self._new_id = new_id
 
@@ -198,7 +201,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=tuple(finished(call, outcome, author, source)),
+            shown=await self._rooms.settled(finished(call, outcome, author, source)),
         )
 
 

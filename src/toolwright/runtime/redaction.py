@@ -4,6 +4,7 @@ import json
 from collections.abc import Container
 from typing import TypeVar
 
+from toolwright.core.call import Call
 from toolwright.core.effects import Effect, SetGoal, SetMemory, SetPlan
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, dumps
@@ -42,6 +43,11 @@ def clean_response(response: ModelResponse, redactor: Redactor, tools: Container
         calls=tuple(calls),
         native=redactor.json(response.native),
     )
+
+
+def clean_call(call: Call, redactor: Redactor) -> Call:
+    """The call with arguments without secrets."""
+    return changed(call, arguments=_arguments(call.arguments, redactor)) if redactor else call
 
 
 def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:

@@ -6,25 +6,21 @@ from datetime import timedelta
 from typing import Unpack
 
 from toolwright.core.effects import (
-    NOBODY,
     DropMember,
     DropSpace,
     Edit,
     Effect,
     Erase,
     MarkRead,
-    Post,
     React,
     SaveMember,
     SaveSpace,
-    Source,
     Unreact,
 )
 from toolwright.core.entity import Entity
 from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, Motor, NewId, Store
-from toolwright.core.redact import Redactor
 from toolwright.core.space import (
     DM_MEMBERS,
     Member,
@@ -37,9 +33,10 @@ from toolwright.core.space import (
 from toolwright.core.units import Act, Committed, Conflict
 from toolwright.runtime.asked import by_id, by_kind, page, whole
 from toolwright.runtime.entities import Entities
+from toolwright.runtime.history import History, Shown
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.space_fields import (
     emoji_of,
-    faulty,
     id_of,
     kind_of,
     known_fields,
@@ -48,10 +45,9 @@ from toolwright.runtime.space_fields import (
     role_of,
     text_of,
 )
-from toolwright.runtime.wakeups import Wakeups
-from toolwright.wire.space import edited_event, said_event, space_event
+from toolwright.runtime.speech import Speech, own_metadata, words_of
+from toolwright.wire.space import edited_event, space_event
 
-LONGEST_PAGE = 200
 _TICK = timedelta(microseconds=1)
 
 
@@ -63,15 +59,6 @@ class Spoken:
     runs: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A message as people see it: with its author and the reactions to it."""
-
-    message: SpaceMessage
-    author: Entity | None
-    reactions: Sequence[Reaction] = ()
-
-
 class Spaces:
     """What is done with spaces. Ids that lead nowhere raise `NotFound`."""
 
@@ -80,14 +67,17 @@ class Spaces:
         store: Store,
         motor: Motor,
         entities: Entities,
-        wakeups: Wakeups,
+        rooms: Rooms,
+        speech: Speech,
         clock: Clock,
         new_id: NewId,
     ) -> None:
         self._store = store
         self._motor = motor
         self._entities = entities
-        self._wakeups = wakeups
+        self._rooms = rooms
+        self._speech = speech
+        self._history = History(store, entities)
         self._clock = clock
         self._new_id = new_id
 
@@ -128,9 +118,11 @@ class Spaces:
             raise AlreadyThere(f"There is a space {space.id!r} already.")
         return replace(space, revision=len(effects) - 1)
 
-    async def get(self, space_id: str) -> Space:
-        """The space."""
-        space = await self._store.spaces.space(by_id("space", space_id))
+    async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
+        """The space; `NotFound` also if an entity is named that may not read and speak there."""
+        by_id("space", space_id)
+        read, rooms = self._store.spaces.space, self._rooms
+        space = await (read(space_id) if seen_by is None else rooms.open_to(space_id, seen_by))
         if space is None:
             raise NotFound(f"There is no space {space_id!r}.")
         return space
@@ -245,71 +237,36 @@ class Spaces:
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """
         author = await self._entities.find(entity)
-        redactor = await self._redactor(by_id("space", space_id))
         message = SpaceMessage(
             id=self._new_id("msg"),
-            space_id=space_id,
+            space_id=by_id("space", space_id),
             entity_id=author.id,
             role="assistant" if author.type == "agent" else "user",
-            content=redactor.text(words_of(content)),
-            metadata=redactor.object(_own(metadata_of(metadata))),
+            content=words_of(content),
+            metadata=own_metadata(metadata),
             parent_id=parent_id,
             created_at=self._clock.now(),
         )
-        await self._check_parent(message)
+        await self._speech.check_parent(message)
         while True:
-            post = await self.posting(message, author, depth=None)
+            post = await self._speech.posting(message, author, depth=None)
             answer = await self._act(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
                 by_agent = {each.thread.agent: runs[each.thread.id] for each in post.deliveries}
-                return Spoken(message=replace(message, seq=answer.seq), runs=by_agent)
-
-    async def posting(
-        self,
-        message: SpaceMessage,
-        author: Entity,
-        depth: int | None,
-        stream_id: str | None = None,
-        source: Source = NOBODY,
-    ) -> Post:
-        """What it takes to say that: `NotFound` if the author may not. `depth` is that of the run that speaks."""
-        space, members = await self.get(message.space_id), await self._store.spaces.members(message.space_id)
-        joining = None
-        if all(member.entity_id != author.id for member in members):
-            if space.kind != "public":
-                raise NotFound(f"There is no space {space.id!r}.")
-            joining = Member(
-                space_id=space.id, entity_id=author.id, type=author.type, joined_at=message.created_at
-            )
-        return Post(
-            space_id=space.id,
-            source=source,
-            message=message,
-            revision=space.revision,
-            deliveries=await self._wakeups.of_message(message, space, author, members, depth),
-            joining=joining,
-            events=(said_event(message, author, stream_id),),
-        )
+                return Spoken(message=replace(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
     ) -> Sequence[Shown]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
-        page(limit)
-        for name, given in (("after", after), ("before", before)):
-            whole(name, 0 if given is None else given)
         await self.get(space_id)
-        limit = min(limit, LONGEST_PAGE)
-        return await self.shown(
-            await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
-        )
+        return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
         """A page of what was said, in order, which ends `offset` messages before the newest."""
-        page(limit, offset)
         await self.get(space_id)
-        return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
+        return await self._history.newest(space_id, limit, offset)
 
     async def entity(self, entity_id: str) -> Entity | None:
         """The entity of that id, None if there is none any more."""
@@ -317,30 +274,18 @@ class Spaces:
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
         """Messages with their authors and reactions."""
-        reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {one: await self._entities.known(one) for one in {each.entity_id for each in messages}}
-        return [
-            Shown(
-                message=message,
-                author=authors[message.entity_id],
-                reactions=[each for each in reactions if each.message_id == message.id],
-            )
-            for message in messages
-        ]
+        return await self._history.shown(messages)
 
     async def message(self, message_id: str) -> SpaceMessage:
         """The message."""
-        found = await self._store.spaces.message(by_id("message", message_id))
-        if found is None:
-            raise NotFound(f"There is no message {message_id!r}.")
-        return found
+        return await self._history.message(message_id)
 
     async def edit(self, message_id: str, content: str) -> Shown:
         """Another text for a message. That of a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        clean = (await self._redactor(was.space_id)).text(words_of(content))
+        clean = (await self._rooms.redactor(was.space_id)).text(words_of(content))
         new = replace(was, content=clean, edited_at=self._clock.now())
         [shown] = await self.shown([new])
         told = edited_event(new, shown.author, shown.reactions)
@@ -394,19 +339,6 @@ class Spaces:
         """Whether the run reads what that entity has said."""
         return await self._store.spaces.caused(run_id, entity_id)
 
-    async def _redactor(self, space_id: str) -> Redactor:
-        """Of what is said in a space the agents in it must not be told their secrets."""
-        return await self._wakeups.redactor(await self._store.spaces.members(space_id))
-
-    async def _check_parent(self, message: SpaceMessage) -> None:
-        if message.parent_id is None:
-            return
-        parent = await self._store.spaces.message(by_id("message", message.parent_id))
-        if parent is None or parent.space_id != message.space_id:
-            raise faulty("parentMessageId", "names no message of this space")
-        if parent.shows_call:
-            raise faulty("parentMessageId", "names a message that shows a tool call: it cannot be replied to")
-
     async def _change(self, message_id: str, effect: Effect) -> None:
         answer = await self._act(effect)
         if isinstance(answer, Conflict) or not answer.count:
@@ -419,21 +351,6 @@ class Spaces:
             for thread_id, _ in answer.runs:
                 self._motor.wake(thread_id)
         return answer
-
-
-def words_of(content: object) -> str:
-    """What is said: text that is not empty."""
-    text = text_of("content", content)
-    if text is None or not text.strip():
-        raise faulty("content", "is empty")
-    return text
-
-
-def _own(metadata: JSONObject) -> JSONObject:
-    """What a caller may say about a message: not that it shows a call."""
-    if metadata.get("type") == "tool_call":
-        raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
-    return metadata
 
 
 def _full() -> ToolwrightError:

@@ -43,9 +43,11 @@ from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
 from toolwright.runtime.prompts import Prompts
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
+from toolwright.runtime.speech import Speech
 from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
 from toolwright.runtime.toolkits.mind import MindToolkit
@@ -87,7 +89,8 @@ def assemble(
         parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
     )
     agents = Agents(store, catalog, environment, clock, ids)
-    homes = Homes(store, agents)
+    rooms = Rooms(store, agents)
+    homes = Homes(store, agents, rooms)
     calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
     loop = Loop(
         calls,
@@ -102,15 +105,16 @@ def assemble(
     )
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
-    spaces = Spaces(store, motor, entities, wakeups, clock, ids)
-    equipment = Equipment({SPACES: SpacesToolkit(spaces).tools, MIND: MindToolkit(store).tools})
+    speech = Speech(store, rooms, wakeups)
+    spaces = Spaces(store, motor, entities, rooms, speech, clock, ids)
+    equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
     listeners = Listeners(motor.wake, offers.opened, bus.publish)
-    drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, listeners)
+    drainer = Drainer(store, loop, calls, agents, environment, equipment.equip, clock, ids, listeners, rooms)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
-    pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, clock, ids)
+    pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, rooms, clock, ids)
     return Runtime(
         catalog=catalog,
         agents=agents,
