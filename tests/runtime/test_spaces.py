@@ -412,6 +412,39 @@ async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_spa
         assert secret not in repr([*await made.said(), *events, *await made.rt.inboxes.list("host")])
 
 
+async def told(made: House, space_id: str = "tea") -> list[tuple[str, Any]]:  # payloads
+    """Who came and went in a space since it was made."""
+    events = await made.rt.events.list(Topic(kind="space", id=space_id))
+    return [(one.type, one.payload["entityId"]) for one in events if one.type.startswith("member_")][2:]
+
+
+async def test_who_is_deleted_leaves_their_spaces_in_front_of_everybody() -> None:
+    async with house([{"text": "."}]) as made:
+        saved = await made.rt.agents.save(
+            "guest", {"agent": {"system": "Be."}, "model": "scripted:none.yaml"}
+        )
+        await made.rt.spaces.add_member("tea", "guest")
+        await made.rt.agents.delete("guest")
+        await made.rt.entities.delete(made.husam)
+        guest = saved.agent.entity_id
+        assert await told(made) == [
+            ("member_added", guest),
+            ("member_removed", guest),
+            ("member_removed", made.husam),
+        ]
+        assert [one.type for one in await made.rt.spaces.members("tea")] == ["agent"]
+
+
+async def test_who_joins_by_speaking_is_announced() -> None:
+    async with house([{"text": "."}]) as made:
+        await made.rt.spaces.create("Hall", "public", id="hall", members=["host", made.husam])
+        ada = await made.rt.entities.create(external_id="ada")
+        await made.rt.spaces.say("hall", ada.id, "Hi")
+        await made.rt.spaces.say("hall", ada.id, "Hi again")
+        assert await told(made, "hall") == [("member_added", ada.id)]
+        assert (await made.types("hall"))[2:4] == ["member_added", "space.message"]
+
+
 async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:
     async with house([calls(ENTER, ENTER), calls(ENTER), {"text": "."}]) as made:
         await made.hears("Go")

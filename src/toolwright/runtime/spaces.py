@@ -46,7 +46,7 @@ from toolwright.runtime.space_fields import (
     text_of,
 )
 from toolwright.runtime.speech import Speech, own_metadata, words_of
-from toolwright.wire.space import edited_event, space_event
+from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 
 _TICK = timedelta(microseconds=1)
 
@@ -205,7 +205,7 @@ class Spaces:
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """A member leaves."""
         gone = (await self.member(space_id, entity_id)).entity_id
-        told = (space_event("member_removed", entityId=gone),)
+        told = (left_event(gone),)
         await self._act(DropMember(space_id=space_id, entity_id=gone, events=told))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
@@ -219,7 +219,7 @@ class Spaces:
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
         now = self._clock.now()
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
-        told = (space_event("member_added", entityId=entity.id, role=role),)
+        told = (joined_event(entity.id, role),)
         return SaveMember(space_id=space.id, member=member, revision=revision, events=told)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,12 @@
 """Saying something in a space: by people, services and agents alike."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from toolwright.core.effects import NOBODY, Post, Source
 from toolwright.core.entity import Entity
 from toolwright.core.errors import NotFound
+from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Store
 from toolwright.core.space import Member, Space, SpaceMessage, open_to
@@ -12,7 +14,7 @@ from toolwright.runtime.asked import by_id
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.space_fields import faulty, metadata_of, text_of
 from toolwright.runtime.wakeups import Wakeups
-from toolwright.wire.space import said_event
+from toolwright.wire.space import joined_event, said_event
 
 
 class Speech:
@@ -54,7 +56,7 @@ class Speech:
             revision=space.revision,
             deliveries=await self._wakeups.of_message(message, space, author, members, depth),
             joining=None if is_member else _joining(space, author, message),
-            events=(said_event(message, author, stream_id),),
+            events=(*_told(author, is_member=is_member), said_event(message, author, stream_id)),
         )
 
     async def check_parent(self, message: SpaceMessage) -> None:
@@ -82,6 +84,10 @@ def own_metadata(given: object) -> JSONObject:
     if metadata.get("type") == "tool_call":
         raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
     return metadata
+
+
+def _told(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
+    return () if is_member else (joined_event(author.id, "member"),)
 
 
 def _joining(space: Space, author: Entity, message: SpaceMessage) -> Member:
