@@ -327,6 +327,7 @@ async def test_who_was_put_out_of_a_space_is_in_it_no_longer() -> None:
         await made.rt.spaces.say("tea", made.husam, "Speak")
         await made.rt.spaces.remove_member("tea", host.entity_id)
         await made.motor.run_until_idle()
+        assert (await made.types())[-1] == "member_removed", "nothing more of it is told there"
         assert (await made.results())[-1].startswith('{"error":"You are not in a space.')
         assert (await made.rt.threads.get(host.home_thread_id)).space_id is None
         assert [message.content for message in await made.said()] == ["Enter", "Speak"]
@@ -410,6 +411,23 @@ async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_spa
         assert edited.message.content == "No, [redacted:KEY]"
         events = await made.rt.events.list(Topic(kind="space", id="tea"))
         assert secret not in repr([*await made.said(), *events, *await made.rt.inboxes.list("host")])
+
+
+async def test_a_call_outlives_the_space_that_it_is_shown_in() -> None:
+    turns = [
+        {"when": "[Tool Result: confirmAction]", "text": "Confirmed all the same."},
+        calls(ENTER, {"name": "confirmAction", "args": {}}),
+        {"text": "."},
+    ]
+    async with house(turns, [CONFIRM]) as made:
+        run_id = await made.hears("Go")
+        await made.rt.spaces.delete("tea")
+        [call] = await made.rt.calls.list()
+        assert (call.status, call.space_id) == ("pending", "tea")
+        assert await made.rt.calls.submit(run_id, call.id, {"confirmed": True}) == "inbox"
+        await made.motor.run_until_idle()
+        assert (await made.read())[-1].content == "Confirmed all the same."
+        assert (await made.types())[-1] == "space.deleted"
 
 
 async def told(made: House, space_id: str = "tea") -> list[tuple[str, Any]]:  # payloads

@@ -198,6 +198,7 @@ class Drainer:
         try:
             move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
+            await hold.check_space(move)
             move.effects += presence(hold, hold.space_id, "agent.active")
             await hold.commit(claim, move, taken)
         except (ThreadLost, StoreError):

@@ -210,6 +210,15 @@ class Hold:
         if self.space_id in self.gone:
             self.space_id = None
 
+    async def check_space(self, move: Move) -> None:
+        """Put the agent out of a space that it may be in no longer (D10)."""
+        here, author = self.space_id, self.author
+        if here is None or author is None:
+            return
+        if await self.insist(lambda: self._rooms.open_to(here, author.id)) is None:
+            self.space_id = None
+            move.effects.append(Enter(thread_id=self.thread.id, space_id=None))
+
     def _near(self) -> list[str]:
         """The spaces in which what the run does may be seen."""
         return [one for one in (self.space_id, self.trigger_space_id) if one is not None]

@@ -11,7 +11,6 @@ from toolwright.core.ports import Store
 from toolwright.core.space import Member, Space
 from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.rooms import Rooms
 from toolwright.wire.clean import clean_text, readable
 
 MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
@@ -47,10 +46,9 @@ class Home:
 class Homes:
     """Reads what agents are told."""
 
-    def __init__(self, store: Store, agents: Agents, rooms: Rooms) -> None:
+    def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
-        self._rooms = rooms
 
     async def of(self, agent: ActiveAgent) -> Home:
         """As it is now; nothing for an agent without toolkits."""
@@ -68,10 +66,6 @@ class Homes:
                 plans=await minds.plans(agent_id),
             )
         return home
-
-    async def may_stay(self, agent: ActiveAgent, space_id: str) -> bool:
-        """Whether the agent may be in that space still (D10)."""
-        return await self._rooms.open_to(space_id, agent.agent.entity_id) is not None
 
     async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
         found: dict[str, list[tuple[Member, str]]] = {}

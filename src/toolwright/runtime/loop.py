@@ -10,7 +10,6 @@ from toolwright.core import backoff
 from toolwright.core.brief import words
 from toolwright.core.call import Call
 from toolwright.core.catalog import ActiveAgent
-from toolwright.core.effects import Enter
 from toolwright.core.errors import (
     DefinitionError,
     MissingExtra,
@@ -177,10 +176,7 @@ class Loop:
         """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
         if not agent.agent.toolkits:
             return agent.system
-        here = hold.space_id
-        if here is not None and not await hold.insist(lambda: self._homes.may_stay(agent, here)):
-            hold.space_id = None
-            move.effects.append(Enter(thread_id=hold.thread.id, space_id=None))
+        await hold.check_space(move)
         parts = sections(agent, await hold.insist(lambda: self._homes.of(agent)), hold.space_id)
         if agent.agent.inbox_preview:
             waiting = [event for event in hold.inbox.values() if event.run_id != hold.run.id]

@@ -90,7 +90,7 @@ def assemble(
     )
     agents = Agents(store, catalog, environment, clock, ids)
     rooms = Rooms(store, agents)
-    homes = Homes(store, agents, rooms)
+    homes = Homes(store, agents)
     calls = Calls(parts.executors, parts.instants, bus, keeper, environment)
     loop = Loop(
         calls,
@@ -128,7 +128,7 @@ def assemble(
         offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
-        prompts=Prompts(store, agents, homes, equipment.equip),
+        prompts=Prompts(store, agents, homes, rooms, equipment.equip),
         inboxes=Inboxes(store, agents, wakeups, motor, clock, ids),
         entities=entities,
         spaces=spaces,
