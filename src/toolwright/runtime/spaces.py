@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Unpack
 
 from toolwright.core.effects import (
@@ -12,15 +11,13 @@ from toolwright.core.effects import (
     Effect,
     Erase,
     MarkRead,
-    React,
     SaveMember,
     SaveSpace,
-    Unreact,
 )
 from toolwright.core.entity import Entity
 from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.space import (
     DM_MEMBERS,
     Member,
@@ -30,16 +27,17 @@ from toolwright.core.space import (
     SpaceKind,
     SpaceMessage,
 )
-from toolwright.core.units import Act, Committed, Conflict
+from toolwright.core.units import Committed, Conflict
+from toolwright.runtime.acts import Acts
 from toolwright.runtime.asked import by_id, by_kind, page, whole
 from toolwright.runtime.entities import Entities
 from toolwright.runtime.history import History, Shown
+from toolwright.runtime.reactions import Reactions
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.space_fields import (
-    emoji_of,
+    changed_space,
     id_of,
     kind_of,
-    known_fields,
     metadata_of,
     name_of,
     role_of,
@@ -47,8 +45,6 @@ from toolwright.runtime.space_fields import (
 )
 from toolwright.runtime.speech import Speech, own_metadata, words_of
 from toolwright.wire.space import edited_event, joined_event, left_event, space_event
-
-_TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +61,7 @@ class Spaces:
     def __init__(
         self,
         store: Store,
-        motor: Motor,
+        acts: Acts,
         entities: Entities,
         rooms: Rooms,
         speech: Speech,
@@ -73,11 +69,12 @@ class Spaces:
         new_id: NewId,
     ) -> None:
         self._store = store
-        self._motor = motor
+        self._acts = acts
         self._entities = entities
         self._rooms = rooms
         self._speech = speech
         self._history = History(store, entities)
+        self._reactions = Reactions(store, acts, clock)
         self._clock = clock
         self._new_id = new_id
 
@@ -113,7 +110,7 @@ class Spaces:
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
         for revision, entity in enumerate(found.values()):
             effects.append(self._joining(space, entity, "member", revision))
-        answer = await self._act(*effects)
+        answer = await self._acts.commit(*effects)
         if isinstance(answer, Conflict):
             raise AlreadyThere(f"There is a space {space.id!r} already.")
         return replace(space, revision=len(effects) - 1)
@@ -134,23 +131,18 @@ class Spaces:
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
         """Change the fields given."""
-        known_fields(fields)
         while True:
             was = await self.get(space_id)
-            new = replace(was, updated_at=max(self._clock.now(), was.updated_at + _TICK))
-            if "name" in fields:
-                new = replace(new, name=name_of("name", fields["name"]))
-            if "description" in fields:
-                new = replace(new, description=text_of("description", fields["description"]))
-            if "metadata" in fields:
-                new = replace(new, metadata=metadata_of(fields["metadata"]))
-            if not isinstance(await self._act(SaveSpace(space_id=was.id, space=new, was=was)), Conflict):
+            new = changed_space(was, fields, self._clock.now())
+            if not isinstance(
+                await self._acts.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
+            ):
                 return new
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
         gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._act(gone), Conflict):
+        if isinstance(await self._acts.commit(gone), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
 
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,7 +175,7 @@ class Spaces:
             if known is not None and known.role == role:
                 return known
             effect = self._joining(space, found, role, space.revision)
-            if not isinstance(await self._act(effect), Conflict):
+            if not isinstance(await self._acts.commit(effect), Conflict):
                 return effect.member if known is None else replace(known, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
@@ -206,14 +198,14 @@ class Spaces:
         """A member leaves."""
         gone = (await self.member(space_id, entity_id)).entity_id
         told = (left_event(gone),)
-        await self._act(DropMember(space_id=space_id, entity_id=gone, events=told))
+        await self._acts.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
         whole("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
-        await self._act(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
+        await self._acts.commit(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
         return await self.member(space_id, entity_id)
 
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
@@ -250,7 +242,7 @@ class Spaces:
         await self._speech.check_parent(message)
         while True:
             post = await self._speech.posting(message, author, depth=None)
-            answer = await self._act(post)
+            answer = await self._acts.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
                 by_agent = {each.thread.agent: runs[each.thread.id] for each in post.deliveries}
@@ -300,57 +292,20 @@ class Spaces:
 
     async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
         """React to a message; once with the same emoji."""
-        reaction = Reaction(
-            message_id=message_id,
-            entity_id=entity_id,
-            emoji=emoji_of(emoji),
-            created_at=self._clock.now(),
-        )
-        was = await self.message(message_id)
-        if was.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
-        said = space_event("reaction_added", messageId=message_id, entityId=entity_id, emoji=emoji)
-        if isinstance(
-            await self._act(React(space_id=was.space_id, reaction=reaction, events=(said,))), Conflict
-        ):
-            raise NotFound(f"There is no message {message_id!r}.")
-        return reaction
+        return await self._reactions.add(await self.message(message_id), entity_id, emoji)
 
     async def unreact(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
         """Take a reaction back; `NotFound` if there is none."""
-        was = await self.message(message_id)
-        here = [one for one in await self._store.spaces.reactions([message_id]) if one.emoji == emoji]
-        mine = next((one for one in here if one.entity_id == entity_id), None)
-        if mine is None:
-            raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
-        said = space_event("reaction_removed", messageId=message_id, entityId=entity_id, emoji=emoji)
-        await self._act(
-            Unreact(
-                space_id=was.space_id,
-                message_id=message_id,
-                entity_id=entity_id,
-                emoji=emoji,
-                events=(said,),
-            )
-        )
-        return mine
+        return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
 
     async def caused(self, run_id: str, entity_id: str) -> bool:
         """Whether the run reads what that entity has said."""
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:
-        answer = await self._act(effect)
+        answer = await self._acts.commit(effect)
         if isinstance(answer, Conflict) or not answer.count:
             raise NotFound(f"There is no message {message_id!r}.")
-
-    async def _act(self, *effects: Effect) -> Committed | Conflict:
-        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
-        answer = await self._store.commit(unit)
-        if isinstance(answer, Committed):
-            for thread_id, _ in answer.runs:
-                self._motor.wake(thread_id)
-        return answer
 
 
 def _full() -> ToolwrightError:

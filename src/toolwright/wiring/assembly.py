@@ -21,6 +21,7 @@ from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
 from toolwright.core.tool import Kind
 from toolwright.core.toolkits import MIND, SPACES
+from toolwright.runtime.acts import Acts
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.calls import Calls, Instant
 from toolwright.runtime.drain import Drainer
@@ -106,7 +107,7 @@ def assemble(
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
     speech = Speech(store, rooms, wakeups)
-    spaces = Spaces(store, motor, entities, rooms, speech, clock, ids)
+    spaces = Spaces(store, Acts(store, motor, clock, ids), entities, rooms, speech, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
     listeners = Listeners(motor.wake, offers.opened, bus.publish)
