@@ -12,6 +12,7 @@ from toolwright.core.message import Message
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.redact import Redactor
 from toolwright.core.value import changed
+from toolwright.wire.result import result_from_json, result_to_json
 
 T = TypeVar("T")
 
@@ -46,8 +47,13 @@ def clean_response(response: ModelResponse, redactor: Redactor, tools: Container
 
 
 def clean_call(call: Call, redactor: Redactor) -> Call:
-    """The call with arguments without secrets."""
-    return changed(call, arguments=_arguments(call.arguments, redactor)) if redactor else call
+    """The call without secrets in its arguments and its result."""
+    if not redactor:
+        return call
+    result = call.result
+    if result is not None:
+        result = result_to_json(redactor.result(result_from_json(result)))
+    return changed(call, arguments=_arguments(call.arguments, redactor), result=result)
 
 
 def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:

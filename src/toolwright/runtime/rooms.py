@@ -42,8 +42,8 @@ class Rooms:
 
     async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
         """What is intended, as it may be shown to who is in its space."""
-        effects: list[Effect] = []
-        for each in intended:
-            known = isinstance(each, Showing)
-            effects.append(each.make(await self.redactor(each.space_id)) if known else each)
-        return effects
+        spaces = {each.space_id for each in intended if isinstance(each, Showing)}
+        redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
+        return [
+            each.make(redactors[each.space_id]) if isinstance(each, Showing) else each for each in intended
+        ]
