@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import InvalidConfiguration, InvalidRequest, TenvsLacking
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
 from toolwright.core.model import ModelEvent, ModelRequest
@@ -411,6 +412,36 @@ async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_spa
         assert edited.message.content == "No, [redacted:KEY]"
         events = await made.rt.events.list(Topic(kind="space", id="tea"))
         assert secret not in repr([*await made.said(), *events, *await made.rt.inboxes.list("host")])
+
+
+class Shop(BaseModel):
+    """What `buy` needs."""
+
+    store_id: str
+
+
+@tw.tool(description="Buy.", tenvs=Shop)
+async def buy() -> str:
+    return "bought"
+
+
+async def test_an_agent_that_cannot_have_a_home_thread_is_in_no_space() -> None:
+    shopper = tw.Agent("shopper", tw.Prompt("shopper", "Shop.", tools=[buy]), toolkits=["spaces"])
+    fine = tw.Agent("fine", tw.Prompt("fine", "Shop.", tools=[buy]), tenvs={"store_id": "vs-1"})
+    async with testing.by_hand(tw.App(agents=[shopper, fine], tools=[buy])) as (rt, _):
+        await rt.spaces.create(id="tea", members=["fine"])
+        told = "'shopper' cannot be in a space, its tenvs are not what its tools need: missing: store_id"
+        for refused in (rt.spaces.add_member("tea", "shopper"), rt.spaces.create(members=["shopper"])):
+            with pytest.raises(TenvsLacking, match=told) as error:
+                await refused
+            assert error.value.missing == ["store_id"]
+        assert len(await rt.spaces.members("tea")) == 1
+
+        with pytest.raises(InvalidConfiguration, match="missing: store_id") as faulty:
+            await rt.agents.save("configured", {"tools": ["buy"]})
+        assert [one["path"] for one in faulty.value.details] == ["config.tenvs"]
+        await rt.agents.save("configured", {"tools": ["buy"], "tenvs": {"store_id": "vs-1"}})
+        await rt.agents.save("configured", {"tools": ["buy"], "toolkits": []})
 
 
 async def test_a_call_outlives_the_space_that_it_is_shown_in() -> None:

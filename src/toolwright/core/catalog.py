@@ -11,7 +11,7 @@ from toolwright.core.env import EnvVar, read_env, stored_only
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolChoice
-from toolwright.core.needs import Needs
+from toolwright.core.needs import Lacking, Needs, lacking
 from toolwright.core.plain import plain
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import reserved
@@ -43,6 +43,11 @@ class ActiveAgent:
     env: tuple[Mapping[str, EnvVar], ...]
     secrets: frozenset[tuple[str, str]]
     tool_env: Mapping[str, Mapping[str, EnvVar]]
+
+    @property
+    def lacks_at_home(self) -> Lacking:
+        """What its tools need and its home thread would not have: nobody brings tenvs there (D4)."""
+        return lacking(self.needs, self.tenvs)
 
     def with_tools(self, more: Iterable[Tool]) -> "ActiveAgent":
         """The same agent with these tools behind its own."""

@@ -278,13 +278,16 @@ class Agents:
         """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
         try:
             agent = self._read(row, whole)
-            self._catalog.activate(agent)
+            active = self._catalog.activate(agent)
         except InvalidConfiguration as error:
             raise faulty([within_config(fault) for fault in error.details]) from error
         except DefinitionError as error:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
+        if agent.toolkits and (found := active.lacks_at_home):
+            said = f"are not what its tools need in its home thread: {found}"
+            raise faulty([{"path": "config.tenvs", "message": said}])
         return agent
 
     async def _shown(self, row: ConfiguredAgent) -> Shown:

@@ -5,6 +5,9 @@ from functools import lru_cache
 
 from toolwright.core.agent import agent_id_of
 from toolwright.core.effects import Effect
+from toolwright.core.entity import Entity
+from toolwright.core.errors import TenvsLacking
+from toolwright.core.needs import Lacking
 from toolwright.core.ports import Store
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.space import Member, Space, open_to
@@ -27,6 +30,21 @@ class Rooms:
             return None
         member = await self._store.spaces.member(space_id, entity_id)
         return space if open_to(space, is_member=member is not None) else None
+
+    async def admit(self, entity: Entity) -> None:
+        """Whether the entity can live in a space: an agent reads it in its home thread, which must be possible (D4).
+
+        Raises `TenvsLacking`.
+        """
+        agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
+        found = Lacking() if agent is None else agent.lacks_at_home
+        if found:
+            why = f"its tenvs are not what its tools need: {found}"
+            raise TenvsLacking(
+                f"The agent {entity.display_name!r} cannot be in a space, {why}.",
+                [*found.missing],
+                [{"name": name, "message": message} for name, message in found.invalid],
+            )
 
     async def redactor(self, space_id: str) -> Redactor:
         """What must not be said in the space."""

@@ -104,7 +104,7 @@ class Spaces:
             created_at=now,
             updated_at=now,
         )
-        found = {one.id: one for one in [await self._entities.find(each) for each in members]}
+        found = {one.id: one for one in [await self._guest(each) for each in members]}
         if kind == "dm" and len(found) > DM_MEMBERS:
             raise _full()
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
@@ -163,10 +163,10 @@ class Spaces:
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
         """An entity (its id, or an agent's name or id) joins, or gets that role.
 
-        Raises `AlreadyThere` for a third member of a `dm`.
+        Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
         """
         role = role_of(role)
-        found = await self._entities.find(entity)
+        found = await self._guest(entity)
         while True:
             space, members = await self.get(space_id), await self._store.spaces.members(space_id)
             known = next((one for one in members if one.entity_id == found.id), None)
@@ -207,6 +207,12 @@ class Spaces:
         await self.member(space_id, entity_id)
         await self._acts.commit(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
         return await self.member(space_id, entity_id)
+
+    async def _guest(self, entity: str) -> Entity:
+        """Who is to come into a space."""
+        found = await self._entities.find(entity)
+        await self._rooms.admit(found)
+        return found
 
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
         now = self._clock.now()
