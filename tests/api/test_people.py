@@ -21,7 +21,7 @@ from toolwright.web.options import GatewayOptions
 from toolwright.web.people import SharedSecret, SignedByProvider
 from toolwright.web.permits import check_answer, sight_of_run
 from toolwright.web.provider_keys import ProviderKeys, over_http
-from toolwright.web.shapes import FullRunAnswer
+from toolwright.web.shapes_runs import FullRunAnswer
 from toolwright.web.tokens_judged import Wanted
 from toolwright.wire.run import run_status_json
 

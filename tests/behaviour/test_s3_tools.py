@@ -10,12 +10,16 @@ import toolwright as tw
 from tests.behaviour.house import ENTER, app, by_hand, call, calls, opened, tool
 from tests.behaviour.marks import requirement
 from toolwright import testing
+from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.agent_config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.toolkits import TOOLKITS
+from toolwright.runtime.rooms import Rooms
+from toolwright.runtime.speech import Speech
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
+from toolwright.runtime.wakeups import Wakeups
 from toolwright.testing import MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +137,10 @@ def test_no_tool_takes_the_place_of_a_built_in_one(name: str) -> None:
 @requirement("S3-6-15")
 async def test_built_in_tools_are_invisible() -> None:
     async with testing.by_hand(app([{"text": "."}], [])) as (rt, _):
-        tools = [*SpacesToolkit(rt.spaces).tools, *MindToolkit(MemoryStore(lambda _: None)).tools]
+        store = MemoryStore(lambda _: None)
+        agents = rt.agents
+        speech = Speech(store, Rooms(store, agents), Wakeups(agents, SystemClock(), new_id))
+        tools = [*SpacesToolkit(rt.spaces, speech).tools, *MindToolkit(store).tools]
         assert [(each.name, each.visible) for each in tools] == [(name, False) for name in BUILT_IN]
 
 

@@ -440,10 +440,14 @@ async def test_a_call_is_claimed_by_one_worker_until_its_lease_is_over(store: St
 
 async def test_a_deleted_entity_is_a_member_nowhere(room: Store):
     await committed(room, save(replace(human(1), id="ent_ann")))
-    await committed(room, drop("ent_ann"))
-    found = await room.spaces.space("spc_1")
-    assert found is not None and found.revision == 2
-    assert list(await room.spaces.members("spc_1")) == []
+    await committed(room, act(made(space("spc_2")), joins(member("ent_ann", "spc_2"), 0)))
+    await committed(room, replace(drop("ent_ann"), told=(draft("member_removed", entityId="ent_ann"),)))
+    for space_id in ("spc_1", "spc_2"):
+        found = await room.spaces.space(space_id)
+        assert found is not None and found.revision == 2
+        assert list(await room.spaces.members(space_id)) == []
+    gone = [(event.space_id, event.type, event.payload) for event in await room.events(ALL)]
+    assert gone == [(one, "member_removed", {"entityId": "ent_ann"}) for one in ("spc_1", "spc_2")]
 
 
 async def test_old_events_of_spaces_are_deleted_too(room: Store):

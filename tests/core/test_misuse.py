@@ -64,11 +64,13 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: tw.Prompt("p", WRONG), "Prompt 'p': prompt must be text, not 5."),
     (
         lambda: tw.Prompt("p", tools=WRONG),
-        "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, and how these are called, not 5.",
+        "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, "
+        "and how these are called, not 5.",
     ),
     (
         lambda: tw.Prompt("p", tools=["there", WRONG]),
-        "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, and how these are called, not one with 5.",
+        "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, "
+        "and how these are called, not one with 5.",
     ),
     (lambda: tw.App(agents=WRONG), "App: agents must be a list of agents, not 5."),
     (lambda: tw.App(agents=[WRONG]), "App: agents must be a list of agents, not one with 5."),

@@ -17,9 +17,9 @@ from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Cipher, Files, Store
 from toolwright.core.tool import Kind
 from toolwright.core.units import Committed, Conflict, Prune, Unit
+from toolwright.runtime.asking import ANSWER_LIMITS
 from toolwright.runtime.calls import Instant
 from toolwright.runtime.instants import INSTANTS
-from toolwright.runtime.asking import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
 from toolwright.wiring.assembly import Parts, assemble

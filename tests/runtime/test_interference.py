@@ -163,6 +163,22 @@ async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrive
         assert_valid(await rig.transcript(thread.id))
 
 
+async def test_a_run_that_is_cancelled_while_it_skips_keeps_its_messages(store: OpenStore) -> None:
+    script = ScriptedModel([{"calls": [{"name": "skip", "args": {}}]}])
+    async with running(script, store=store, options={"toolkits": ["spaces"]}) as rig:
+
+        async def cancel(_: int, unit: Unit) -> None:
+            assert isinstance(unit, Advance)
+            await rig.rt.runs.cancel(unit.run.id)
+
+        rig.store.before, rig.store.after, acted = at(3, "before", cancel)  # the result, which ends the run
+        event = await rig.rt.inboxes.trigger("tester", "billing")
+        await acted.wait()
+        [run] = await rig.rt.runs.list()
+        assert (await rig.rt.runs.wait(run.id, 10)).status == "cancelled"
+        assert [message.kept for message in await rig.transcript(event.thread_id)] == [True, True, True]
+
+
 async def _nothing_is_left(rig: Rig, thread_id: str) -> None:
     assert_valid(await rig.transcript(thread_id))
     assert await rig.store.unread(thread_id) == []

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import InvalidConfiguration, InvalidRequest, TenvsLacking
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
 from toolwright.core.model import ModelEvent, ModelRequest
@@ -327,6 +328,7 @@ async def test_who_was_put_out_of_a_space_is_in_it_no_longer() -> None:
         await made.rt.spaces.say("tea", made.husam, "Speak")
         await made.rt.spaces.remove_member("tea", host.entity_id)
         await made.motor.run_until_idle()
+        assert (await made.types())[-1] == "member_removed", "nothing more of it is told there"
         assert (await made.results())[-1].startswith('{"error":"You are not in a space.')
         assert (await made.rt.threads.get(host.home_thread_id)).space_id is None
         assert [message.content for message in await made.said()] == ["Enter", "Speak"]
@@ -410,6 +412,86 @@ async def test_a_secret_of_an_agent_is_not_kept_when_somebody_says_it_in_its_spa
         assert edited.message.content == "No, [redacted:KEY]"
         events = await made.rt.events.list(Topic(kind="space", id="tea"))
         assert secret not in repr([*await made.said(), *events, *await made.rt.inboxes.list("host")])
+
+
+class Shop(BaseModel):
+    """What `buy` needs."""
+
+    store_id: str
+
+
+@tw.tool(description="Buy.", tenvs=Shop)
+async def buy() -> str:
+    return "bought"
+
+
+async def test_an_agent_that_cannot_have_a_home_thread_is_in_no_space() -> None:
+    shopper = tw.Agent("shopper", tw.Prompt("shopper", "Shop.", tools=[buy]), toolkits=["spaces"])
+    fine = tw.Agent("fine", tw.Prompt("fine", "Shop.", tools=[buy]), tenvs={"store_id": "vs-1"})
+    async with testing.by_hand(tw.App(agents=[shopper, fine], tools=[buy])) as (rt, _):
+        await rt.spaces.create(id="tea", members=["fine"])
+        told = "'shopper' cannot be in a space, its tenvs are not what its tools need: missing: store_id"
+        for refused in (rt.spaces.add_member("tea", "shopper"), rt.spaces.create(members=["shopper"])):
+            with pytest.raises(TenvsLacking, match=told) as error:
+                await refused
+            assert error.value.missing == ["store_id"]
+        assert len(await rt.spaces.members("tea")) == 1
+
+        with pytest.raises(InvalidConfiguration, match="missing: store_id") as faulty:
+            await rt.agents.save("configured", {"tools": ["buy"]})
+        assert [one["path"] for one in faulty.value.details] == ["config.tenvs"]
+        await rt.agents.save("configured", {"tools": ["buy"], "tenvs": {"store_id": "vs-1"}})
+        await rt.agents.save("configured", {"tools": ["buy"], "toolkits": []})
+
+
+async def test_a_call_outlives_the_space_that_it_is_shown_in() -> None:
+    turns = [
+        {"when": "[Tool Result: confirmAction]", "text": "Confirmed all the same."},
+        calls(ENTER, {"name": "confirmAction", "args": {}}),
+        {"text": "."},
+    ]
+    async with house(turns, [CONFIRM]) as made:
+        run_id = await made.hears("Go")
+        await made.rt.spaces.delete("tea")
+        [call] = await made.rt.calls.list()
+        assert (call.status, call.space_id) == ("pending", "tea")
+        assert await made.rt.calls.submit(run_id, call.id, {"confirmed": True}) == "inbox"
+        await made.motor.run_until_idle()
+        assert (await made.read())[-1].content == "Confirmed all the same."
+        assert (await made.types())[-1] == "space.deleted"
+
+
+async def told(made: House, space_id: str = "tea") -> list[tuple[str, Any]]:  # payloads
+    """Who came and went in a space since it was made."""
+    events = await made.rt.events.list(Topic(kind="space", id=space_id))
+    return [(one.type, one.payload["entityId"]) for one in events if one.type.startswith("member_")][2:]
+
+
+async def test_who_is_deleted_leaves_their_spaces_in_front_of_everybody() -> None:
+    async with house([{"text": "."}]) as made:
+        saved = await made.rt.agents.save(
+            "guest", {"agent": {"system": "Be."}, "model": "scripted:none.yaml"}
+        )
+        await made.rt.spaces.add_member("tea", "guest")
+        await made.rt.agents.delete("guest")
+        await made.rt.entities.delete(made.husam)
+        guest = saved.agent.entity_id
+        assert await told(made) == [
+            ("member_added", guest),
+            ("member_removed", guest),
+            ("member_removed", made.husam),
+        ]
+        assert [one.type for one in await made.rt.spaces.members("tea")] == ["agent"]
+
+
+async def test_who_joins_by_speaking_is_announced() -> None:
+    async with house([{"text": "."}]) as made:
+        await made.rt.spaces.create("Hall", "public", id="hall", members=["host", made.husam])
+        ada = await made.rt.entities.create(external_id="ada")
+        await made.rt.spaces.say("hall", ada.id, "Hi")
+        await made.rt.spaces.say("hall", ada.id, "Hi again")
+        assert await told(made, "hall") == [("member_added", ada.id)]
+        assert (await made.types("hall"))[2:4] == ["member_added", "space.message"]
 
 
 async def test_entering_the_space_one_is_in_tells_nobody_anything() -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from toolwright.core.agent import Agent, Side
 from toolwright.core.env import EnvVar
-from toolwright.core.json_value import JSONObject
-from toolwright.core.needs import Needs
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.needs import Lacking, Needs, lacking
 from toolwright.core.prompt import Prompt
 from toolwright.core.relations import AgentCall
 from toolwright.core.run import Side as SideName
@@ -62,6 +62,18 @@ class ActiveAgent:
     def max_steps(self) -> int | None:
         """The most steps of the side in one run, None for the settings' limit."""
         return self.stops.max_steps
+
+    @property
+    def lacks_at_home(self) -> Lacking:
+        """What its tools need and its home thread would not have: nobody brings tenvs there (D4)."""
+        return self.lacking({})
+
+    def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
+        """What its tools need and a thread that brings these tenvs would not have; each prompt's see its own (D4)."""
+        found = Lacking()
+        for voice in self.voices:
+            found |= lacking(voice.needs, {**voice.tenvs, **brought})
+        return found
 
     @property
     def voices(self) -> Iterator["ActiveAgent"]:

@@ -84,3 +84,8 @@ class Reaction:
     entity_id: str
     emoji: str
     created_at: datetime
+
+
+def open_to(space: Space, *, is_member: bool) -> bool:
+    """Whether an entity may read and speak in the space: everyone in a public one, else its members (D7)."""
+    return is_member or space.kind == "public"

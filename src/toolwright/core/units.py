@@ -292,9 +292,10 @@ class SaveEntity(Unit):
 
 @value
 class DropEntity(Unit):
-    """A human is deleted; their threads stay."""
+    """A human is deleted; their threads stay. The spaces that they leave are told the events."""
 
     entity_id: str
+    told: tuple[EventDraft, ...] = ()
 
 
 @value
@@ -308,10 +309,14 @@ class SaveAgent(Unit):
 
 @value
 class DropAgent(Unit):
-    """A configured agent is deleted, with its mind and its memberships; open runs end with what they began with."""
+    """A configured agent is deleted, with its mind; open runs end with what they began with.
+
+    The spaces that it leaves are told the events.
+    """
 
     agent_id: str
     entity_id: str
+    told: tuple[EventDraft, ...] = ()
 
 
 @value

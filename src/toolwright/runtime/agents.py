@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.agent import Agent, agent_id_of
+from toolwright.core.agent import Agent, agent_id_of, entity_id_of
 from toolwright.core.agent_config import faulty, read_agent
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
@@ -35,6 +35,7 @@ from toolwright.runtime.agent_parts import (
 )
 from toolwright.runtime.asked import page
 from toolwright.runtime.env import Environment, tenv_vars
+from toolwright.wire.space import left_event
 
 REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
@@ -194,13 +195,18 @@ class Agents:
 
     async def delete(self, name_or_id: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        was = await self._configured(name_or_id)
-        agent = (await self._shown(was)).agent
-        unit = DropAgent(
-            token=self._new_id("unit"), at=self._clock.now(), agent_id=was.id, entity_id=agent.entity_id
-        )
-        if isinstance(await self._store.commit(unit), Conflict):
-            raise NotFound(f"There is no agent {name_or_id!r}.")
+        refused = True
+        while refused:  # once more where a space has changed meanwhile
+            was = await self._configured(name_or_id)
+            entity_id = entity_id_of(was.id)
+            unit = DropAgent(
+                token=self._new_id("unit"),
+                at=self._clock.now(),
+                agent_id=was.id,
+                entity_id=entity_id,
+                told=(left_event(entity_id),),
+            )
+            refused = isinstance(await self._store.commit(unit), Conflict)
 
     def _declared(self, name_or_id: str) -> Agent | None:
         return next((one for one in self.declared if name_or_id in (one.name, one.id)), None)
@@ -274,13 +280,16 @@ class Agents:
         """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
         try:
             agent = self._read(row, whole)
-            self._catalog.activate(agent)
+            active = self._catalog.activate(agent)
         except InvalidConfiguration as error:
             raise faulty([within_config(fault) for fault in error.details]) from error
         except DefinitionError as error:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
+        if agent.toolkits and (found := active.lacks_at_home):
+            said = f"are not what its tools need in its home thread: {found}"
+            raise faulty([{"path": "config.tenvs", "message": said}])
         return agent
 
     async def _shown(self, row: ConfiguredAgent) -> Shown:

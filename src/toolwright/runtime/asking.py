@@ -3,7 +3,6 @@
 from contextlib import aclosing
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.effects import Enter
 from toolwright.core.errors import ModelError, ModelRefused
 from toolwright.core.message import Message
 from toolwright.core.model import Model, ModelRequest, ModelResponse
@@ -51,7 +50,7 @@ class Asking:
         system = hold.redactor.text(await self._system(hold, voice, move))
         messages = _heard(voice, [*hold.root.messages, *move.messages])
         request = self._request(voice, messages, system, number)
-        stream = AnswerStream(hold, self._bus, number, voice.by_name)
+        stream = AnswerStream(hold, self._bus, number, voice.by_name, await hold.unspoken())
         try:
             return await self._answer(hold, voice, request, stream)
         finally:
@@ -108,10 +107,7 @@ class Asking:
         """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
         if not voice.agent.toolkits:
             return voice.system
-        here = hold.space_id
-        if here is not None and not await hold.insist(lambda: self._homes.may_stay(voice, here)):
-            hold.space_id = None
-            move.effects.append(Enter(thread_id=hold.thread.id, space_id=None))
+        await hold.check_space(move)
         parts = sections(voice, await hold.insist(lambda: self._homes.of(voice)), hold.space_id)
         if voice.agent.inbox_preview:
             waiting = [event for event in hold.inbox.values() if event.run_id != hold.run.id]

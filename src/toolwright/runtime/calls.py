@@ -337,7 +337,7 @@ class Calls:
         state = ran.state
         move = Move(events=state.emitted, env=state.env_changes)
         try:
-            move.effects = await state.effects()
+            move.effects = [*await state.effects()]
         except ToolwrightError as error:  # what was possible when the tool was called is so no longer
             outcome = ToolResult.fail(error.message, error_code=error.code)
         clean = _clean(hold, outcome)

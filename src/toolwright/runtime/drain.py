@@ -25,6 +25,7 @@ from toolwright.runtime.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.poison import refused
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.speakers import Speakers
 from toolwright.runtime.wants import still_lacking
 from toolwright.wire.event import run_event, step_event
@@ -49,7 +50,9 @@ class Drainer:
         clock: Clock,
         new_id: NewId,
         listeners: Listeners,
+        rooms: Rooms,
     ) -> None:
+        self._rooms = rooms
         self._listeners = listeners
         self._store = store
         self._loop = loop
@@ -139,7 +142,9 @@ class Drainer:
         agent = await self._speakers.of(view.thread, run)
         voice = agent if isinstance(agent, ActiveAgent) else None
         resolve = await self._lineages.resolver(view.thread)
-        hold = Hold(view, run, self._store, self._clock, self._new_id, resolve, voice, self._listeners)
+        hold = Hold(
+            view, run, self._store, self._clock, self._new_id, resolve, voice, self._listeners, self._rooms
+        )
         hold.stopping = self._stopping
         self._holds[hold.thread.id] = hold
         try:
@@ -193,6 +198,7 @@ class Drainer:
         try:
             move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
+            await hold.check_space(move)
             move.effects += presence(hold, hold.space_id, "agent.active")
             await hold.commit(claim, move, taken)
         except (ThreadLost, StoreError):

@@ -6,6 +6,7 @@ from typing import Literal
 from toolwright.core.agent import home_thread_id_of
 from toolwright.core.effects import CancelChildren, Effect, Tell
 from toolwright.core.run import Run, RunStatus, StopReason
+from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.poison import give_back
@@ -40,13 +41,22 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
         completed_at=hold.clock.now(),
     )
     if end.status == "skipped":
-        over = replace(over, output=end.reason)
+        over, move = replace(over, output=end.reason), _left_out(hold, move)
     effects = [*move.effects, *presence(hold, hold.space_in(move), "agent.inactive")]
     move = replace(move, events=[*move.events, run_event(over)], effects=effects)
     if end.status == "failed":
         return give_back(hold, move, failed=end.fault == "batch"), over
     inbox = [event.processed() for event in hold.reading.values()]
     return replace(move, inbox=inbox, leaving=hold.leaving()), over
+
+
+def _left_out(hold: Hold, move: Move) -> Move:
+    """If skipping was the run's only call, no later model reads of this run; but of what joined it unread (D12)."""
+    if hold.run.step_count != 1 or len(hold.root.calls) != 1 or not is_home(hold):
+        return move
+    of_run = [message for message in hold.root.messages if message.run_id == hold.run.id]
+    answers = [changed(one, kept=False) if one.call_id is not None else one for one in move.messages]
+    return replace(move, dropped=[one.seq for one in of_run if one.seq is not None], messages=answers)
 
 
 class Ending:

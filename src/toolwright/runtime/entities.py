@@ -17,6 +17,7 @@ from toolwright.core.units import Conflict, DropEntity, Guard, SaveEntity, SetEn
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, can_be_id, page
 from toolwright.runtime.env import Environment
+from toolwright.wire.space import left_event
 
 ALL = 1_000_000  # agents
 LONGEST = 512  # characters of an external id: what every journal can index
@@ -117,14 +118,18 @@ class Entities:
                 raise AlreadyThere(f"Another entity has the external id {given.get('external_id')!r}.")
 
     async def delete(self, entity_id: str) -> None:
-        """Delete a human and their env: their tokens open nothing any more, their threads stay.
+        """Delete a human and their env: they leave their spaces, their tokens open nothing any more, their threads
+        stay.
 
         `Forbidden` for an agent.
         """
-        await self._human(entity_id)
-        unit = DropEntity(token=self._new_id("unit"), at=self._clock.now(), entity_id=entity_id)
-        if isinstance(await self._store.commit(unit), Conflict):
-            raise NotFound(f"There is no entity {entity_id!r}.")
+        told = (left_event(entity_id),)
+        refused = True
+        while refused:  # once more where a space has changed meanwhile
+            await self._human(entity_id)
+            token = self._new_id("unit")
+            unit = DropEntity(token=token, at=self._clock.now(), entity_id=entity_id, told=told)
+            refused = isinstance(await self._store.commit(unit), Conflict)
 
     async def env(self, entity_id: str) -> Mapping[str, EnvType]:
         """The names that were set for a human, and whether each is a secret; never a value."""

@@ -32,6 +32,8 @@ from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.frame import Frame
 from toolwright.runtime.redaction import clean_message
+from toolwright.runtime.rooms import Rooms
+from toolwright.runtime.showing import Intended
 from toolwright.wire.call_shown import call_shown_by
 from toolwright.wire.event import message_event
 
@@ -71,7 +73,7 @@ class Move:
     files: tuple[FileChange, ...] = ()
     env: tuple[EnvChange, ...] = ()
     inbox: list[InboxChange] = field(default_factory=list[InboxChange])
-    effects: list[Effect] = field(default_factory=list[Effect])
+    effects: list[Intended] = field(default_factory=list[Intended])
     shown: dict[str, str] = field(default_factory=dict[str, str])
     dropped: list[int] = field(default_factory=list[int])
     events: list[EventDraft] = field(default_factory=list[EventDraft])
@@ -95,8 +97,10 @@ class Hold:
         resolve: Resolve,
         voice: ActiveAgent | None,
         listeners: Listeners,
+        rooms: Rooms,
     ) -> None:
         self._listeners = listeners
+        self._rooms = rooms
         self._store = store
         self._resolve = resolve
         self._rows: Sequence[EnvRow] = view.env
@@ -128,6 +132,7 @@ class Hold:
         self.nudged = asyncio.Event()
         self.left = False
         self.stopping = False
+        self._intended: tuple[Callable[..., Advance], Move, Run] | None = None
         self._unwritten: Advance | None = None
         self._learn(self.env_for(voice).redactor)
         if run.cancel_requested_at is not None:
@@ -250,11 +255,32 @@ class Hold:
 
     async def _look_at_space(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
-        for space_id in {self.space_id, self.trigger_space_id} - {None}:
-            if await self.insist(lambda one=str(space_id): self._store.spaces.space(one)) is None:
-                self.gone.add(str(space_id))
+        for space_id in self._near():
+            if await self.insist(lambda one=space_id: self._store.spaces.space(one)) is None:
+                self.gone.add(space_id)
         if self.space_id in self.gone:
             self.space_id = None
+
+    async def check_space(self, move: Move) -> None:
+        """Put the agent out of a space that it may be in no longer (D10)."""
+        here, author = self.space_id, self.author
+        if here is None or author is None:
+            return
+        if await self.insist(lambda: self._rooms.open_to(here, author.id)) is None:
+            self.space_id = None
+            move.effects.append(Enter(thread_id=self.thread.id, space_id=None))
+
+    def _near(self) -> list[str]:
+        """The spaces in which what the run does may be seen."""
+        return [one for one in (self.space_id, self.trigger_space_id) if one is not None]
+
+    async def unspoken(self) -> Redactor:
+        """What must not be said where the run is seen: the secrets of the agents there."""
+        unspoken = NOTHING
+        for space_id in self._near():
+            there = await self.insist(lambda one=space_id: self._rooms.redactor(one))
+            unspoken = there.with_secrets(unspoken.secrets)
+        return unspoken
 
     async def files(self) -> Mapping[str, File]:
         """The thread's files, by folded path."""
@@ -283,14 +309,14 @@ class Hold:
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
         While the journal cannot be written the same unit is tried again: what it carries is never dropped.
         """
-        unit = self._unit(kind, move, run)
-        self._unwritten = unit
+        self._intended = kind, move, run
+        unit = self._unwritten = await self.insist(lambda: self._made(kind, move, run))
         try:
             answer = await self.insist(lambda: self._store.commit(unit))
         except Unwritable:
-            self._unwritten = None
+            self._intended = self._unwritten = None
             raise
-        self._unwritten = None
+        self._intended = self._unwritten = None
         if isinstance(answer, Conflict):
             return await self._refused(answer)
         self._absorb(unit, answer)
@@ -299,7 +325,12 @@ class Hold:
             await self.look()
         return "done"
 
-    def _unit(self, kind: Callable[..., Advance], move: Move, run: Run) -> Advance:
+    async def _made(self, kind: Callable[..., Advance], move: Move, run: Run) -> Advance:
+        return self._unit(kind, move, run, await self._rooms.settled(move.effects))
+
+    def _unit(
+        self, kind: Callable[..., Advance], move: Move, run: Run, effects: Sequence[Effect] = ()
+    ) -> Advance:
         lives, held = run.lives if kind is Takeover else 0, move.leaving is None
         if (run.lives, run.held) != (lives, held):
             run = changed(run, lives=lives, held=held)
@@ -322,7 +353,7 @@ class Hold:
             dropped=tuple(move.dropped),
             step=move.step,
             events=tuple(move.events),
-            effects=tuple(move.effects),
+            effects=tuple(effects),
             leaving=move.leaving,
         )
 
@@ -331,7 +362,10 @@ class Hold:
 
         Each is tried once; raises `StoreError` or `ThreadLost`.
         """
-        unit, self._unwritten = self._unwritten, None
+        unit, intended = self._unwritten, self._intended
+        self._intended = self._unwritten = None
+        if unit is None and intended is not None:
+            unit = await self._made(*intended)
         if unit is not None:
             await self._once(unit)
         if self.run.status == "running":

@@ -1,7 +1,7 @@
 """What an agent with toolkits is told at every step: who it is, where it is, what it has in mind (S3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import agent_id_of
@@ -55,28 +55,17 @@ class Homes:
         kits, entity_id, agent_id = agent.agent.toolkits, agent.agent.entity_id, agent.agent.id
         home = Home()
         if SPACES in kits:
-            home = Home(
-                spaces=await self._store.spaces.spaces_of(entity_id, MOST_SPACES),
-                members=await self._members(entity_id),
-            )
+            spaces = await self._store.spaces.spaces_of(entity_id, MOST_SPACES)
+            home = replace(home, spaces=spaces, members=await self._members(entity_id))
         if MIND in kits:
             minds = self._store.agents
-            home = Home(
-                spaces=home.spaces,
-                members=home.members,
+            home = replace(
+                home,
                 goals=await minds.goals(agent_id),
                 memories=await minds.memories(agent_id),
                 plans=await minds.plans(agent_id),
             )
         return home
-
-    async def may_stay(self, agent: ActiveAgent, space_id: str) -> bool:
-        """Whether the agent may be in that space still (D10)."""
-        space = await self._store.spaces.space(space_id)
-        if space is None:
-            return False
-        member = await self._store.spaces.member(space_id, agent.agent.entity_id)
-        return member is not None or space.kind == "public"
 
     async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
         found: dict[str, list[tuple[Member, str]]] = {}

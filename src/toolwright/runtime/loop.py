@@ -36,7 +36,7 @@ from toolwright.runtime.answer import (
 )
 from toolwright.runtime.asking import Asking
 from toolwright.runtime.calls import Calls, Ran
-from toolwright.runtime.ending import End, Ending, is_home, last_words
+from toolwright.runtime.ending import End, Ending, last_words
 from toolwright.runtime.env import Environment
 from toolwright.runtime.family import child_id_of
 from toolwright.runtime.hold import Answered, Hold, Move
@@ -396,12 +396,8 @@ class Loop:
         return committed
 
     async def _skip(self, hold: Hold, move: Move, reason: str | None) -> Answered:
-        """The agent has nothing to say. If that was its only call, no later model reads of this run (D12)."""
+        """The agent has nothing to say."""
         move.events.append(step_event("step.done", hold.run.step_count))
-        if hold.run.step_count == 1 and len(hold.root.calls) == 1 and is_home(hold):
-            of_run = [message for message in hold.root.messages if message.run_id == hold.run.id]
-            move.dropped = [message.seq for message in of_run if message.seq is not None]
-            move.messages = [changed(message, kept=False) for message in move.messages]
         return await self._end(hold, Result, move, End("skipped", reason=reason))
 
     # ── calls within calls ──────────────────────────────────────────────────────────────────────────────────
@@ -543,7 +539,6 @@ class Loop:
                 changes=list(move.changes),
                 events=list(move.events),
                 effects=list(move.effects),
-                dropped=list(move.dropped),
                 read=[],
             )
             self._calls.give_up(hold, whole, last_words(end))

@@ -23,7 +23,7 @@ from toolwright.core.file import FileChange
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
-from toolwright.core.redact import Redactor
+from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
@@ -31,6 +31,8 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.redaction import clean_call
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.settlement import CANCELLED, EXPIRED, Settling, settlement
 from toolwright.runtime.visible import finished
 
@@ -51,6 +53,7 @@ class PendingCalls:
         environment: Environment,
         known: Callable[[str], Redactor],
         files: FileKeeper,
+        rooms: Rooms,
         clock: Clock,
         new_id: NewId,
     ) -> None:
@@ -60,6 +63,7 @@ class PendingCalls:
         self._environment = environment
         self._known = known
         self._files = files
+        self._rooms = rooms
         self._clock = clock
         self._new_id = new_id
 
@@ -83,13 +87,13 @@ class PendingCalls:
     ) -> Sequence[Call]:
         """Calls, the oldest first; the open ones unless asked otherwise, those that `sees` may see if it is given.
 
-        `agent` is an agent's id.
+        These are as they are shown in their spaces. `agent` is an agent's id.
         """
         page(limit, offset)
         by_text("run_id", run_id)
         by_list("status", status, str, "statuses")
         by_text("space_id", space_id)
-        return await self._store.calls(
+        found = await self._store.calls(
             status=status,
             run_id=run_id,
             agent=agent,
@@ -98,6 +102,13 @@ class PendingCalls:
             limit=limit,
             offset=offset,
         )
+        return found if sees is None else await self._as_shown(found)
+
+    async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """The calls without the secrets of those who are in their spaces."""
+        spaces = {call.space_id for call in calls if call.space_id is not None}
+        redactors = {space_id: await self._rooms.redactor(space_id) for space_id in spaces}
+        return [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult
@@ -198,7 +209,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=tuple(finished(call, outcome, author, source)),
+            shown=await self._rooms.settled(finished(call, outcome, author, source)),
         )
 
 

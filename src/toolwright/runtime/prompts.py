@@ -9,6 +9,7 @@ from toolwright.core.ports import Store
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id
 from toolwright.runtime.home import Homes, Section, prompt, sections
+from toolwright.runtime.rooms import Rooms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +24,17 @@ class Prompts:
     """Looks at agents as a run does at each step; `equip` gives them the tools of their toolkits."""
 
     def __init__(
-        self, store: Store, agents: Agents, homes: Homes, equip: Callable[[ActiveAgent], ActiveAgent]
+        self,
+        store: Store,
+        agents: Agents,
+        homes: Homes,
+        rooms: Rooms,
+        equip: Callable[[ActiveAgent], ActiveAgent],
     ) -> None:
         self._store = store
         self._agents = agents
         self._homes = homes
+        self._rooms = rooms
         self._equip = equip
 
     async def of(self, agent: str, space_id: str | None = None) -> Told:
@@ -38,9 +45,7 @@ class Prompts:
         active = self._equip(await self._agents.active(agent))
         if space_id is None:
             here = await self._here(active)
-        elif await self._homes.may_stay(active, by_id("space", space_id)):
-            here = space_id
-        else:
+        elif (here := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         parts = sections(active, await self._homes.of(active), here)
         return Told(prompt=prompt(parts), sections=parts)
@@ -49,4 +54,7 @@ class Prompts:
         thread = await self._store.thread(active.agent.home_thread_id)
         if thread is None or thread.space_id is None:
             return None
-        return thread.space_id if await self._homes.may_stay(active, thread.space_id) else None
+        return await self._open(active, thread.space_id)
+
+    async def _open(self, active: ActiveAgent, space_id: str) -> str | None:
+        return None if await self._rooms.open_to(space_id, active.agent.entity_id) is None else space_id

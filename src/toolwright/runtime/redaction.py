@@ -4,6 +4,7 @@ import json
 from collections.abc import Container
 from typing import TypeVar
 
+from toolwright.core.call import Call
 from toolwright.core.effects import Effect, SetGoal, SetMemory, SetPlan
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, dumps
@@ -11,6 +12,7 @@ from toolwright.core.message import Message
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.redact import Redactor
 from toolwright.core.value import changed
+from toolwright.wire.result import result_from_json, result_to_json
 
 T = TypeVar("T")
 
@@ -42,6 +44,16 @@ def clean_response(response: ModelResponse, redactor: Redactor, tools: Container
         calls=tuple(calls),
         native=redactor.json(response.native),
     )
+
+
+def clean_call(call: Call, redactor: Redactor) -> Call:
+    """The call without secrets in its arguments and its result."""
+    if not redactor:
+        return call
+    result = call.result
+    if result is not None:
+        result = result_to_json(redactor.result(result_from_json(result)))
+    return changed(call, arguments=_arguments(call.arguments, redactor), result=result)
 
 
 def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:

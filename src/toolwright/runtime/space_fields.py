@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import cast, get_args
 
 from toolwright.core.asked import shown
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.space import SpaceFields, SpaceKind
+from toolwright.core.space import Space, SpaceFields, SpaceKind
 
 LONGEST_NAME = 200  # characters
 LONGEST_TEXT = 100_000
 LONGEST_EMOJI = 64
+_TICK = timedelta(microseconds=1)
 _ID = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
 
 
@@ -79,13 +82,25 @@ def metadata_of(given: object) -> JSONObject:
     return copy
 
 
-def known_fields(given: Iterable[str]) -> None:
-    """Refuse what is no field of a space."""
-    unknown = [name for name in given if name not in SpaceFields.__annotations__]
-    if unknown:
-        raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")
+def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
+    """The space with the fields given, told by its instant from the one before, though the clock may stand."""
+    _known(fields)
+    new = replace(was, updated_at=max(now, was.updated_at + _TICK))
+    if "name" in fields:
+        new = replace(new, name=name_of("name", fields["name"]))
+    if "description" in fields:
+        new = replace(new, description=text_of("description", fields["description"]))
+    if "metadata" in fields:
+        new = replace(new, metadata=metadata_of(fields["metadata"]))
+    return new
 
 
 def faulty(path: str, fault: str) -> InvalidRequest:
     """The error that names the field."""
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def _known(given: Iterable[str]) -> None:
+    unknown = [name for name in given if name not in SpaceFields.__annotations__]
+    if unknown:
+        raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")

@@ -50,8 +50,8 @@ class SpaceStream:
         tool = self._tools.get(name)
         return self._speaks(name) or (tool is not None and tool.visible)
 
-    def show(self, index: int, name: str, arguments: str, delta: str) -> None:
-        """The arguments of a call have grown, `delta` at their end. No secret is in them."""
+    def show(self, index: int, name: str, arguments: str, delta: str, redactor: Redactor) -> None:
+        """The arguments of a call have grown, `delta` at their end. Nothing that the redactor knows is in them."""
         stream = self._streams.get(index)
         begins = stream is None
         if stream is None:
@@ -59,13 +59,13 @@ class SpaceStream:
             self._streams[index] = stream
             self._hold.streamed[stream.call_id] = self._space_id or ""
         if stream.speech:
-            self._show_speech(stream, arguments)
+            self._show_speech(stream, arguments, redactor)
             return
         if begins:
             started = tool_event("tool.started", stream.call_id, name)
             self._publish(started.type, started.payload)
         if len(arguments) <= MOST_SHOWN:
-            partial = self._hold.redactor.json(partial_json(arguments))
+            partial = redactor.json(partial_json(arguments))
             said: JSONObject = {"delta": delta, "text": arguments, "partialArgs": partial}
             self._publish("tool.streaming", {"streamId": stream.call_id, "toolName": name, **said})
 
@@ -87,12 +87,12 @@ class SpaceStream:
     def _speaks(self, name: str) -> bool:
         return self._enters and name == SEND_MESSAGE
 
-    def _show_speech(self, stream: _Stream, arguments: str) -> None:
+    def _show_speech(self, stream: _Stream, arguments: str, redactor: Redactor) -> None:
         partial = partial_json(arguments)
         said = partial.get("text") if isinstance(partial, dict) else None
         if not isinstance(said, str):
             return
-        text = _shown(said, self._hold.redactor)
+        text = _shown(said, redactor)
         if text == stream.shown or len(text) > MOST_SHOWN:
             return
         delta = text[len(stream.shown) :] if text.startswith(stream.shown) else text

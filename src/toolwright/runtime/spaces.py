@@ -2,29 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Unpack
 
 from toolwright.core.effects import (
-    NOBODY,
     DropMember,
     DropSpace,
     Edit,
     Effect,
     Erase,
     MarkRead,
-    Post,
-    React,
     SaveMember,
     SaveSpace,
-    Source,
-    Unreact,
 )
 from toolwright.core.entity import Entity
 from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, Motor, NewId, Store
-from toolwright.core.redact import Redactor
+from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.space import (
     DM_MEMBERS,
     Member,
@@ -34,25 +27,24 @@ from toolwright.core.space import (
     SpaceKind,
     SpaceMessage,
 )
-from toolwright.core.units import Act, Committed, Conflict
+from toolwright.core.units import Committed, Conflict
+from toolwright.runtime.acts import Acts
 from toolwright.runtime.asked import by_id, by_kind, page, whole
 from toolwright.runtime.entities import Entities
+from toolwright.runtime.history import History, Shown
+from toolwright.runtime.reactions import Reactions
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.space_fields import (
-    emoji_of,
-    faulty,
+    changed_space,
     id_of,
     kind_of,
-    known_fields,
     metadata_of,
     name_of,
     role_of,
     text_of,
 )
-from toolwright.runtime.wakeups import Wakeups
-from toolwright.wire.space import edited_event, said_event, space_event
-
-LONGEST_PAGE = 200
-_TICK = timedelta(microseconds=1)
+from toolwright.runtime.speech import Speech, own_metadata, words_of
+from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,31 +55,26 @@ class Spoken:
     runs: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A message as people see it: with its author and the reactions to it."""
-
-    message: SpaceMessage
-    author: Entity | None
-    reactions: Sequence[Reaction] = ()
-
-
 class Spaces:
     """What is done with spaces. Ids that lead nowhere raise `NotFound`."""
 
     def __init__(
         self,
         store: Store,
-        motor: Motor,
+        acts: Acts,
         entities: Entities,
-        wakeups: Wakeups,
+        rooms: Rooms,
+        speech: Speech,
         clock: Clock,
         new_id: NewId,
     ) -> None:
         self._store = store
-        self._motor = motor
+        self._acts = acts
         self._entities = entities
-        self._wakeups = wakeups
+        self._rooms = rooms
+        self._speech = speech
+        self._history = History(store, entities)
+        self._reactions = Reactions(store, acts, clock)
         self._clock = clock
         self._new_id = new_id
 
@@ -117,20 +104,22 @@ class Spaces:
             created_at=now,
             updated_at=now,
         )
-        found = {one.id: one for one in [await self._entities.find(each) for each in members]}
+        found = {one.id: one for one in [await self._guest(each) for each in members]}
         if kind == "dm" and len(found) > DM_MEMBERS:
             raise _full()
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
         for revision, entity in enumerate(found.values()):
             effects.append(self._joining(space, entity, "member", revision))
-        answer = await self._act(*effects)
+        answer = await self._acts.commit(*effects)
         if isinstance(answer, Conflict):
             raise AlreadyThere(f"There is a space {space.id!r} already.")
         return replace(space, revision=len(effects) - 1)
 
-    async def get(self, space_id: str) -> Space:
-        """The space."""
-        space = await self._store.spaces.space(by_id("space", space_id))
+    async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
+        """The space; `NotFound` also if an entity is named that may not read and speak there."""
+        by_id("space", space_id)
+        read, rooms = self._store.spaces.space, self._rooms
+        space = await (read(space_id) if seen_by is None else rooms.open_to(space_id, seen_by))
         if space is None:
             raise NotFound(f"There is no space {space_id!r}.")
         return space
@@ -142,23 +131,18 @@ class Spaces:
 
     async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
         """Change the fields given."""
-        known_fields(fields)
         while True:
             was = await self.get(space_id)
-            new = replace(was, updated_at=max(self._clock.now(), was.updated_at + _TICK))
-            if "name" in fields:
-                new = replace(new, name=name_of("name", fields["name"]))
-            if "description" in fields:
-                new = replace(new, description=text_of("description", fields["description"]))
-            if "metadata" in fields:
-                new = replace(new, metadata=metadata_of(fields["metadata"]))
-            if not isinstance(await self._act(SaveSpace(space_id=was.id, space=new, was=was)), Conflict):
+            new = changed_space(was, fields, self._clock.now())
+            if not isinstance(
+                await self._acts.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
+            ):
                 return new
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
         gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._act(gone), Conflict):
+        if isinstance(await self._acts.commit(gone), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
 
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,10 +163,10 @@ class Spaces:
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
         """An entity (its id, or an agent's name or id) joins, or gets that role.
 
-        Raises `AlreadyThere` for a third member of a `dm`.
+        Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
         """
         role = role_of(role)
-        found = await self._entities.find(entity)
+        found = await self._guest(entity)
         while True:
             space, members = await self.get(space_id), await self._store.spaces.members(space_id)
             known = next((one for one in members if one.entity_id == found.id), None)
@@ -191,7 +175,7 @@ class Spaces:
             if known is not None and known.role == role:
                 return known
             effect = self._joining(space, found, role, space.revision)
-            if not isinstance(await self._act(effect), Conflict):
+            if not isinstance(await self._acts.commit(effect), Conflict):
                 return effect.member if known is None else replace(known, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
@@ -213,21 +197,27 @@ class Spaces:
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """A member leaves."""
         gone = (await self.member(space_id, entity_id)).entity_id
-        told = (space_event("member_removed", entityId=gone),)
-        await self._act(DropMember(space_id=space_id, entity_id=gone, events=told))
+        told = (left_event(gone),)
+        await self._acts.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
         whole("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
-        await self._act(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
+        await self._acts.commit(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
         return await self.member(space_id, entity_id)
+
+    async def _guest(self, entity: str) -> Entity:
+        """Who is to come into a space."""
+        found = await self._entities.find(entity)
+        await self._rooms.admit(found)
+        return found
 
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
         now = self._clock.now()
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
-        told = (space_event("member_added", entityId=entity.id, role=role),)
+        told = (joined_event(entity.id, role),)
         return SaveMember(space_id=space.id, member=member, revision=revision, events=told)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,71 +235,36 @@ class Spaces:
         Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
         """
         author = await self._entities.find(entity)
-        redactor = await self._redactor(by_id("space", space_id))
         message = SpaceMessage(
             id=self._new_id("msg"),
-            space_id=space_id,
+            space_id=by_id("space", space_id),
             entity_id=author.id,
             role="assistant" if author.type == "agent" else "user",
-            content=redactor.text(words_of(content)),
-            metadata=redactor.object(_own(metadata_of(metadata))),
+            content=words_of(content),
+            metadata=own_metadata(metadata),
             parent_id=parent_id,
             created_at=self._clock.now(),
         )
-        await self._check_parent(message)
+        await self._speech.check_parent(message)
         while True:
-            post = await self.posting(message, author, depth=None)
-            answer = await self._act(post)
+            post = await self._speech.posting(message, author, depth=None)
+            answer = await self._acts.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
                 by_agent = {each.thread.agent: runs[each.thread.id] for each in post.deliveries}
-                return Spoken(message=replace(message, seq=answer.seq), runs=by_agent)
-
-    async def posting(
-        self,
-        message: SpaceMessage,
-        author: Entity,
-        depth: int | None,
-        stream_id: str | None = None,
-        source: Source = NOBODY,
-    ) -> Post:
-        """What it takes to say that: `NotFound` if the author may not. `depth` is that of the run that speaks."""
-        space, members = await self.get(message.space_id), await self._store.spaces.members(message.space_id)
-        joining = None
-        if all(member.entity_id != author.id for member in members):
-            if space.kind != "public":
-                raise NotFound(f"There is no space {space.id!r}.")
-            joining = Member(
-                space_id=space.id, entity_id=author.id, type=author.type, joined_at=message.created_at
-            )
-        return Post(
-            space_id=space.id,
-            source=source,
-            message=message,
-            revision=space.revision,
-            deliveries=await self._wakeups.of_message(message, space, author, members, depth),
-            joining=joining,
-            events=(said_event(message, author, stream_id),),
-        )
+                return Spoken(message=replace(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
     ) -> Sequence[Shown]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
-        page(limit)
-        for name, given in (("after", after), ("before", before)):
-            whole(name, 0 if given is None else given)
         await self.get(space_id)
-        limit = min(limit, LONGEST_PAGE)
-        return await self.shown(
-            await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
-        )
+        return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
         """A page of what was said, in order, which ends `offset` messages before the newest."""
-        page(limit, offset)
         await self.get(space_id)
-        return await self.shown(await self._store.spaces.newest(space_id, limit, offset))
+        return await self._history.newest(space_id, limit, offset)
 
     async def entity(self, entity_id: str) -> Entity | None:
         """The entity of that id, None if there is none any more."""
@@ -317,30 +272,18 @@ class Spaces:
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
         """Messages with their authors and reactions."""
-        reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {one: await self._entities.known(one) for one in {each.entity_id for each in messages}}
-        return [
-            Shown(
-                message=message,
-                author=authors[message.entity_id],
-                reactions=[each for each in reactions if each.message_id == message.id],
-            )
-            for message in messages
-        ]
+        return await self._history.shown(messages)
 
     async def message(self, message_id: str) -> SpaceMessage:
         """The message."""
-        found = await self._store.spaces.message(by_id("message", message_id))
-        if found is None:
-            raise NotFound(f"There is no message {message_id!r}.")
-        return found
+        return await self._history.message(message_id)
 
     async def edit(self, message_id: str, content: str) -> Shown:
         """Another text for a message. That of a call cannot be edited."""
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        clean = (await self._redactor(was.space_id)).text(words_of(content))
+        clean = (await self._rooms.redactor(was.space_id)).text(words_of(content))
         new = replace(was, content=clean, edited_at=self._clock.now())
         [shown] = await self.shown([new])
         told = edited_event(new, shown.author, shown.reactions)
@@ -355,85 +298,20 @@ class Spaces:
 
     async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
         """React to a message; once with the same emoji."""
-        reaction = Reaction(
-            message_id=message_id,
-            entity_id=entity_id,
-            emoji=emoji_of(emoji),
-            created_at=self._clock.now(),
-        )
-        was = await self.message(message_id)
-        if was.shows_call:
-            raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
-        said = space_event("reaction_added", messageId=message_id, entityId=entity_id, emoji=emoji)
-        if isinstance(
-            await self._act(React(space_id=was.space_id, reaction=reaction, events=(said,))), Conflict
-        ):
-            raise NotFound(f"There is no message {message_id!r}.")
-        return reaction
+        return await self._reactions.add(await self.message(message_id), entity_id, emoji)
 
     async def unreact(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
         """Take a reaction back; `NotFound` if there is none."""
-        was = await self.message(message_id)
-        here = [one for one in await self._store.spaces.reactions([message_id]) if one.emoji == emoji]
-        mine = next((one for one in here if one.entity_id == entity_id), None)
-        if mine is None:
-            raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
-        said = space_event("reaction_removed", messageId=message_id, entityId=entity_id, emoji=emoji)
-        await self._act(
-            Unreact(
-                space_id=was.space_id,
-                message_id=message_id,
-                entity_id=entity_id,
-                emoji=emoji,
-                events=(said,),
-            )
-        )
-        return mine
+        return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
 
     async def caused(self, run_id: str, entity_id: str) -> bool:
         """Whether the run reads what that entity has said."""
         return await self._store.spaces.caused(run_id, entity_id)
 
-    async def _redactor(self, space_id: str) -> Redactor:
-        """Of what is said in a space the agents in it must not be told their secrets."""
-        return await self._wakeups.redactor(await self._store.spaces.members(space_id))
-
-    async def _check_parent(self, message: SpaceMessage) -> None:
-        if message.parent_id is None:
-            return
-        parent = await self._store.spaces.message(by_id("message", message.parent_id))
-        if parent is None or parent.space_id != message.space_id:
-            raise faulty("parentMessageId", "names no message of this space")
-        if parent.shows_call:
-            raise faulty("parentMessageId", "names a message that shows a tool call: it cannot be replied to")
-
     async def _change(self, message_id: str, effect: Effect) -> None:
-        answer = await self._act(effect)
+        answer = await self._acts.commit(effect)
         if isinstance(answer, Conflict) or not answer.count:
             raise NotFound(f"There is no message {message_id!r}.")
-
-    async def _act(self, *effects: Effect) -> Committed | Conflict:
-        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
-        answer = await self._store.commit(unit)
-        if isinstance(answer, Committed):
-            for thread_id, _ in answer.runs:
-                self._motor.wake(thread_id)
-        return answer
-
-
-def words_of(content: object) -> str:
-    """What is said: text that is not empty."""
-    text = text_of("content", content)
-    if text is None or not text.strip():
-        raise faulty("content", "is empty")
-    return text
-
-
-def _own(metadata: JSONObject) -> JSONObject:
-    """What a caller may say about a message: not that it shows a call."""
-    if metadata.get("type") == "tool_call":
-        raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
-    return metadata
 
 
 def _full() -> ToolwrightError:

@@ -8,7 +8,7 @@ from toolwright.core.event import Event
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
 from toolwright.core.ports import Bus
-from toolwright.core.redact import Redactor
+from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.tool import Tool
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.redaction import clean_name
@@ -22,9 +22,16 @@ _TEXT = -1  # the place of the text among the parts of an answer; calls have the
 
 
 class AnswerStream:
-    """Shows an answer while it is being generated, to whoever follows its thread or run."""
+    """Shows an answer while it is being generated, to whoever follows its thread, its run or its space.
 
-    def __init__(self, hold: Hold, bus: Bus, step: int, tools: Mapping[str, Tool]) -> None:
+    No secret of the thread is in it, and none of those that must stay `unspoken` in its space.
+    """
+
+    def __init__(
+        self, hold: Hold, bus: Bus, step: int, tools: Mapping[str, Tool], unspoken: Redactor = NOTHING
+    ) -> None:
+        self._unspoken = unspoken
+        self._known, self._both = hold.redactor, hold.redactor.with_secrets(unspoken.secrets)
         self._in_space = SpaceStream(hold, bus, tools)
         self._whole = False
         self._hold = hold
@@ -70,6 +77,14 @@ class AnswerStream:
         else:
             self._in_space.abort()
 
+    @property
+    def _redactor(self) -> Redactor:
+        """All that may not be shown: a run may learn more while it goes on."""
+        if self._known is not self._hold.redactor:
+            self._known = self._hold.redactor
+            self._both = self._known.with_secrets(self._unspoken.secrets)
+        return self._both
+
     def _wanted(self) -> bool:
         return self._in_space.wanted or self._bus.wanted(self._hold.thread.id, self._hold.run.id)
 
@@ -84,14 +99,15 @@ class AnswerStream:
         run = self._hold.run
         if not self._attempt:
             self._attempt = self._hold.new_id("stream")
+        redactor = self._redactor
         shown: list[tuple[str, JSONObject]] = []
         for index, part in self._parts.items():
-            delta = part.show(f"{self._attempt}.{index + 1}", self._step, self._hold.redactor)
+            delta = part.show(f"{self._attempt}.{index + 1}", self._step, redactor)
             if delta is None:
                 continue
             shown.append(delta)
             if self._in_space.wanted and self._in_space.takes(part.name):
-                self._in_space.show(index, part.name, part.text, str(delta[1]["delta"]))
+                self._in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
         self._bus.publish(
             [
                 Event(

@@ -1,7 +1,7 @@
 """Agents as tools (S0 §5, §6): a thread is handed over, or a child runs in a thread of its own."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
@@ -10,7 +10,6 @@ from toolwright.core.effects import HandOff, OpenRequest, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.file import File
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.needs import Lacking, lacking
 from toolwright.core.pipeline import lacks_tenvs
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.prepared import PreparedCall
@@ -126,7 +125,7 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        found = _lacking_tenvs(agent, state.own_tenvs)
+        found = agent.lacking(state.own_tenvs)
         if found:
             return lacks_tenvs(agent.agent.name, found)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
@@ -151,7 +150,7 @@ class Subagents:
     ) -> Outcome:
         """A child begins; or what it lacks is asked for, and it begins when it is given."""
         agent = await self._usable(relation.agent_id)
-        found = _lacking_tenvs(agent, {})
+        found = agent.lacking({})
         if found:
             return lacks_tenvs(agent.agent.name, found)
         birth = Birth(
@@ -230,11 +229,4 @@ def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:
         raise NotFound(
             f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}."
         )
-    return found
-
-
-def _lacking_tenvs(agent: ActiveAgent, brought: Mapping[str, JSON]) -> Lacking:
-    found = Lacking()
-    for voice in agent.voices:
-        found |= lacking(voice.needs, {**voice.tenvs, **brought})
     return found

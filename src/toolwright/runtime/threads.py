@@ -15,7 +15,6 @@ from toolwright.core.handed_over import Faulty, check_parts
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
-from toolwright.core.needs import Lacking, lacking
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.prompt import Env
@@ -254,9 +253,7 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
     for name in brought:
         if not name.strip() or len(name) > LONGEST_NAME or unwritable(name):
             raise _faulty("tenvs", f"has a name that is not text of 1 to {LONGEST_NAME} characters")
-    found = Lacking()
-    for voice in active.voices:
-        found |= lacking(voice.needs, {**voice.tenvs, **brought})
+    found = active.lacking(brought)
     if found:
         raise TenvsLacking(
             f"The thread cannot be created, its tenvs are not what its tools need: {found}.",

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from toolwright.core.call import Call
-from toolwright.core.effects import Edit, Effect, Post, Source
+from toolwright.core.effects import Edit, Post, Source
 from toolwright.core.entity import Entity
-from toolwright.core.event import EventDraft
+from toolwright.core.redact import Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.space import CallShown
 from toolwright.core.tool import Tool
 from toolwright.runtime.hold import Hold
+from toolwright.runtime.redaction import clean_call
+from toolwright.runtime.showing import Showing
 from toolwright.runtime.source import source_of
 from toolwright.wire.call_shown import shown_call
 from toolwright.wire.event import outcome_event, tool_event
@@ -23,34 +25,46 @@ def outside_any_space(tool: Tool) -> ToolResult:
     )
 
 
-def posted(hold: Hold, call: Call, space_id: str, status: CallShown) -> Post:
+def posted(hold: Hold, call: Call, space_id: str, status: CallShown) -> Showing:
     """The message of a call that begins."""
-    message = shown_call(call, space_id, status)
-    told: list[EventDraft] = []
-    if call.id not in hold.streamed:
-        told.append(tool_event("tool.started", call.id, call.name))
-    return Post(
-        space_id=space_id,
-        source=source_of(hold),
-        message=message,
-        events=(*told, said_event(message, hold.author, call.id)),
-    )
+    told = () if call.id in hold.streamed else (tool_event("tool.started", call.id, call.name),)
+    author, source = hold.author, source_of(hold)
+
+    def make(redactor: Redactor) -> Post:
+        message = shown_call(clean_call(call, redactor), space_id, status)
+        events = (*told, said_event(message, author, call.id))
+        return Post(space_id=space_id, source=source, message=message, events=events)
+
+    return Showing(space_id, make)
 
 
-def finished(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Effect]:
+def finished(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Showing]:
     """The message of a call that has its result; nothing for one that is not shown."""
-    if call.space_id is None:
+    space_id = call.space_id
+    if space_id is None:
         return ()
     status: CallShown = "complete" if result.status == "success" else "error"
-    message = shown_call(call, call.space_id, status, result)
-    told = (outcome_event(call.id, call.name, result), edited_event(message, author, ()))
-    return (Edit(space_id=call.space_id, source=source, message=message, events=told),)
+
+    def make(redactor: Redactor) -> Edit:
+        clean = redactor.result(result)
+        message = shown_call(clean_call(call, redactor), space_id, status, clean)
+        told = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
+        return Edit(space_id=space_id, source=source, message=message, events=told)
+
+    return (Showing(space_id, make),)
 
 
-def timed_out(hold: Hold, call: Call, error: ToolResult) -> Sequence[Effect]:
+def timed_out(hold: Hold, call: Call, error: ToolResult) -> Sequence[Showing]:
     """The message of a call whose wait is over: it may still be answered."""
-    if call.space_id is None:
+    space_id = call.space_id
+    if space_id is None:
         return ()
-    message = shown_call(call, call.space_id, "requires_action", error, timed_out=True)
-    told = (edited_event(message, hold.author, ()),)
-    return (Edit(space_id=call.space_id, source=source_of(hold), message=message, events=told),)
+    author, source = hold.author, source_of(hold)
+
+    def make(redactor: Redactor) -> Edit:
+        shown = clean_call(call, redactor)
+        message = shown_call(shown, space_id, "requires_action", error, timed_out=True)
+        told = (edited_event(message, author, ()),)
+        return Edit(space_id=space_id, source=source, message=message, events=told)
+
+    return (Showing(space_id, make),)

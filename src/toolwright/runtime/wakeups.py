@@ -8,7 +8,6 @@ from toolwright.core.entity import Entity
 from toolwright.core.inbox import InboxEvent, InboxType
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run
 from toolwright.core.space import Member, Space, SpaceMessage
 from toolwright.core.thread import Thread
@@ -54,16 +53,6 @@ class Wakeups:
             run=run,
             queued=run_event(run),
         )
-
-    async def redactor(self, members: Sequence[Member]) -> Redactor:
-        """What the agents among the members must not read: the secrets that they and the app have (D6)."""
-        secrets: set[tuple[str, str]] = set()
-        for member in members:
-            agent = (
-                await self._agents.usable(agent_id_of(member.entity_id)) if member.type == "agent" else None
-            )
-            secrets |= agent.secrets if agent is not None else set()
-        return NOTHING if not secrets else Redactor(secrets)
 
     async def of_message(
         self,

@@ -5,7 +5,8 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from toolwright.core.space import SpaceKind, SpaceRole
-from toolwright.web.shapes import EntityShape, Shape
+from toolwright.web.shapes import Shape
+from toolwright.web.shapes_entities import EntityShape
 
 
 class SpaceShape(Shape):

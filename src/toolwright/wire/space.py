@@ -84,6 +84,16 @@ def edited_event(message: SpaceMessage, entity: Entity | None, reactions: Iterab
     return bounded(EventDraft(type="message_updated", payload=payload))
 
 
+def joined_event(entity_id: str, role: str) -> EventDraft:
+    """`member_added {entityId, role}`."""
+    return space_event("member_added", entityId=entity_id, role=role)
+
+
+def left_event(entity_id: str) -> EventDraft:
+    """`member_removed {entityId}`."""
+    return space_event("member_removed", entityId=entity_id)
+
+
 def space_event(type_: str, **said: JSON) -> EventDraft:
     """`message_deleted {messageId}`, `reaction_added {messageId, entityId, emoji}` and the like."""
     return EventDraft(type=type_, payload={**said})

@@ -21,6 +21,7 @@ from toolwright.core.pipeline import Executor
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
 from toolwright.core.tool import Kind
 from toolwright.core.toolkits import MIND, SPACES
+from toolwright.runtime.acts import Acts
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asking import ANSWER_LIMITS, Asking
 from toolwright.runtime.births import Births
@@ -51,10 +52,12 @@ from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
 from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.reports import Reports
+from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.speakers import Speakers
+from toolwright.runtime.speech import Speech
 from toolwright.runtime.subagents import Subagents
 from toolwright.runtime.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
@@ -98,6 +101,7 @@ def assemble(
         parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
     )
     agents = Agents(store, catalog, environment, clock, ids)
+    rooms = Rooms(store, agents)
     homes = Homes(store, agents)
     births = Births(store, environment, clock, ids)
     executors: Mapping[Kind, Executor] = {
@@ -110,8 +114,9 @@ def assemble(
     )
     entities = Entities(store, agents, environment, clock, ids)
     wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
-    spaces = Spaces(store, motor, entities, wakeups, clock, ids)
-    equipment = Equipment({SPACES: SpacesToolkit(spaces).tools, MIND: MindToolkit(store).tools})
+    speech = Speech(store, rooms, wakeups)
+    spaces = Spaces(store, Acts(store, motor, clock, ids), entities, rooms, speech, clock, ids)
+    equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
     listeners = Listeners(motor.wake, offers.opened, bus.publish)
     speakers, lineages = Speakers(agents, equipment.equip), Lineages(store, agents, environment)
@@ -126,11 +131,11 @@ def assemble(
         environment,
         max_steps=settings.max_steps,
     )
-    drainer = Drainer(store, loop, calls, speakers, lineages, clock, ids, listeners)
+    drainer = Drainer(store, loop, calls, speakers, lineages, clock, ids, listeners, rooms)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
-    pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, clock, ids)
+    pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, rooms, clock, ids)
     return Runtime(
         catalog=catalog,
         agents=agents,
@@ -144,7 +149,7 @@ def assemble(
         offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
-        prompts=Prompts(store, agents, homes, equipment.equip),
+        prompts=Prompts(store, agents, homes, rooms, equipment.equip),
         inboxes=Inboxes(store, agents, wakeups, motor, clock, ids),
         entities=entities,
         spaces=spaces,

@@ -240,12 +240,6 @@ class Tables:
         for message in [each for each in self.space_messages.values() if each.space_id == space_id]:
             self.drop_message(message.id)
 
-    def leave_spaces(self, entity_id: str) -> None:
-        """An entity is a member nowhere any more."""
-        for key in [key for key in self.members if key[1] == entity_id]:
-            del self.members[key]
-            self.revise(key[0])
-
     def leave(self, thread_id: str, leaving: Leaving) -> bool:
         """Take the wake away or set it to later, if it is the one that was seen."""
         known = self.wakes.get(thread_id)

@@ -9,6 +9,7 @@ from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.written import GuardFailed, Written, numbered
 from toolwright.core.call import OPEN, Call
+from toolwright.core.effects import DropMember
 from toolwright.core.errors import Unwritable
 from toolwright.core.event import Event
 from toolwright.core.file import FileChange
@@ -347,9 +348,8 @@ def _save_agent(unit: SaveAgent, tables: Tables) -> Written:
 def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
-    tables.leave_spaces(unit.entity_id)
     tables.drop_mind(unit.agent_id)
-    return Written(Committed())
+    return _leave_spaces(unit, tables)
 
 
 def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
@@ -359,8 +359,13 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
         del tables.env[key]
     for one in [one for one in tables.front_ends.values() if one.entity_id == unit.entity_id]:
         del tables.front_ends[one.id]
-    tables.leave_spaces(unit.entity_id)
-    return Written(Committed())
+    return _leave_spaces(unit, tables)
+
+
+def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables) -> Written:
+    found = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
+    left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in found]
+    return Written(Committed(), tuple(spaces.perform(left, unit, tables).events))
 
 
 def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:

@@ -20,6 +20,7 @@ from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
 from toolwright.core.call import CallChange, is_over
+from toolwright.core.effects import DropMember
 from toolwright.core.env import EnvChange
 from toolwright.core.event import Event
 from toolwright.core.file import FileChange
@@ -317,18 +318,21 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
         yield Op(drop, {"agent_id": unit.agent_id})
     first = plan_timer(unit.agent_id, "")
     yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
-    yield Op(sql.spaces.revise_spaces_of, {"entity_id": unit.entity_id})
-    yield Op(sql.spaces.drop_memberships, {"entity_id": unit.entity_id})
-    return Written(Committed())
+    return (yield from _leave_spaces(unit, sql))
 
 
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
     yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
     yield Op(sql.drop_env_of, {"owner": unit.entity_id})
     yield Op(sql.front_ends.drop_of, {"entity_id": unit.entity_id})
-    yield Op(sql.spaces.revise_spaces_of, {"entity_id": unit.entity_id})
-    yield Op(sql.spaces.drop_memberships, {"entity_id": unit.entity_id})
-    return Written(Committed())
+    return (yield from _leave_spaces(unit, sql))
+
+
+def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements) -> Program:
+    found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
+    left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
+    done = yield from perform(left, unit, sql)
+    return Written(Committed(), tuple(done.events))
 
 
 def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:

@@ -102,10 +102,7 @@ class SpaceStatements:
             update(members).where(here).values(read_seq=farther).returning(members.c.read_seq)
         )
         of_entity = select(members.c.space_id).where(members.c.entity_id == _text("entity_id"))
-        self.revise_spaces_of = compiled(
-            update(spaces).where(spaces.c.id.in_(of_entity)).values(revision=spaces.c.revision + 1)
-        )
-        self.drop_memberships = compiled(delete(members).where(members.c.entity_id == _text("entity_id")))
+        self.memberships = compiled(of_entity.order_by(members.c.space_id))
 
     def _message_statements(self, compiled: Compiler) -> None:
         here = and_(space_messages.c.id == _text("id"), space_messages.c.space_id == _text("space_id"))

@@ -14,18 +14,22 @@ from toolwright.core.space import Space, SpaceMessage
 from toolwright.core.state import ThreadState
 from toolwright.core.tool import Tool
 from toolwright.runtime.builtins import BuiltinState, builtin, within_run
-from toolwright.runtime.spaces import LONGEST_PAGE, Shown, Spaces, words_of
+from toolwright.runtime.history import LONGEST_PAGE, Shown
+from toolwright.runtime.spaces import Spaces
+from toolwright.runtime.speech import Speech, words_of
 from toolwright.wire.call_shown import message_id_of
 from toolwright.wire.space import space_event
 
+NO_LONGER_HERE = "You are no longer in this space. Call enter_space first."
 Page = Annotated[int, Field(ge=1, le=LONGEST_PAGE)]
 
 
 class SpacesToolkit:
     """The five tools."""
 
-    def __init__(self, spaces: Spaces) -> None:
+    def __init__(self, spaces: Spaces, speech: Speech) -> None:
         self._spaces = spaces
+        self._speech = speech
         self.tools: tuple[Tool, ...] = tuple(
             builtin(each)
             for each in (
@@ -70,12 +74,7 @@ class SpacesToolkit:
     # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
-        space = await run.insist(lambda: self._readable(run, space_id))
-        if run.space_id != space.id:
-            if run.space_id is not None:
-                run.effect(_presence(run, run.space_id, "agent.inactive"))
-            run.effect(Enter(thread_id=run.thread.id, space_id=space.id))
-            run.effect(_presence(run, space.id, "agent.active"))
+        space = await run.insist(lambda: self._seen(run, space_id, _not_yours(space_id)))
         members = await run.insist(lambda: self._spaces.members(space.id))
         shown = await run.insist(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
@@ -83,6 +82,11 @@ class SpacesToolkit:
             known = await run.insist(lambda one=member: self._spaces.entity(one.entity_id))
             name = None if known is None else known.display_name
             people.append({"entityId": member.entity_id, "displayName": name, "type": member.type})
+        if run.space_id != space.id:
+            if run.space_id is not None:
+                run.effect(_presence(run, run.space_id, "agent.inactive"))
+            run.effect(Enter(thread_id=run.thread.id, space_id=space.id))
+            run.effect(_presence(run, space.id, "agent.active"))
         return {"space": _space(space), "members": people, "messages": _messages(shown)}
 
     async def _leave(self, run: BuiltinState) -> JSON:
@@ -99,7 +103,7 @@ class SpacesToolkit:
         content = run.clean(words_of(text))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
-        await run.insist(lambda: self._may_speak(space_id, author.id))
+        await run.insist(lambda: self._seen(run, space_id, NO_LONGER_HERE))
         message = SpaceMessage(
             id=message_id_of(run.call_id),
             space_id=space_id,
@@ -109,11 +113,11 @@ class SpacesToolkit:
             metadata=_origin(run, space_id),
             created_at=run.clock.now(),
         )
-        run.speak(lambda: self._spaces.posting(message, author, run.chain_depth, run.call_id, run.source))
+        run.speak(lambda: self._speech.posting(message, author, run.chain_depth, run.call_id, run.source))
         return {"messageId": message.id}
 
     async def _read(self, run: BuiltinState, space_id: str, offset: int, limit: int) -> JSON:
-        space = await run.insist(lambda: self._readable(run, space_id))
+        space = await run.insist(lambda: self._seen(run, space_id, _not_yours(space_id)))
         shown = await run.insist(lambda: self._spaces.history(space.id, limit, offset))
         return {"messages": _messages(shown)}
 
@@ -121,25 +125,17 @@ class SpacesToolkit:
         run.skip(None if reason is None else run.clean(reason))
         return {"skipped": True}
 
-    async def _readable(self, run: BuiltinState, space_id: str) -> Space:
-        try:
-            space = await self._spaces.get(space_id)
-        except NotFound:
-            space = None
+    async def _seen(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
+        """The space, if the agent may read and speak there."""
         me = "" if run.author is None else run.author.id
-        if space is None or not (space.kind == "public" or await self._spaces.is_member(space.id, me)):
-            raise InvalidRequest(f"There is no space {space_id!r} that you are a member of.")
-        return space
-
-    async def _may_speak(self, space_id: str, entity_id: str) -> None:
         try:
-            space = await self._spaces.get(space_id)
+            return await self._spaces.get(space_id, seen_by=me)
         except NotFound:
-            space = None
-        if space is None or (
-            space.kind != "public" and not await self._spaces.is_member(space_id, entity_id)
-        ):
-            raise InvalidRequest("You are no longer in this space. Call enter_space first.")
+            raise InvalidRequest(otherwise) from None
+
+
+def _not_yours(space_id: str) -> str:
+    return f"There is no space {space_id!r} that you are a member of."
 
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:

@@ -12,15 +12,8 @@ from toolwright.web.body import Form, described, parse, reads
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import (
-    AgentAnswer,
-    AgentList,
-    AgentSaved,
-    Deleted,
-    PromptShape,
-    Triggered,
-    answers,
-)
+from toolwright.web.shapes import Deleted, answers
+from toolwright.web.shapes_agents import AgentAnswer, AgentList, AgentSaved, PromptShape, Triggered
 from toolwright.wire.agent import agent_json
 
 router = APIRouter(prefix="/api/agents", tags=["agents"])

@@ -15,7 +15,8 @@ from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import Here
-from toolwright.web.shapes import CallAnswer, CallList, ResultTaken, answers
+from toolwright.web.shapes import answers
+from toolwright.web.shapes_runs import CallAnswer, CallList, ResultTaken
 from toolwright.wire.call import agent_entity_id, call_json
 
 router = APIRouter(prefix="/api", tags=["calls"])

@@ -11,7 +11,8 @@ from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.permits import speaker
 from toolwright.web.serving import Here
-from toolwright.web.shapes import ClientAnswer, ClientList, Deleted, answers
+from toolwright.web.shapes import Deleted, answers
+from toolwright.web.shapes_entities import ClientAnswer, ClientList
 from toolwright.wire.front_end import client_json
 
 router = APIRouter(prefix="/api/clients", tags=["clients"])

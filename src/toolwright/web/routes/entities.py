@@ -13,7 +13,9 @@ from toolwright.web.callers import Service
 from toolwright.web.env import NewEnv, env_names
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import Deleted, EntityAnswer, EntityList, EnvNames, answers
+from toolwright.web.shapes import Deleted, answers
+from toolwright.web.shapes_entities import EntityAnswer, EntityList
+from toolwright.web.shapes_threads import EnvNames
 from toolwright.wire.entity import entity_json
 
 router = APIRouter(prefix="/api/entities", tags=["entities"])

@@ -13,7 +13,8 @@ from toolwright.web.byte_range import Unsatisfiable, part_of
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import Here
-from toolwright.web.shapes import FileList, answers, failures
+from toolwright.web.shapes import answers, failures
+from toolwright.web.shapes_threads import FileList
 from toolwright.wire.message import file_json
 
 router = APIRouter(prefix="/api/threads/{thread_id}/files", tags=["files"])

@@ -8,7 +8,8 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import InboxEventAnswer, InboxEventList, answers
+from toolwright.web.shapes import answers
+from toolwright.web.shapes_agents import InboxEventAnswer, InboxEventList
 from toolwright.wire.inbox import inbox_json
 
 router = APIRouter(prefix="/api/agents/{agent_id}/inbox", tags=["agents"])

@@ -11,7 +11,8 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import EventId, Id, Limit, Offset, Words
 from toolwright.web.serving import Here
-from toolwright.web.shapes import EventList, FullRunAnswer, RunAnswer, RunList, answers
+from toolwright.web.shapes import answers
+from toolwright.web.shapes_runs import EventList, FullRunAnswer, RunAnswer, RunList
 from toolwright.wire.event import event_json
 from toolwright.wire.run import run_json, run_status_json, run_with_steps
 

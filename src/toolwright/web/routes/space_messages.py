@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 
 from toolwright.core.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.spaces import LONGEST_PAGE, Shown
+from toolwright.runtime.history import LONGEST_PAGE, Shown
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known

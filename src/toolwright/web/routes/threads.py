@@ -14,7 +14,8 @@ from toolwright.web.env import NewEnv, Values, env_names
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.permits import owner_of_new
 from toolwright.web.serving import Here
-from toolwright.web.shapes import (
+from toolwright.web.shapes import answers
+from toolwright.web.shapes_threads import (
     EnvNames,
     MessageList,
     MessageSent,
@@ -22,7 +23,6 @@ from toolwright.web.shapes import (
     ThreadCreated,
     ThreadList,
     ThreadRefused,
-    answers,
 )
 from toolwright.wire.message import message_json
 from toolwright.wire.run import thread_json
