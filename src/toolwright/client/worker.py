@@ -14,7 +14,7 @@ from toolwright.client.client import Client
 from toolwright.client.failures import RETRIABLE
 from toolwright.client.http import Pause, delay
 from toolwright.client.work import Function, Work, work_of
-from toolwright.core.asked import declared, declared_name, shown
+from toolwright.core.asked import declared, declared_line, declared_name, shown
 from toolwright.core.errors import (
     AlreadyOver,
     CallClaimed,
@@ -97,7 +97,7 @@ class Worker:
         which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an
         error that the agent reads.
         """
-        declared_name("A tool", name)
+        declared_line("A tool", name)
 
         def take(given: F) -> F:
             self._tools[name] = work_of(name, given)
