@@ -10,9 +10,9 @@ from tests.api.town import SERVICE, town
 pytestmark = pytest.mark.anyio
 
 WORDS = "must not hold line breaks or other control characters"
-TOOL = {"description": "Ask.", "inputSchema": {}, "executionType": "external"}
-ROUTES: list[tuple[str, str, str, dict[str, Any]]] = [  # bodies as they are sent
-    ("POST", "/api/agents", "name", {"config": {}}),
+TOOL: dict[str, Any] = {"description": "Ask.", "inputSchema": {}, "executionType": "external"}
+ROUTES: list[tuple[str, str, str, dict[str, str]]] = [
+    ("POST", "/api/agents", "name", {"configJson": "{{}}"}),
     ("PATCH", "/api/agents/{configured_id}", "name", {}),
     ("POST", "/api/agents/{configured_id}/trigger", "serviceName", {}),
     ("POST", "/api/entities", "displayName", {"type": "human"}),
@@ -30,7 +30,7 @@ async def test_a_name_that_is_not_one_line_is_refused(
 ) -> None:
     async with town() as made:
         before = await made.journal()
-        rest = {key: text.format(**made.ids) if isinstance(text, str) else text for key, text in body.items()}
+        rest = {key: text.format(**made.ids) for key, text in body.items()}
         for name in ("a\nb", "\x1b[2J", "a\u2028b"):
             answer = await made.api.client.request(
                 method, path.format(**made.ids), headers=SERVICE, json={**rest, field: name}

@@ -6,20 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agent_config import Fault, Form, Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.form_faults import form_fault
+from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.space import SpaceKind
 from toolwright.core.tool import Tool
 
 Words = Annotated[str, Field(min_length=1)]
 
 
+def _line(text: str) -> str:
+    if not one_line(text):
+        raise ValueError(NOT_ONE_LINE)
+    return text
+
+
+Name = Annotated[Words, AfterValidator(_line)]
+
+
 class AgentEntry(Form):
     """An agent; the file's author is trusted with the addresses of its tools (D13)."""
 
-    name: Words
+    name: Name
     description: str = ""
     config: dict[str, JsonValue]
 
@@ -29,14 +40,14 @@ class EntityEntry(Form):
 
     type: Literal["human"]
     external_id: Words
-    display_name: str | None = None
+    display_name: Annotated[str, AfterValidator(_line)] | None = None
 
 
 class SpaceEntry(Form):
     """A space; `members` are external ids, and names of agents."""
 
     id: Words | None = None
-    name: Words
+    name: Name
     kind: SpaceKind = "private"
     members: list[Words] = Field(default_factory=list[Words])
 
@@ -67,7 +78,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     try:
         found = ConfigFile.model_validate(given)
     except ValidationError as error:
-        raise faulty_file(path, [_fault(each["loc"], each["msg"]) for each in error.errors()]) from None
+        raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
     faults = [*_twice(found), *_agents(found.agents, tools)]
     if faults:
         raise faulty_file(path, faults)
@@ -113,8 +124,7 @@ def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    said = "is not a known field" if "Extra inputs" in message else message[:1].lower() + message[1:]
-    return {"path": ".".join(map(str, path)) or "The file", "message": said}
+    return {"path": ".".join(map(str, path)) or "The file", "message": message}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed
