@@ -41,6 +41,19 @@ async def test_a_name_that_is_not_one_line_is_refused(
         assert await made.journal() == before
 
 
+async def test_the_name_of_a_person_is_short_since_every_agent_reads_it() -> None:
+    async with town() as made:
+        before = await made.journal()
+        for method, path in (("POST", "/api/entities"), ("PATCH", "/api/entities/{entity_id}")):
+            body = {"displayName": "x" * 201} | ({"type": "human"} if method == "POST" else {})
+            answer = await made.api.client.request(
+                method, path.format(**made.ids), headers=SERVICE, json=body
+            )
+            assert read(answer, 400)["error"] == "displayName must have at most 200 characters."
+        assert await made.journal() == before
+        await made.post("/api/entities", SERVICE, {"type": "human", "displayName": "x" * 200}, 201)
+
+
 async def test_a_tool_of_an_agent_with_such_a_name_is_refused_by_its_path() -> None:
     async with town() as made:
         before = await made.journal()

@@ -98,6 +98,12 @@ class Worker:
         error that the agent reads.
         """
         declared_line("A tool", name)
+        if "," in name:
+            raise DefinitionError(
+                f"A worker's tool cannot have a comma in its name, as {name!r}: no server offers it."
+            )
+        if name in self._tools:
+            raise DefinitionError(f"This worker carries out the tool {name!r} already.")
 
         def take(given: F) -> F:
             self._tools[name] = work_of(name, given)

@@ -19,6 +19,7 @@ from toolwright.runtime.asked import by_id, can_be_id, page
 from toolwright.runtime.env import Environment
 
 ALL = 1_000_000  # agents
+LONGEST_NAME = 200  # characters of a name, which every agent reads that meets it
 LONGEST = 512  # characters of an external id: what every journal can index
 _TICK = timedelta(microseconds=1)
 
@@ -225,6 +226,8 @@ def _line(path: str, value: object) -> str | None:
     text = _text(path, value)
     if text is not None and not one_line(text):
         raise _faulty(path, NOT_ONE_LINE)
+    if text is not None and len(text) > LONGEST_NAME:
+        raise _faulty(path, f"must have at most {LONGEST_NAME} characters")
     return text
 
 

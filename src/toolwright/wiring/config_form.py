@@ -48,7 +48,7 @@ class EntityEntry(Form):
 
     type: Literal["human"]
     external_id: Words
-    display_name: Annotated[str, AfterValidator(_line)] | None = None
+    display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
 class SpaceEntry(Form):
