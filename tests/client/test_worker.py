@@ -179,7 +179,7 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
                 return float("nan")
 
             def rich(n: int) -> tw.ToolResult:
-                return tw.ToolResult.fail("No such thing.")
+                return tw.ToolResult.fail("No such thing.", error_code="absent", error_data={"n": n})
 
             worker.tool("sync", sync)
             worker.tool("faulty", faulty)

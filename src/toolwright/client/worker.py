@@ -200,6 +200,9 @@ class Worker:
                 log.warning("The claim of the call %s is not renewed now: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
+        """Of a failure its text: more of it HTTP does not take, and the text is what the agent needs."""
+        if result.status == "error":
+            result = ToolResult.fail(result.error or "The tool failed.")
         try:
             await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, result))
         except (InvalidRequest, InvalidJSON, TooLarge) as error:  # what HTTP or the server cannot take
