@@ -99,6 +99,31 @@ async def test_a_faulty_body_is_answered_with_its_paths(body: object, path: str,
         assert (await api.get("/api/threads"))["threads"] == []
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("POST", "/api/calls/x/claim", {"worker": "", "leaseMs": 5000}, "worker must not be empty"),
+        ("POST", "/api/calls/x/claim", {"worker": "w", "leaseMs": 5e30}, "leaseMs must be a whole number"),
+        ("POST", "/api/calls/x/claim", {"worker": "w", "leaseMs": 5}, "leaseMs must be at least 1000"),
+        ("PATCH", "/api/spaces/x/read", {"seq": True}, "seq must be a whole number"),
+        ("POST", "/api/agents", {"name": "a", "config": {"agent": 1}}, "config.agent must be an object."),
+        (
+            "POST",
+            "/api/agents",
+            {"name": "a", "config": {"loop": {"inboxPreview": 1}}},
+            "must be true or false.",
+        ),
+        ("GET", "/api/threads?limit=0", None, "limit must be at least 1"),
+        ("GET", "/api/threads?limit=1001", None, "limit must be at most 1000"),
+        ("GET", "/api/threads?limit=x", None, "limit must be a whole number"),
+    ],
+)
+async def test_faults_are_told_in_plain_words(method: str, path: str, body: object, said: str) -> None:
+    async with serving() as api:
+        shown = read(await api.client.request(method, path, json=body), 400)
+        assert shown["error"].endswith(said)
+
+
 async def test_what_is_no_json_is_refused() -> None:
     deep = b'{"agentId": "tester", "arguments": ' + b'{"a":' * 70 + b"1" + b"}" * 71
     bodies = [

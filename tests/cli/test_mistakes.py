@@ -16,7 +16,16 @@ from tests.cli.shell import Shell
         (["call", "add", "--app", ":app"], "':app' is not of the form MODULE:APP"),
         (["serve", "nothing.at.all:app"], "There is no module 'nothing.at.all'"),
         (["serve", "config.json"], "'config.json' cannot be read: No such file or directory."),
-        (["serve", "--port", "70000"], "Invalid value for '--port'"),
+        (
+            ["serve", "--port", "70000"],
+            "Invalid value for '--port': must be at most 65535. See toolwright serve --help.",
+        ),
+        (
+            ["serve", "--port", "x"],
+            "Invalid value for '--port': must be a whole number. See toolwright serve",
+        ),
+        (["serve", "--port", "-1"], "Invalid value for '--port': must be at least 0. See toolwright serve"),
+        (["serv"], "No such command 'serv'. Did you mean 'serve'? See toolwright --help."),
         (["talk"], "No such command 'talk'"),
         (["chat"], "Missing argument 'AGENT'. See toolwright chat --help."),
         (["tools"], "Missing command."),

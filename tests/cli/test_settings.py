@@ -44,7 +44,7 @@ def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
         ({**PEOPLE, "jwt_secret": "too-few-bytes"}, "jwt_secret", "32 bytes or more"),
         ({**PEOPLE, "jwt_secret": "-----BEGIN PUBLIC KEY-----" + SECRET}, "jwt_secret", "PEM"),
         ({**PEOPLE, "secret_keys": ["sk", "pk"]}, "public_keys", "must not be a secret key too"),
-        ({**PEOPLE, "jwt_entity_claim": ""}, "jwt_entity_claim", "at least 1 character"),
+        ({**PEOPLE, "jwt_entity_claim": ""}, "jwt_entity_claim", "must not be empty"),
         *[
             ({"public_keys": ["pk"], "jwt_jwks_url": url}, "jwt_jwks_url", "must begin with https://")
             for url in (

@@ -179,7 +179,7 @@ async def test_functions_of_every_kind_carry_calls_out() -> None:
                 return float("nan")
 
             def rich(n: int) -> tw.ToolResult:
-                return tw.ToolResult.fail("No such thing.")
+                return tw.ToolResult.fail("No such thing.", error_code="absent", error_data={"n": n})
 
             worker.tool("sync", sync)
             worker.tool("faulty", faulty)
@@ -424,6 +424,11 @@ async def test_a_faulty_worker_is_refused(options: dict[str, Any]) -> None:
             await worker.run()
         with pytest.raises(DefinitionError, match="needs a function"):
             worker.tool("slow", 5)  # type: ignore[type-var]  # user input
+        worker.tool("quick", lambda: 1)
+        with pytest.raises(DefinitionError, match="carries out the tool 'quick' already"):
+            worker.tool("quick")
+        with pytest.raises(DefinitionError, match="cannot have a comma in its name, as 'a,b'"):
+            worker.tool("a,b", lambda: 1)
         assert worker.name != Worker(client).name
 
 

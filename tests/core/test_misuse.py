@@ -84,12 +84,11 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
     (lambda: MemoryState(tenvs=WRONG), "The tenvs of a state must be a dict of names and values, not 5."),
     (
         lambda: tw.Settings(max_steps=TEXT),
-        "The setting TOOLWRIGHT_MAX_STEPS is not valid: input should be a valid integer, unable to parse string as "
-        "an integer.",
+        "The setting TOOLWRIGHT_MAX_STEPS is not valid: must be a whole number.",
     ),
     (
         lambda: tw.Settings(secret_keys=WRONG),
-        "The setting TOOLWRIGHT_SECRET_KEYS is not valid: input should be a valid tuple.",
+        "The setting TOOLWRIGHT_SECRET_KEYS is not valid: must be a list.",
     ),
     (lambda: tw.Settings(max_step=1), "There is no setting 'max_step' (did you mean max_steps?)."),  # type: ignore[call-arg]  # misuse
 ]

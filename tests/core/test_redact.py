@@ -30,6 +30,10 @@ REDACTOR = Redactor([("API_KEY", SECRET)])
         quote(SECRET, safe=""),
         quote_plus(SECRET),
         quote(SECRET, safe="").lower() if SECRET.islower() else quote(SECRET, safe=""),
+        SECRET.encode().decode("latin-1"),
+        json.dumps(SECRET.encode().decode("latin-1"))[1:-1],
+        SECRET.encode("latin-1").decode("utf-8", "replace"),
+        quote(SECRET.encode("latin-1"), safe=""),
     ],
 )
 def test_a_long_secret_is_found_within_other_text(form: str) -> None:
@@ -47,6 +51,14 @@ def test_base64_is_found_at_every_alignment(
     assert "[redacted:API_KEY]" in clean
     rest = clean.replace("[redacted:API_KEY]", "")
     assert len(rest) <= (before + behind) * 4 / 3 + 4  # at most a character at each end is left of the secret
+
+
+def test_a_secret_of_other_letters_is_found_misread_and_nothing_illegible_is_taken_for_it() -> None:
+    secret = "пароль-пароль"
+    redactor = Redactor([("A", secret)])
+    assert redactor.text(f"a {secret.encode().decode('latin-1')} b") == "a [redacted:A] b"
+    unreadable = "\ufffd" * 40
+    assert Redactor([("A", "üüüüüüüü")]).text(unreadable) == unreadable
 
 
 def test_eleven_characters_are_too_few_for_base64() -> None:

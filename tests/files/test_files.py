@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+import signal
+import sys
 from collections.abc import AsyncGenerator, Generator
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -183,3 +186,61 @@ def test_files_lie_beside_the_database_unless_told_otherwise(
 def test_a_file_store_of_another_kind_is_refused(url: str) -> None:
     with pytest.raises(DefinitionError, match="files_url must be"):
         Settings(files_url=url)
+
+
+KILLED_WRITING = """
+import asyncio, resource, signal, sys
+from pathlib import Path
+from toolwright.adapters.files.objects import open_folder
+
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+asyncio.run(open_folder(Path(sys.argv[1])).put(b"x" * 5_000))
+"""
+DAY = timedelta(days=1)
+
+
+async def killed_while_writing(folder: Path) -> Path:
+    """The part that a process leaves which the kernel kills in the middle of a file."""
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED_WRITING, str(folder))
+    assert await killed.wait() == -signal.SIGXFSZ
+    [part] = [Path(where) / name for where, _, names in os.walk(folder) for name in names]
+    return part
+
+
+def seen(folder: Path) -> set[str]:
+    return {name for _, _, names in os.walk(folder) for name in names}
+
+
+async def test_what_a_killed_process_left_half_written_is_taken_away_when_it_is_old(tmp_path: Path) -> None:
+    part = await killed_while_writing(tmp_path)
+    assert part.name.startswith(sha256(b"x" * 5_000).hexdigest())
+    assert len(part.read_bytes()) == 1_000
+    written = datetime.fromtimestamp(part.stat().st_mtime, UTC)
+    made = open_folder(tmp_path)
+    assert await made.tidy(written - DAY) == 0, "somebody may be writing to it"
+    digest = await made.put(b"x" * 5_000)
+    assert await made.get(digest) == b"x" * 5_000
+    assert await made.tidy(written + DAY) == 1
+    assert seen(tmp_path) == {digest}
+    assert await made.get(digest) == b"x" * 5_000
+
+
+async def test_nothing_but_leftovers_is_taken_away(tmp_path: Path) -> None:
+    made = open_folder(tmp_path)
+    digest = await made.put(b"x")
+    own = tmp_path / "sha256" / digest[:2]
+    others = [own / "notes#1", own / f"{digest}#1.bak", tmp_path / "readme", tmp_path / f"{'a' * 64}#1"]
+    for path in [*others, own / f"{digest}#2", tmp_path / "sha256" / "toolwright-probe0x"]:
+        path.write_text("", encoding="utf-8")
+    (own / f"{digest}#3").mkdir()
+    assert await made.tidy(datetime.now(UTC) + DAY) == 2
+    assert seen(tmp_path) == {digest, *(path.name for path in others)}
+    assert (own / f"{digest}#3").is_dir()
+
+
+async def test_a_store_without_leftovers_has_nothing_to_tidy_up(files: Files) -> None:
+    assert await files.tidy(datetime.now(UTC) + DAY) == 0
+    digest = await files.put(b"x")
+    assert await files.tidy(datetime.now(UTC) + DAY) == 0
+    assert await files.get(digest) == b"x"

@@ -1,9 +1,13 @@
 """Old events are deleted, young ones stay, and a follower that comes too late is told."""
 
+import asyncio
+from datetime import datetime, timedelta
+
 import pytest
 
 from tests.motor.rig import Rig
 from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import Reset
 from toolwright.core.event import Topic
@@ -14,6 +18,18 @@ from toolwright.runtime.keys import Keys
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 
 pytestmark = pytest.mark.anyio
+
+
+class Tidied(MemoryFiles):
+    """Tells from when on it was to keep what is half-written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
+
+    async def tidy(self, before: datetime) -> int:
+        self.before.set_result(before)
+        return 0
 
 
 async def test_events_are_kept_for_seven_days() -> None:
@@ -27,7 +43,7 @@ async def test_events_are_kept_for_seven_days() -> None:
     clock.advance(EVENTS_KEPT.total_seconds() - 60)
     await rig.post("young")
     keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
-    keeper = Housekeeper(store, rig.motor, keys, clock, new_id)
+    keeper = Housekeeper(store, rig.motor, keys, MemoryFiles(), clock, new_id)
     assert await keeper.tidy() == 0
     clock.advance(120)
     assert await keeper.tidy() == 1
@@ -36,3 +52,15 @@ async def test_events_are_kept_for_seven_days() -> None:
     assert len(await events.list(Topic(kind="thread", id="young"))) == 1
     with pytest.raises(Reset):
         await anext(aiter(events.follow(Topic(kind="thread", id="old"), after=1)))
+
+
+async def test_what_killed_processes_left_among_the_files_is_taken_away_after_a_day() -> None:
+    clock, files = ManualClock(), Tidied()
+    store = MemoryStore(MemoryBus().publish)
+    rig = Rig(store, ManualMotor(store, clock), clock)
+    await rig.motor.start(rig.drain, rig.nudge)
+    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
+    at_work = asyncio.create_task(Housekeeper(store, rig.motor, keys, files, clock, new_id).run())
+    async with asyncio.timeout(30):
+        assert await files.before == clock.now() - timedelta(days=1)
+    at_work.cancel()

@@ -81,8 +81,27 @@ async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_pat
 FAULTY: list[tuple[Any, str]] = [
     ("{", "is not valid JSON"),
     ('{"agents": [], "agents": []}', "given twice"),
-    ([], "The file"),
-    ({}, "agents field required"),
+    ([], "The file must be an object."),
+    ({}, "agents is required"),
+    ({"agents": 5}, "agents must be a list"),
+    (
+        {"agents": [{"name": "", "config": []}]},
+        "agents.0.name must not be empty; agents.0.config must be an object",
+    ),
+    ({"agents": [{"name": "a\nb", "config": {}}]}, "agents.0.name must not hold line breaks"),
+    ({"agents": [], "spaces": [{"name": "a\nb"}]}, "spaces.0.name must not hold line breaks"),
+    (
+        {"agents": [], "entities": [{"type": "human", "externalId": "x", "displayName": "a\nb"}]},
+        "entities.0.displayName must not hold line breaks",
+    ),
+    ({"agents": [{"name": "x", "config": {"tools": [5]}}]}, "agents.0.config.tools.0 must be an object"),
+    (
+        {"agents": [{"name": "x", "config": {"loop": {"maxSteps": "5"}}}]},
+        "loop.maxSteps must be a whole number",
+    ),
+    ({"agents": [{"name": "x", "config": {"loop": {"maxSteps": 0}}}]}, "loop.maxSteps must be at least 1"),
+    ({"agents": [{"name": "x", "config": {"model": ""}}]}, "agents.0.config.model must not be empty"),
+    ({"agents": [{"name": "x", "config": {"model": {}}}]}, "config.model.provider is required"),
     ({"agents": [], "foo": 1}, "foo is not a known field"),
     ({"agents": [{"name": "x", "config": {}, "foo": 1}]}, "agents.0.foo is not a known field"),
     ({"agents": [{"name": "x", "config": {"tools": [{**CHECK, "foo": 1}]}}]}, "agents.0.config.tools.0.foo"),
@@ -91,6 +110,12 @@ FAULTY: list[tuple[Any, str]] = [
     ({"agents": [], "entities": [{"type": "agent", "externalId": "x"}]}, "entities.0.type"),
     ({"agents": [], "spaces": [{"name": "x", "kind": "loud"}]}, "spaces.0.kind"),
     ({"agents": [], "spaces": [{"name": "x"}, {"name": "x"}]}, "spaces.1.id is given twice"),
+    ({"agents": [], "spaces": [{"id": "a/b", "name": "x"}]}, "spaces.0.id must be 1 to 128 letters, digits"),
+    ({"agents": [{"name": "x" * 201, "config": {}}]}, "agents.0.name must have at most 200 characters"),
+    (
+        {"agents": [], "spaces": [{"name": "x", "kind": "dm", "members": ["a", "b", "c"]}]},
+        "spaces.0.members must be 2 at most in a dm",
+    ),
 ]
 
 
@@ -107,18 +132,35 @@ async def test_a_faulty_file_is_refused_in_one_line_with_the_path(
 @pytest.mark.parametrize(
     ("space", "said"),
     [
-        ({"name": "x", "members": ["nobody"]}, "spaces.0: There is no entity 'nobody'."),
-        ({"id": "a/b", "name": "x"}, "spaces.0:"),
-        ({"name": "x", "kind": "dm", "members": ["a", "b", "c"]}, "spaces.0:"),
+        ({"name": "x", "members": ["scout", "nobody"]}, "spaces.0: There is no entity 'nobody'."),
+        (
+            {"id": "hall", "name": "x", "kind": "dm"},
+            "spaces.0: The space 'hall' is public, which cannot become dm.",
+        ),
     ],
-    ids=["nobody", "id", "dm"],
+    ids=["nobody", "kind"],
 )
-async def test_what_only_the_journal_can_tell_is_refused_at_the_start(
+async def test_what_only_the_journal_can_tell_is_refused_at_the_start_and_nothing_is_written(
     tmp_path: Path, space: dict[str, Any], said: str
 ) -> None:
-    people = [{"type": "human", "externalId": name} for name in "abc"]
-    app = ConfigApp(written(tmp_path, {"agents": [], "entities": people, "spaces": [space]}))
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    async with ConfigApp(written(tmp_path, WHOLE)).runtime(settings) as rt:
+        before = await seen(rt)
+    people = [{"type": "human", "externalId": "new"}]
+    agents: list[dict[str, Any]] = [{"name": "scout", "config": {}}, {"name": "other", "config": {}}]
+    app = ConfigApp(written(tmp_path, {"agents": agents, "entities": people, "spaces": [space]}))
     with pytest.raises(DefinitionError) as caught:
-        async with app.runtime(tw.Settings(database_url="memory://")):
+        async with app.runtime(settings):
             pass
-    assert said in caught.value.message and caught.value.message.startswith("config.json: ")
+    assert caught.value.message == f"config.json: {said}"
+    async with tw.App().runtime(settings) as rt:
+        assert await seen(rt) == before
+
+
+async def test_a_file_may_begin_with_a_byte_order_mark_and_must_be_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(b'\xef\xbb\xbf{"agents": []}')
+    ConfigApp(path)
+    path.write_bytes(b'{"agents": [], "x": "\xff"}')
+    with pytest.raises(DefinitionError, match="is not valid JSON: it is not UTF-8"):
+        ConfigApp(path)

@@ -1,5 +1,6 @@
 """The way in and out: every mistake of a user becomes one line on stderr and an exit code."""
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,12 @@ from typer.main import get_command
 from toolwright.cli.commands import cli
 from toolwright.cli.refusal import FAILED, INTERRUPTED, Refusal, one_line
 from toolwright.core.errors import ToolwrightError
+
+_WORDS = {
+    r"Input should be a valid integer.*": "must be a whole number",
+    r"Input should be greater than or equal to": "must be at least",
+    r"Input should be less than or equal to": "must be at most",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     except Refusal as refusal:
         return _say(str(refusal), refusal.code)
     except TyperException as error:
-        return _say(f"{error.format_message()} {_help(error)}", error.exit_code)
+        return _say(f"{_plain(error.format_message())} {_help(error)}".strip(), error.exit_code)
     except ToolwrightError as error:
         return _say(error.message, FAILED)
     except OSError as error:
@@ -44,6 +51,13 @@ def _say(message: str, code: int) -> int:
         return code
     print(f"toolwright: {one_line(message)}", file=sys.stderr)
     return code
+
+
+def _plain(message: str) -> str:
+    """What the library says, as a sentence, without the words that it has from pydantic."""
+    for words, plain in _WORDS.items():
+        message = re.sub(words, plain, message)
+    return message if message.endswith((".", "?")) else f"{message}."
 
 
 def _help(error: TyperException) -> str:

@@ -14,7 +14,7 @@ from toolwright.client.client import Client
 from toolwright.client.failures import RETRIABLE
 from toolwright.client.http import Pause, delay
 from toolwright.client.work import Function, Work, work_of
-from toolwright.core.asked import declared, declared_name, shown
+from toolwright.core.asked import declared, declared_line, declared_name, shown
 from toolwright.core.errors import (
     AlreadyOver,
     CallClaimed,
@@ -97,7 +97,13 @@ class Worker:
         which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an
         error that the agent reads.
         """
-        declared_name("A tool", name)
+        declared_line("A tool", name)
+        if "," in name:
+            raise DefinitionError(
+                f"A worker's tool cannot have a comma in its name, as {name!r}: no server offers it."
+            )
+        if name in self._tools:
+            raise DefinitionError(f"This worker carries out the tool {name!r} already.")
 
         def take(given: F) -> F:
             self._tools[name] = work_of(name, given)
@@ -194,6 +200,9 @@ class Worker:
                 log.warning("The claim of the call %s is not renewed now: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
+        """Of a failure its text: more of it HTTP does not take, and the text is what the agent needs."""
+        if result.status == "error":
+            result = ToolResult.fail(result.error or "The tool failed.")
         try:
             await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, result))
         except (InvalidRequest, InvalidJSON, TooLarge) as error:  # what HTTP or the server cannot take

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Literal, TypeAlias, cast, get_args
 
-from toolwright.core.asked import declared, declared_list, declared_name, shown
+from toolwright.core.asked import declared, declared_line, declared_list, declared_name, shown
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
 from toolwright.core.prompt import Env, Prompt, check_exposed, check_values
@@ -87,6 +87,8 @@ class Agent:
 
     def __post_init__(self) -> None:
         declared_name("An agent", self.name)
+        if self.key is None:  # one that is kept was looked at when it was configured
+            declared_line("An agent", self.name)
         whose = f"Agent {self.name!r}"
         declared(f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one")
         if self.type not in get_args(AgentType):

@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.agent import Agent, Side
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.prompt import Prompt
 from toolwright.core.tool import Tool
@@ -130,7 +131,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     try:
         form = AgentForm.model_validate(config)
     except ValidationError as error:
-        raise faulty([_fault(each["loc"], each["msg"]) for each in error.errors()]) from None
+        raise faulty([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
     faults: list[Fault] = []
     fault = faulty_toolkits(form.toolkits)
     if fault is not None:
@@ -195,7 +196,7 @@ def _tool(
     try:
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
-        raise faulty([_fault((path, *each["loc"]), each["msg"]) for each in error.errors()]) from None
+        raise faulty([_fault((path, *each["loc"]), form_fault(each)) for each in error.errors()]) from None
     if form.name not in tools:
         message = (
             f"names the tool {form.name!r}, which the app does not have; a configuration has an executionType"
@@ -225,7 +226,6 @@ def faulty(faults: list[Fault]) -> InvalidConfiguration:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    """pydantic's word on one field; which of two kinds it took is left out of the path."""
+    """What is wrong with one field; which of two kinds pydantic took it for is left out of the path."""
     named = [str(part) for part in path if part not in (_TEXT, _OBJECT)]
-    said = "is not a known field" if "Extra inputs" in message else message[:1].lower() + message[1:]
-    return {"path": ".".join(named), "message": said}
+    return {"path": ".".join(named), "message": message}

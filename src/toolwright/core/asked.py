@@ -3,7 +3,9 @@
 from collections.abc import Collection
 from typing import TypeAlias, cast
 
+from toolwright.core.brief import brief
 from toolwright.core.errors import DefinitionError
+from toolwright.core.plain import NOT_ONE_LINE, one_line
 
 Kinds: TypeAlias = type | tuple[type, ...]
 
@@ -44,3 +46,10 @@ def declared_name(what: str, given: object) -> None:
         raise DefinitionError(f"{what} needs a name, not {shown(given)}.")
     if not given.strip():
         raise DefinitionError(f"{what} needs a name.")
+
+
+def declared_line(what: str, given: object) -> None:
+    """The same for a name that others read: it is one line."""
+    declared_name(what, given)
+    if not one_line(str(given)):
+        raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(given), _LONGEST)}.")

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from toolwright.core.faults import ArgumentFault, Fault
+from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path
 
@@ -105,5 +106,4 @@ def _fault(detail: ErrorDetails, value: JSON, path: Path) -> Fault:
             case _:
                 continue
         steps.append(step)
-    cause = detail.get("ctx", {}).get("error")
-    return Fault(tuple(steps), str(cause) if cause is not None else detail["msg"])
+    return Fault(tuple(steps), form_fault(detail))

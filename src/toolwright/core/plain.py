@@ -16,7 +16,9 @@ from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
 
 Path = tuple[str | int, ...]
 MAX_EVENT_TYPE = 200  # characters
+NOT_ONE_LINE = "must not hold line breaks or other control characters"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def spell(path: Path) -> str:
@@ -29,6 +31,11 @@ def unwritable(text: str) -> bool:
     if text.isascii():
         return "\x00" in text
     return _UNWRITABLE.search(text) is not None
+
+
+def one_line(text: str) -> bool:
+    """Whether the text can be a name: it breaks no line that it stands in, and steers no terminal."""
+    return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
 
 
 def emitted(event_type: object, content: JSON) -> tuple[str, JSON]:

@@ -246,6 +246,10 @@ class Files(Protocol):
         """Try whether bytes can be kept; nothing stays of it."""
         ...
 
+    async def tidy(self, before: datetime) -> int:
+        """Take away what processes left half-written that were killed before then; how much that was."""
+        ...
+
     async def close(self) -> None: ...
 
 

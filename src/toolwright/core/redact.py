@@ -1,14 +1,16 @@
 """Taking secrets out of text before it is recorded, shown or sent to a model (D6).
 
 A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string, also of JSON within
-JSON, percent- and form-encoded, as Python spells it, and from 12 characters in base64 at every alignment. A shorter
-one counts only as a whole word. Where a text was cut by `brief`, the beginning of a secret is taken for the whole.
+JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and from 12 characters in
+base64 at every alignment. A shorter one counts only as a whole word. Where a text was cut by `brief`, the beginning
+of a secret is taken for the whole.
 """
 
 import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from urllib.parse import quote, quote_plus
 
 from toolwright.core.brief import CUT
@@ -20,6 +22,7 @@ from toolwright.core.value import changed
 
 LONG = 8  # characters from which a secret is found within other text
 ENCODED = 12  # characters from which its base64 is looked for
+_LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it to be worth a search
 _WORD = re.compile(r"\w")
 
 
@@ -196,16 +199,36 @@ def _alternatives(
 
 
 def _forms(value: str) -> Iterator[str]:
-    yield value
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield repr(value)[1:-1]
-    yield json.dumps(json.dumps(value))[3:-3]  # JSON within JSON, as tools often return it
-    for encoded in (quote(value), quote(value, safe=""), quote_plus(value)):
-        yield encoded
-        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
-    if len(value) >= ENCODED:
-        yield from _base64_forms(value.encode())
+    for text in (value, *_misread(value)):
+        yield text
+        yield json.dumps(text)[1:-1]
+        yield json.dumps(text, ensure_ascii=False)[1:-1]
+        yield repr(text)[1:-1]
+        yield json.dumps(json.dumps(text))[3:-3]  # JSON within JSON, as tools often return it
+    for sent in _as_bytes(value):
+        for encoded in (quote(sent), quote(sent, safe=""), quote_plus(sent)):
+            yield encoded
+            yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
+        if len(value) >= ENCODED:
+            yield from _base64_forms(sent)
+
+
+def _as_bytes(value: str) -> Iterator[bytes]:
+    """The bytes of a text, also those of a service that knows no UTF-8."""
+    yield value.encode()
+    if not value.isascii():
+        with suppress(UnicodeEncodeError):
+            yield value.encode("latin-1")
+
+
+def _misread(value: str) -> Iterator[str]:
+    """What becomes of a text in the hands of a service that reads UTF-8 as Latin-1, as most read headers, or that
+    answers in Latin-1 without a word, where every letter that is not ASCII is lost."""
+    for sent in () if value.isascii() else _as_bytes(value):
+        for encoding in ("latin-1", "utf-8", "ascii"):
+            text = sent.decode(encoding, "replace")
+            if text != value and len(text.replace(_LOST, "")) >= _LEGIBLE:
+                yield text
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:

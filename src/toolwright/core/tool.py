@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
 
-from toolwright.core.asked import shown
+from toolwright.core.asked import declared_line, shown
 from toolwright.core.docstring import first_paragraph
 from toolwright.core.errors import DefinitionError
 from toolwright.core.http_execution import HttpExecution
@@ -215,6 +215,7 @@ def _doc(handler: Handler) -> str | None:
 def _check(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
+    declared_line("A tool", tool.name)
     if not isinstance(tool.description, str) or not tool.description.strip():  # type: ignore[redundant-expr]  # same
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):

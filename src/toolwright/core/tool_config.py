@@ -9,7 +9,7 @@ from toolwright.core.errors import DefinitionError, InvalidConfiguration, Invali
 from toolwright.core.faults import type_name
 from toolwright.core.http_execution import HttpExecution, execution_faults
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain
+from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.schema import compile_schema
 from toolwright.core.variable import Variable
 
@@ -87,6 +87,8 @@ def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
     for name in ("name", "description"):
         if name in fine and not str(fine[name]).strip():
             fault(name, "must not be empty")
+    if not one_line(str(fine.get("name", ""))):
+        fault("name", NOT_ONE_LINE)
     if kind == "space" and fine.get("visible") is False:
         fault("visible", "must be true for a space tool: people answer it in the space")
     if fine.get("readOnly") and fine.get("destructive"):

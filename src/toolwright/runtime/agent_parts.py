@@ -8,7 +8,7 @@ from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.env import EnvVar, read_env, stored_only
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 
 LONGEST_NAME = 200  # characters
 VALUES = (
@@ -24,6 +24,8 @@ def check_name(name: object) -> None:
     if len(str(name)) > LONGEST_NAME:
         fault = f"must have at most {LONGEST_NAME} characters"
         raise InvalidRequest(f"name {fault}.", [{"path": "name", "message": fault}])
+    if not one_line(str(name)):
+        raise InvalidRequest(f"name {NOT_ONE_LINE}.", [{"path": "name", "message": NOT_ONE_LINE}])
 
 
 def check_text(path: str, text: object) -> None:

@@ -11,7 +11,7 @@ from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.runtime.agents import Agents
@@ -20,6 +20,7 @@ from toolwright.runtime.env import Environment
 from toolwright.wire.space import left_event
 
 ALL = 1_000_000  # agents
+LONGEST_NAME = 200  # characters of a name, which every agent reads that meets it
 LONGEST = 512  # characters of an external id: what every journal can index
 _TICK = timedelta(microseconds=1)
 
@@ -195,7 +196,7 @@ def _checked(fields: Mapping[str, object]) -> EntityFields:
             case "external_id":
                 given["external_id"] = _external_id(given_value)
             case "display_name":
-                given["display_name"] = _text(name, given_value)
+                given["display_name"] = _line(name, given_value)
             case "metadata":
                 given["metadata"] = _metadata(given_value)
             case _:
@@ -224,6 +225,15 @@ def _text(path: str, value: object) -> str | None:
     if value is not None and unwritable(value):
         raise _faulty(path, "must not contain NUL or lone surrogates")
     return value
+
+
+def _line(path: str, value: object) -> str | None:
+    text = _text(path, value)
+    if text is not None and not one_line(text):
+        raise _faulty(path, NOT_ONE_LINE)
+    if text is not None and len(text) > LONGEST_NAME:
+        raise _faulty(path, f"must have at most {LONGEST_NAME} characters")
+    return text
 
 
 def _metadata(value: object) -> dict[str, JSON]:

@@ -5,13 +5,14 @@ import logging
 from datetime import timedelta
 
 from toolwright.core.errors import ToolwrightError
-from toolwright.core.ports import Clock, Motor, NewId, Store
+from toolwright.core.ports import Clock, Files, Motor, NewId, Store
 from toolwright.core.units import Committed, Prune
 from toolwright.runtime.keys import Keys
 
 log = logging.getLogger("toolwright.runtime")
 
 EVENTS_KEPT = timedelta(days=7)
+LEFTOVERS_KEPT = timedelta(days=1)  # far longer than anybody writes to one file
 INTERVAL = 3600.0  # seconds
 BATCH = 500
 
@@ -19,7 +20,8 @@ BATCH = 500
 class Housekeeper:
     """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`.
 
-    Secrets that an older key has sealed are sealed by the newest.
+    Secrets that an older key has sealed are sealed by the newest. What killed processes left half-written among the
+    files is taken away when nobody has written to it for a day.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class Housekeeper:
         store: Store,
         motor: Motor,
         keys: Keys,
+        files: Files,
         clock: Clock,
         new_id: NewId,
         kept: timedelta = EVENTS_KEPT,
@@ -34,6 +37,7 @@ class Housekeeper:
         self._store = store
         self._motor = motor
         self._keys = keys
+        self._files = files
         self._clock = clock
         self._new_id = new_id
         self._kept = kept
@@ -45,6 +49,7 @@ class Housekeeper:
                 try:
                     await self.tidy()
                     await self._keys.renew()
+                    await self._files.tidy(self._clock.now() - LEFTOVERS_KEPT)
                 except ToolwrightError as error:
                     log.warning("What is old could not be tidied up: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this

@@ -6,7 +6,7 @@ from toolwright.core.effects import Deliver
 from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain
+from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.units import Act, Conflict, RetryEvent
 from toolwright.runtime.agents import Agents
@@ -87,6 +87,8 @@ class Inboxes:
 def _check_service(name: str) -> None:
     by_kind("serviceName", name, str, "text")
     by_text("serviceName", name)
+    fault = None if one_line(name) else NOT_ONE_LINE
     if not name.strip() or len(name) > LONGEST_NAME:
         fault = f"must be a name of 1 to {LONGEST_NAME} characters"
+    if fault is not None:
         raise InvalidRequest(f"serviceName {fault}.", [{"path": "serviceName", "message": fault}])

@@ -9,7 +9,7 @@ from typing import cast, get_args
 from toolwright.core.asked import shown
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 from toolwright.core.space import Space, SpaceFields, SpaceKind
 
 LONGEST_NAME = 200  # characters
@@ -35,10 +35,12 @@ def kind_of(given: object) -> SpaceKind:
 
 
 def name_of(path: str, given: object) -> str | None:
-    """A short text, or none."""
+    """A short text of one line, or none."""
     text = text_of(path, given)
     if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
         raise faulty(path, f"must have 1 to {LONGEST_NAME} characters")
+    if text is not None and not one_line(text):
+        raise faulty(path, NOT_ONE_LINE)
     return text
 
 

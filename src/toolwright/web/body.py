@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain, spell
 
@@ -21,16 +22,6 @@ class Form(BaseModel):
 
 
 F = TypeVar("F", bound=Form)
-
-_WORDS = {
-    "missing": "is required",
-    "extra_forbidden": "is not a known field",
-    "string_type": "must be text",
-    "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "int_parsing": "must be a whole number",
-}
 
 
 def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
@@ -70,20 +61,9 @@ def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI docum
 
 def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
-    details = [{"path": spell(fault["loc"][skip:]), "message": _message(fault)} for fault in faults]
+    details = [{"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults]
     said = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(said, details)
-
-
-def _message(fault: Mapping[str, Any]) -> str:
-    if fault["type"] == "value_error":
-        return str(fault["ctx"]["error"])
-    return _WORDS.get(fault["type"]) or _inline(str(fault["msg"]))
-
-
-def _inline(text: str) -> str:
-    """`Input should be …` as the end of a sentence that begins with a path."""
-    return text.replace("Input should be", "must be", 1)
 
 
 def _json(body: bytes, content_type: str | None, nesting: int) -> JSON:

@@ -1,4 +1,7 @@
-"""Dependencies that let a caller in; a route names the one it needs, and with it the scope."""
+"""Dependencies that let a caller in; a route names the one it needs, and with it the scope.
+
+Once the caller is let in, its query may only have parameters that the route knows.
+"""
 
 from typing import Annotated
 
@@ -8,6 +11,7 @@ from fastapi.security.http import HTTPAuthorizationCredentials
 
 from toolwright.core.errors import Forbidden, Unauthorized
 from toolwright.web.access import Caller, person
+from toolwright.web.query import refuse_unknown
 from toolwright.web.serving import Here, Serving
 
 _KEY = APIKeyHeader(
@@ -42,13 +46,16 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]  # fo
 
 
 async def _known(request: Request, here: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
-    return await _identified(request, here, key, public_key)
+    caller = await _identified(request, here, key, public_key)
+    refuse_unknown(request)
+    return caller
 
 
 async def _service(request: Request, here: Here, key: Key) -> Caller:
     caller = await _identified(request, here, key, request.headers.get("x-public-key"))
     if caller.kind != "service":
         raise Forbidden("Only a service may do this: it needs a secret key.")
+    refuse_unknown(request)
     return caller
 
 
@@ -61,7 +68,14 @@ async def _follower(
     token: Annotated[str | None, Security(_TOKEN)],
 ) -> Caller:
     if token is None or key is not None or public_key is not None:
-        return await _identified(request, here, key, public_key)
+        caller = await _identified(request, here, key, public_key)
+    else:
+        caller = await _redeemed(request, here, token)
+    refuse_unknown(request, _TOKEN.model.name)
+    return caller
+
+
+async def _redeemed(request: Request, here: Serving, token: str) -> Caller:
     here.access.check_local(request.headers, _peer(request))
     caller = here.tokens.redeem(token)
     if caller is None:

@@ -157,7 +157,7 @@ def assemble(
         events=Events(store, bus, motor),
         health=Health(store, clock, ids),
         keys=keys,
-        housekeeper=Housekeeper(store, motor, keys, clock, ids),
+        housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids),
         close=parts.close,
     )
 

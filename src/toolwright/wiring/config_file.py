@@ -36,9 +36,15 @@ class ConfigApp(App):
 
 
 async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
-    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be."""
+    """Bring the journal to what the file says. Raises `DefinitionError` with the path of what cannot be.
+
+    Spaces are looked at before anything is written: a member that is nobody changes nothing.
+    """
     place = ""
     try:
+        for number, space in enumerate(config.spaces):
+            place = f"spaces.{number}"
+            await _check_space(space, config, runtime)
         for number, agent in enumerate(config.agents):
             place = f"agents.{number}"
             await runtime.agents.save(agent.name, agent.config, agent.description, trusted=True)
@@ -56,6 +62,16 @@ async def apply(config: ConfigFile, runtime: Runtime, path: Path) -> None:
         raise faulty_file(path, [{"path": f"{place}:", "message": error.message}]) from error
 
 
+async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) -> None:
+    new = {*(agent.name for agent in config.agents), *(person.external_id for person in config.entities)}
+    for name in entry.members:
+        if name not in new:
+            await _member(name, runtime)
+    space = await _known(entry, runtime)
+    if space is not None and space.kind != entry.kind:
+        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
+
+
 async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
     members = [await _member(name, runtime) for name in entry.members]
     space = await _known(entry, runtime)
@@ -63,8 +79,6 @@ async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
         ids = [member.id for member in members]
         await runtime.spaces.create(entry.name, entry.kind, id=entry.key, members=ids)
         return
-    if space.kind != entry.kind:
-        raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
     if space.name != entry.name:
         await runtime.spaces.update(space.id, name=entry.name)
     for member in members:

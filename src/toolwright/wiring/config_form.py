@@ -6,20 +6,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agent_config import Fault, Form, Identity, read_agent
-from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.space import SpaceKind
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
+from toolwright.core.form_faults import form_fault
+from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.space import DM_MEMBERS, SpaceKind
 from toolwright.core.tool import Tool
+from toolwright.runtime.space_fields import LONGEST_NAME, id_of
 
 Words = Annotated[str, Field(min_length=1)]
+
+
+def _line(text: str) -> str:
+    if not one_line(text):
+        raise ValueError(NOT_ONE_LINE)
+    return text
+
+
+def _space_id(text: str) -> str:
+    try:
+        return id_of(text)
+    except InvalidRequest as error:
+        raise ValueError(error.details[0]["message"]) from error
+
+
+Name = Annotated[Words, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
 
 
 class AgentEntry(Form):
     """An agent; the file's author is trusted with the addresses of its tools (D13)."""
 
-    name: Words
+    name: Name
     description: str = ""
     config: dict[str, JsonValue]
 
@@ -29,14 +48,14 @@ class EntityEntry(Form):
 
     type: Literal["human"]
     external_id: Words
-    display_name: str | None = None
+    display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
 class SpaceEntry(Form):
     """A space; `members` are external ids, and names of agents."""
 
-    id: Words | None = None
-    name: Words
+    id: Annotated[str, AfterValidator(_space_id)] | None = None
+    name: Name
     kind: SpaceKind = "private"
     members: list[Words] = Field(default_factory=list[Words])
 
@@ -58,17 +77,19 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     """What the file says. Raises `DefinitionError`, one line that names every fault by its path."""
     try:
         given: object = json.loads(
-            path.read_text(encoding="utf-8"), parse_constant=_constant, object_pairs_hook=_once
+            path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once
         )
     except OSError as error:
         raise DefinitionError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{str(path)!r} is not valid JSON: it is not UTF-8.") from error
     except (ValueError, RecursionError) as error:
         raise DefinitionError(f"{str(path)!r} is not valid JSON: {error}.") from error
     try:
         found = ConfigFile.model_validate(given)
     except ValidationError as error:
-        raise faulty_file(path, [_fault(each["loc"], each["msg"]) for each in error.errors()]) from None
-    faults = [*_twice(found), *_agents(found.agents, tools)]
+        raise faulty_file(path, [_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+    faults = [*_twice(found), *_agents(found.agents, tools), *_crowded(found.spaces)]
     if faults:
         raise faulty_file(path, faults)
     return found
@@ -94,6 +115,14 @@ def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fa
     return faults
 
 
+def _crowded(spaces: Sequence[SpaceEntry]) -> list[Fault]:
+    return [
+        {"path": f"spaces.{number}.members", "message": f"must be {DM_MEMBERS} at most in a dm"}
+        for number, space in enumerate(spaces)
+        if space.kind == "dm" and len(set(space.members)) > DM_MEMBERS
+    ]
+
+
 def _twice(found: ConfigFile) -> list[Fault]:
     return [
         *_repeated("agents", "name", [entry.name for entry in found.agents]),
@@ -113,8 +142,7 @@ def _repeated(noun: str, what: str, given: Iterable[str]) -> list[Fault]:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    said = "is not a known field" if "Extra inputs" in message else message[:1].lower() + message[1:]
-    return {"path": ".".join(map(str, path)) or "The file", "message": said}
+    return {"path": ".".join(map(str, path)) or "The file", "message": message}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # JSON as it is parsed

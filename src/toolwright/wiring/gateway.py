@@ -1,10 +1,12 @@
 """An app served over HTTP."""
 
+import asyncio
+import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from types import FrameType
 
@@ -14,14 +16,19 @@ from fastapi import FastAPI
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
+from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import is_loopback
 from toolwright.web.gateway import create_gateway, open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.web.token_verifier import TokenVerifier
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
+from toolwright.wiring.models import NamedModels
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.tuning import settle_memory
+from toolwright.wiring.unusable import warn_of_agents
+
+log = logging.getLogger("toolwright.serve")
 
 REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
 
@@ -57,7 +64,23 @@ async def serve(
             options = _options(settings)
             settle_memory()
             server = Server(create_gateway(runtime, options), options, bound, ready)
-            await server.serve(sockets=[bound])
+            async with _watching_agents(runtime, settings):
+                await server.serve(sockets=[bound])
+
+
+@asynccontextmanager
+async def _watching_agents(runtime: Runtime, settings: Settings) -> AsyncGenerator[None]:
+    """Beside the server's own work, which it does not hold up: who could not run is named in the log."""
+    models = NamedModels()
+    task = asyncio.create_task(warn_of_agents(runtime, models, settings.model))
+    try:
+        yield
+    finally:
+        task.cancel()
+        [ended] = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(ended, Exception):
+            log.warning("Not every agent could be looked at: %s", ended)
+        await models.aclose()
 
 
 class Server(uvicorn.Server):

@@ -5,6 +5,8 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
+from toolwright.core.form_faults import form_fault
+
 PREFIX = "TOOLWRIGHT_"
 _ELSEWHERE = ("APP",)  # read by the command line, not by the settings
 
@@ -17,7 +19,7 @@ def variable(setting: str) -> str:
 def told(error: ValidationError, settings: Sequence[str]) -> str:
     """What is wrong, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
-        _sentence(fault["loc"], fault["type"], fault["msg"], settings) for fault in error.errors()
+        _sentence(fault["loc"], fault["type"], form_fault(fault), settings) for fault in error.errors()
     )
 
 
@@ -37,8 +39,7 @@ def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: S
     name = str(place[0]) if place else ""
     if kind == "extra_forbidden":
         return f"There is no setting {name!r}{_meant(name, settings)}."
-    said = message.removeprefix("Value error, ")
-    return f"The setting {variable(name)} is not valid: {said[:1].lower()}{said[1:]}."
+    return f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}."
 
 
 def _meant(name: str, known: Sequence[str], same: int = 0) -> str:

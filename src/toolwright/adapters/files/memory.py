@@ -1,5 +1,6 @@
 """Bytes of files in memory: the `Files` port for tests and for journals that need not last."""
 
+from datetime import datetime
 from hashlib import sha256
 
 from toolwright.core.errors import NotFound
@@ -23,6 +24,10 @@ class MemoryFiles:
 
     async def probe(self) -> None:
         """There is always room."""
+
+    async def tidy(self, before: datetime) -> int:
+        """Nothing is ever half-written."""
+        return 0
 
     async def close(self) -> None:
         self._kept.clear()

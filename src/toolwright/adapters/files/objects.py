@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -17,10 +18,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, PreconditionError
 from obstore.store import LocalStore, ObjectStore, S3Store
 
+from toolwright.adapters.files.leftovers import FOLDER, PROBE, remove_leftovers
 from toolwright.core.brief import brief
 from toolwright.core.errors import NotFound, StoreError
 
-_FOLDER, _PROBE = "sha256", "toolwright-probe"
 _FAULTS = (BaseError, OSError, ValueError)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
@@ -67,12 +68,23 @@ class ObjectFiles:
         if self._folder is not None:
             return await asyncio.to_thread(_try, self._folder)
         try:
-            await obstore.put_async(self._store(), _PROBE, b"", use_multipart=False)
+            await obstore.put_async(self._store(), PROBE, b"", use_multipart=False)
         except _FAULTS as error:
             raise StoreError(f"The file store cannot be written: {_told(error)}") from error
         with suppress(*_FAULTS):  # who may only write keeps an empty object, always the same
-            await obstore.delete_async(self._store(), _PROBE)
+            await obstore.delete_async(self._store(), PROBE)
         return None
+
+    async def tidy(self, before: datetime) -> int:
+        """A bucket has nothing half-written: an object is there when it is whole."""
+        if self._folder is None:
+            return 0
+        try:
+            return await asyncio.to_thread(remove_leftovers, self._folder, before.timestamp())
+        except OSError as error:
+            raise StoreError(
+                f"The files folder {str(self._folder)!r} cannot be tidied up: {error.strerror}."
+            ) from error
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -111,8 +123,8 @@ def _sync(path: Path) -> None:
 def _try(folder: Path) -> None:
     """Write a file to the folder, or to the first above it that is there, and take it away."""
     try:
-        there = next(each for each in (folder / _FOLDER, folder, *folder.absolute().parents) if each.exists())
-        with NamedTemporaryFile(dir=there, prefix=_PROBE) as probe:
+        there = next(each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists())
+        with NamedTemporaryFile(dir=there, prefix=PROBE) as probe:
             probe.write(b"x")
             probe.flush()
     except OSError as error:
@@ -120,7 +132,7 @@ def _try(folder: Path) -> None:
 
 
 def _key(digest: str) -> str:
-    return f"{_FOLDER}/{digest[:2]}/{digest}"
+    return f"{FOLDER}/{digest[:2]}/{digest}"
 
 
 def _told(error: Exception) -> str:

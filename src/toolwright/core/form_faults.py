@@ -1,0 +1,58 @@
+"""What is wrong with one field of a form, in our own plain words: pydantic's speak of inputs and of its classes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_WORDS: Mapping[str, str] = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "string_type": "must be text",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a smaller number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "none_required": "must be null",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+}
+_LENGTHS: Mapping[str, tuple[str, str]] = {
+    "too_short": ("least", "min_length"),
+    "string_too_short": ("least", "min_length"),
+    "too_long": ("most", "max_length"),
+    "string_too_long": ("most", "max_length"),
+}
+
+
+def form_fault(fault: Mapping[str, Any]) -> str:
+    """The end of a sentence that begins with the field's path; `fault` is one of pydantic's, which repeats no value."""
+    kind, more = str(fault["type"]), fault.get("ctx", {})
+    if kind in ("value_error", "assertion_error"):  # a validator of ours, or of a user's model
+        return str(more["error"]) or "is not accepted"
+    if kind in _LENGTHS:
+        return _length(kind, more, fault.get("input"))
+    if kind in _WORDS:
+        return _WORDS[kind].format_map(more)
+    return str(fault["msg"]).replace("Input should be", "must be", 1)
+
+
+def _length(kind: str, more: Mapping[str, Any], given: object) -> str:
+    word, name = _LENGTHS[kind]
+    limit = more[name]
+    if limit == 1 and word == "least":
+        return "must not be empty"
+    one = "character" if isinstance(given, str) or kind.startswith("string") else "item"
+    return f"must have at {word} {limit} {one}{'' if limit == 1 else 's'}"
