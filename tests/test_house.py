@@ -45,6 +45,7 @@ PUBLIC_CLIENT = [
     "Entity",
     "Event",
     "File",
+    "FrontEnd",
     "Goal",
     "Health",
     "InboxEvent",
