@@ -4,9 +4,11 @@ import os
 from collections.abc import AsyncGenerator
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, async_playwright
+from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
 from tests.browser.chromium import CHROMIUM, FLAGS, found
+
+PATIENCE = 20_000  # milliseconds, for a machine with other work to do
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +21,7 @@ def anyio_backend() -> str:
 async def browser(anyio_backend: str) -> AsyncGenerator[Browser]:
     """Chromium without a window."""
     executable = found(CHROMIUM, os.environ)
+    expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
         yield await playwright.chromium.launch(executable_path=executable, args=FLAGS)
 
@@ -27,5 +30,5 @@ async def browser(anyio_backend: str) -> AsyncGenerator[Browser]:
 async def context(browser: Browser) -> AsyncGenerator[BrowserContext]:
     """A browser that remembers nothing of other tests, and does not wait for ever."""
     async with await browser.new_context(viewport={"width": 800, "height": 700}) as opened:
-        opened.set_default_timeout(20_000)
+        opened.set_default_timeout(PATIENCE)
         yield opened
