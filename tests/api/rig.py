@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import jsonschema_rs
 from fastapi import FastAPI
 
 import toolwright as tw
+from tests.api.documented import document
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.system import SystemClock
 from toolwright.core.event import Topic
@@ -50,13 +50,29 @@ def asking() -> ScriptedModel:
     return ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
 
 
+class Ending(Server):
+    """Stops as soon as it is told to, and not when it looks next, a tenth of a second later."""
+
+    def __init__(self, application: FastAPI, options: GatewayOptions, listener: socket.socket) -> None:
+        self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._told = asyncio.Event()
+        super().__init__(application, options, listener, self.ready.set_result)
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._told.wait()
+
+    def end(self) -> None:
+        self._told.set()
+
+
 @dataclass
 class Api:
     """A served runtime."""
 
     client: httpx.AsyncClient
     rig: Rig
-    server: Server
+    server: Ending
     port: int
 
     async def get(self, path: str, **options: Any) -> JSON:  # httpx's own options
@@ -175,23 +191,24 @@ async def serving(
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = int(listener.getsockname()[1])
             async with at_work(application, chosen, listener) as (server, url):
-                hooks = {"response": [documented(application)]}
-                async with httpx.AsyncClient(base_url=url, event_hooks=hooks, timeout=10) as client:
+                hooks = {"response": [document().check]}
+                async with httpx.AsyncClient(
+                    base_url=url, event_hooks=hooks, timeout=10, verify=False
+                ) as client:
                     yield Api(client, rig, server, port)
 
 
 @asynccontextmanager
 async def at_work(
     application: FastAPI, options: GatewayOptions, listener: socket.socket
-) -> AsyncGenerator[tuple[Server, str]]:
+) -> AsyncGenerator[tuple[Ending, str]]:
     """The server, listening, and its URL."""
-    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    server = Server(application, options, listener, ready.set_result)
+    server = Ending(application, options, listener)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield server, await ready
+        yield server, await server.ready
     finally:
-        server.should_exit = True
+        server.end()
         await task
 
 
@@ -204,24 +221,3 @@ def read(response: httpx.Response, status: int) -> JSON:
         assert isinstance(shown["error"], str)
         assert isinstance(shown.pop("code"), str)  # `tests.client` compares codes with the tree of errors
     return shown
-
-
-def documented(application: FastAPI) -> Callable[[httpx.Response], Awaitable[None]]:
-    """A hook that holds every JSON answer of a route against the OpenAPI document."""
-    document = application.openapi()
-    routes = [
-        (re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), item) for path, item in document["paths"].items()
-    ]
-
-    async def check(response: httpx.Response) -> None:
-        await response.aread()
-        method = response.request.method.lower()
-        for pattern, item in routes:
-            if pattern.fullmatch(response.request.url.path) and method in item:
-                answers = item[method]["responses"]
-                shape = answers.get(str(response.status_code)) or answers["default"]
-                schema = shape["content"]["application/json"]["schema"]
-                whole = {**schema, "components": document["components"]}
-                jsonschema_rs.validator_for(whole, offline=True).validate(response.json())
-
-    return check

@@ -30,6 +30,11 @@ class Row:
     stream: bool = False
     agent: str = "agent_id"  # which agent of the town: one that the app declares, or `configured_id`
 
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing, so that one town serves all who are let in."""
+        return self.method == "GET"
+
     def of(self, ids: dict[str, str]) -> dict[str, str]:
         """The ids of the town, as the row means them."""
         return {**ids, "agent_id": ids[self.agent]}
@@ -154,7 +159,7 @@ async def status(made: Town, row: Row, headers: Headers, token: str | None = Non
         return (await ask(made, row, headers, token=token)).status_code
     path = filled(row.path, row.of(made.ids)) + ("" if token is None else f"?token={token}")
     async with (
-        httpx.AsyncClient(base_url=made.api.client.base_url) as client,
+        httpx.AsyncClient(base_url=made.api.client.base_url, verify=False) as client,
         client.stream("GET", path, headers=headers) as stream,
     ):
         return stream.status_code
@@ -178,7 +183,7 @@ async def test_the_table_has_every_route() -> None:
         assert documented | OPEN == {(row.method, row.path) for row in ROWS} | OPEN
         assert len(ROWS) == len({row.name for row in ROWS})
         beside = {
-            (method, route.path)
+            (method, route.path.replace(":path}", "}"))
             for route in api.application.routes
             if isinstance(route, Route)
             for method in route.methods or ()
@@ -206,10 +211,19 @@ async def test_every_caller_is_answered_as_the_table_says(row: Row) -> None:
                 assert await status(made, row, {}, token) == 200
                 assert await status(made, row, {}, token) == 401
         assert await made.journal() == before
-    for expected, headers in ((row.service, SERVICE), (row.owner, ADA), (row.stranger, BOB)):
-        if expected < 400:
-            async with town() as made:
+        let_in = [
+            (expected, headers)
+            for expected, headers in ((row.service, SERVICE), (row.owner, ADA), (row.stranger, BOB))
+            if expected < 400
+        ]
+        if row.reads:
+            for expected, headers in let_in:
                 assert await status(made, row, headers) == expected
+            assert await made.journal() == before
+            return
+    for expected, headers in let_in:
+        async with town() as made:
+            assert await status(made, row, headers) == expected
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.stranger == 404], ids=lambda row: row.name)

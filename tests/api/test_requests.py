@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.api.documented import document
 from tests.api.rig import read, serving
 from tests.api.test_access import ROWS
+from tests.api.town import town
 from toolwright.core.units import Unit
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +32,12 @@ async def test_every_route_asks_for_a_key_before_it_looks_at_anything() -> None:
             headers = {b"x-secret-key": key.encode(), b"origin": b"https://evil.example"}
             response = await api.client.get("/api/agents", headers=list(headers.items()))
             read(response, 200)
+
+
+async def test_the_document_is_the_same_for_every_gateway() -> None:
+    """All answers in these tests are held against one that is made once."""
+    async with town(cors_origins=("https://ok.example",), max_body=1_000) as made:
+        assert made.api.application.openapi() == document().whole
 
 
 async def test_without_keys_only_this_machine_may_call() -> None:

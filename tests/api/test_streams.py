@@ -213,7 +213,7 @@ async def test_a_stopping_server_ends_open_streams_at_once() -> None:
         thread_id, _ = await api.finished()
         async with api.stream(f"/api/threads/{thread_id}/stream") as stream:
             await stream.event()
-            api.server.should_exit = True
+            api.server.end()
             async with asyncio.timeout(2):
                 assert await stream.chunk() == b""
 

@@ -1,10 +1,12 @@
 """Folders with and without an app."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.cli.forks import Forks, forks
+from tests.cli.shell import PATIENCE, Shell
 
 APP = '''
 import threading
@@ -73,17 +75,23 @@ SCRIPT = """
 """
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Forks]:
+    """What runs commands to their end."""
+    with forks(PATIENCE) as server:
+        yield server
+
+
 @pytest.fixture
-def empty(tmp_path: Path) -> Shell:
+def empty(tmp_path: Path, commands: Forks) -> Shell:
     """A shell in an empty folder."""
-    return Shell(tmp_path)
+    return Shell(tmp_path, commands)
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
+def shell(empty: Shell) -> Shell:
     """A shell in a folder with an app and the script of its model."""
-    here = Shell(tmp_path)
-    here.write("app.py", APP)
-    here.write("script.yaml", SCRIPT)
-    here.env["TOOLWRIGHT_MODEL"] = "scripted:script.yaml"
-    return here
+    empty.write("app.py", APP)
+    empty.write("script.yaml", SCRIPT)
+    empty.env["TOOLWRIGHT_MODEL"] = "scripted:script.yaml"
+    return empty

@@ -10,6 +10,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cli.forks import Forks
+
 COMMAND = (sys.executable, "-m", "toolwright.cli")
 PATIENCE = 60.0  # seconds, for a machine with other work to do
 
@@ -53,25 +55,21 @@ class Running:
 class Shell:
     """A folder to run commands in; `env` are its variables beside the usual ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: Forks) -> None:
         self.folder = folder
+        self._forks = forks
         self.env: dict[str, str] = {}
+
+    def at(self, folder: Path) -> "Shell":
+        """A shell in another folder."""
+        return Shell(folder, self._forks)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def run(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=self.folder,
-            env=self._variables(),
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return self._forks.run(list(arguments), self.folder, self._variables(), typed)
 
     def refused(self, *arguments: str, typed: str = "") -> tuple[int, str]:
         """The exit code and the one line of a command that is refused."""

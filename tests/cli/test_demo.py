@@ -44,7 +44,7 @@ def test_the_demo_shows_a_run_and_keeps_what_it_made(empty: Shell) -> None:
 def test_the_demos_folder_is_an_app_to_go_on_with(empty: Shell) -> None:
     empty.env["TMPDIR"] = str(empty.folder)
     folder = folder_of(empty.run("demo").stdout)
-    there = Shell(folder)
+    there = empty.at(folder)
     assert '"rows":30' in there.run("call", "read_csv", '{"file": "medals.csv"}').stdout
     wrong = there.run(
         "call", "draw_chart", '{"file": "medals.csv", "label": "land", "value": "count", "title": "x"}'
@@ -80,6 +80,7 @@ def test_ctrl_c_ends_the_demo_at_once(empty: Shell) -> None:
 def test_without_pillow_the_demo_says_how_to_get_it(empty: Shell) -> None:
     empty.env["PYTHONPATH"] = str(empty.folder)
     empty.write("sitecustomize.py", "import sys\n\nsys.modules['PIL'] = None\n")
-    code, line = empty.refused("demo")
-    assert code == 1
-    assert "pip install pillow" in line
+    with empty.start("demo") as demo:
+        assert demo.end() == 1
+    assert demo.shown.count("\n") == 1
+    assert "pip install pillow" in demo.shown

@@ -10,10 +10,9 @@ QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 
 
 @pytest.fixture
-def quickstart(tmp_path: Path) -> Shell:
-    here = Shell(tmp_path)
-    here.write("app.py", (QUICKSTART / "app.py").read_text(encoding="utf-8"))
-    return here
+def quickstart(empty: Shell) -> Shell:
+    empty.write("app.py", (QUICKSTART / "app.py").read_text(encoding="utf-8"))
+    return empty
 
 
 def test_its_tool_can_be_called(quickstart: Shell) -> None:

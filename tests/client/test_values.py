@@ -12,6 +12,7 @@ from toolwright.core.call import Call
 from toolwright.core.errors import BadAnswer
 from toolwright.core.event import Event
 from toolwright.core.file import File
+from toolwright.core.front_end import FrontEnd
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message, MessageCall
@@ -21,6 +22,7 @@ from toolwright.wire import seen
 from toolwright.wire.agent import agent_json
 from toolwright.wire.call import call_json
 from toolwright.wire.event import event_json
+from toolwright.wire.front_end import client_json
 from toolwright.wire.inbox import inbox_json
 from toolwright.wire.message import file_json, message_json
 from toolwright.wire.reading import read, read_field, read_list
@@ -71,6 +73,12 @@ def test_an_agent_is_read_back() -> None:
     assert_same(read(seen.Agent, wired(agent_json(agent))), agent, "config")
     assert read(seen.Agent, wired(agent_json(agent))).config is None
     assert read(seen.Agent, wired(agent_json(agent, {"a": 1}))).config == {"a": 1}
+
+
+@pytest.mark.parametrize("name", [None, "Phone ü"])
+def test_a_front_end_is_read_back(name: str | None) -> None:
+    front_end = FrontEnd(id="cli_1", entity_id="ent_1", name=name, metadata={"a": [None]}, created_at=NOW)
+    assert_same(read(seen.FrontEnd, wired(client_json(front_end))), front_end)
 
 
 @pytest.mark.parametrize("run_id", [None, "run_1"])

@@ -1,21 +1,18 @@
 """A process that runs an app on a journal and kills itself where it is told to.
 
-`python -m tests.crash.child` is a server that imports everything once and forks a child for each line of JSON on
-its standard input; it answers with the child's exit status. A fork of this process, which has no threads and no
-event loop, is as good as a new process and takes a tenth of the time.
+`python -m tests.crash.child` starts one for each line of JSON on its standard input (see `forks`).
 """
 
 import asyncio
-import json
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, NoReturn
 
 import toolwright as tw
+from tests.crash.forks import serve
 from tests.databases import opened
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock
@@ -232,16 +229,5 @@ async def poison(runtime: Runtime) -> None:
                 return  # its last change stands in the commit of an event
 
 
-def serve() -> None:
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            asyncio.run(run(json.loads(line)))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    serve()
+    serve(run)

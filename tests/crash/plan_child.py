@@ -1,9 +1,7 @@
-"""A process that sets a plan and fires it, and kills itself: `python -m tests.crash.plan_child URL before SetPlan`."""
-
-import asyncio
-import sys
+"""Processes that set a plan and fire it, and kill themselves before or after a unit of that effect."""
 
 from tests.crash.child import die
+from tests.crash.forks import Order, serve
 from tests.databases import opened
 from tests.runtime.mind_rig import thinking
 from toolwright.adapters.motor.manual import START
@@ -11,7 +9,9 @@ from toolwright.core.units import Unit
 from toolwright.testing import MemoryBus
 
 
-async def main(url: str, when: str, effect: str) -> None:
+async def run(order: Order) -> None:
+    url, when, effect = f"sqlite:///{order['folder']}/journal.db", order["when"], order["effect"]
+
     async def kill(unit: Unit) -> None:
         if effect in [type(each).__name__ for each in getattr(unit, "effects", ())]:
             die()
@@ -24,4 +24,4 @@ async def main(url: str, when: str, effect: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    serve(run)

@@ -1,14 +1,12 @@
 """Processes in which agents talk in a space and ask for a confirmation, and that kill themselves at a commit."""
 
 import asyncio
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import toolwright as tw
 from tests.crash.child import KillingStore
+from tests.crash.forks import serve
 from tests.databases import opened
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock
@@ -91,16 +89,5 @@ async def talk(runtime: Runtime) -> None:
         await runtime.runs.wait(left.id, 20)
 
 
-def serve() -> None:
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            asyncio.run(run(json.loads(line)))
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    serve()
+    serve(run)

@@ -10,6 +10,7 @@ from toolwright.client.calls import Calls
 from toolwright.client.entities import Entities
 from toolwright.client.failures import error_of, shown_in
 from toolwright.client.files import Files
+from toolwright.client.front_ends import FrontEnds
 from toolwright.client.http import Http, Pause
 from toolwright.client.identity import Identity, Token
 from toolwright.client.inboxes import Inboxes
@@ -57,6 +58,7 @@ class Client:
         self.calls = Calls(self._http)
         self.inboxes = Inboxes(self._http)
         self.entities = Entities(self._http)
+        self.clients = FrontEnds(self._http)
         self.spaces = Spaces(self._http)
 
     async def __aenter__(self) -> "Client":

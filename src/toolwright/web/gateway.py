@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
@@ -83,7 +82,6 @@ def _application(
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
-        generate_unique_id_function=_operation_id,
     )
     gateway.state.serving = serving
     for noun in (
@@ -102,7 +100,8 @@ def _application(
         streams,
         tokens,
     ):
-        gateway.include_router(noun.router)
+        # As they are: `include_router` would make each route once more, at the first request.
+        gateway.router.routes.extend(noun.router.routes)
     describe_people(gateway)
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
@@ -113,7 +112,3 @@ def _application(
             Cors, allow_origins=options.cors_origins, allow_methods=METHODS, allow_headers=HEADERS
         )
     return gateway
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name

@@ -71,6 +71,18 @@ class Entity:
 
 
 @value
+class FrontEnd:
+    """A registered front-end of an entity, which the wire calls a client."""
+
+    __pydantic_config__ = _CAMEL
+    id: str
+    entity_id: str
+    name: str | None = None
+    metadata: JsonObject
+    created_at: datetime
+
+
+@value
 class Agent:
     """An agent; `config` is that of one which was configured as JSON, without its values."""
 

@@ -1,8 +1,9 @@
 """SQLAlchemy statements, compiled once into what a driver takes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from sqlalchemy import Delete, Insert, Select, Update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -11,6 +12,7 @@ from toolwright.adapters.store.rows import Params, Row
 
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,13 @@ class Compiler:
             returns=sql.startswith("SELECT") or " RETURNING " in sql,
             constants={name: value for name, value in given.items() if value is not None},
         )
+
+
+def statements(kind: Callable[[DialectName], Made], name: DialectName) -> Made:
+    """The statements of that kind for a dialect. They never change, so all journals of a process share them."""
+    return cast("Made", _statements(kind, name))
+
+
+@cache
+def _statements(kind: Callable[[DialectName], object], name: DialectName) -> object:
+    return kind(name)

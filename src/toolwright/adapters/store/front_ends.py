@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Text, bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.compiled import Compiler, DialectName
+from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.instants import instant, micros
 from toolwright.adapters.store.rows import Params, Row, text_or_none
@@ -67,7 +67,7 @@ class SqlFrontEnds:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = FrontEndStatements(driver.dialect)
+        self._sql = statements(FrontEndStatements, driver.dialect)
 
     async def front_end(self, id: str) -> FrontEnd | None:
         return first(await self._driver.read(lambda: rows_read(front_end, self._sql.one, {"id": id})))

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import asyncpg
 
-from toolwright.adapters.store.compiled import DialectName
+from toolwright.adapters.store.compiled import DialectName, statements
 from toolwright.adapters.store.postgres_connection import Connection, Limits, Pool, Pools, lent
 from toolwright.adapters.store.postgres_faults import FAULTS, RETRIED, is_lost, store_error
 from toolwright.adapters.store.postgres_unit import Transaction, in_one_statement, written_before
@@ -38,7 +38,7 @@ class PostgresDriver:
         self._pools = pools
         self._publish = publish
         self._limits = limits
-        self._sql = Statements("postgresql")
+        self._sql = statements(Statements, "postgresql")
         self._turns = Turns()
         self._commits: set[asyncio.Task[Committed | Conflict]] = set()
         self._closed = False

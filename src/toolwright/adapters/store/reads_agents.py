@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sqlalchemy import BigInteger, Text, and_, bindparam, select
 
 from toolwright.adapters.store import rows_agents
-from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables import agent_revisions, agents, goals, memories, plans
@@ -58,7 +58,7 @@ class SqlAgents:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = AgentQueries(driver.dialect)
+        self._sql = statements(AgentQueries, driver.dialect)
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Text, bindparam, literal, select
 
 from toolwright.adapters.store import rows, rows_children
-from toolwright.adapters.store.compiled import Compiler, DialectName
+from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables import calls, messages, requests, thread_values, threads
@@ -54,7 +54,7 @@ class SqlChildren:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = ChildQueries(driver.dialect)
+        self._sql = statements(ChildQueries, driver.dialect)
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         here: Params = {"thread_id": thread_id}

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select, text
 
 from toolwright.adapters.store import rows
-from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, rows_read
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
@@ -56,7 +56,7 @@ class SqlOffers:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = OfferQueries(driver.dialect)
+        self._sql = statements(OfferQueries, driver.dialect)
 
     async def begun(
         self,

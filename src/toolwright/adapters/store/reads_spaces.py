@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 
 from toolwright.adapters.store import rows_spaces
-from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables import entities, inbox, members, reactions, runs, space_messages, spaces
@@ -87,7 +87,7 @@ class SqlSpaces:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = SpaceQueries(driver.dialect)
+        self._sql = statements(SpaceQueries, driver.dialect)
 
     async def space(self, space_id: str) -> Space | None:
         return first(await self._all(rows_spaces.space, self._sql.space, {"space_id": space_id}))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from toolwright.adapters.store.compiled import statements
 from toolwright.adapters.store.driver import Driver
 from toolwright.adapters.store.front_ends import SqlFrontEnds
 from toolwright.adapters.store.queries import Queries
@@ -30,7 +31,7 @@ class SqlStore:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._reads = Reads(Queries(driver.dialect))
+        self._reads = Reads(statements(Queries, driver.dialect))
         self.spaces = SqlSpaces(driver)
         self.agents = SqlAgents(driver)
         self.front_ends = SqlFrontEnds(driver)

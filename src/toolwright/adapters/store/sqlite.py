@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store.compiled import DialectName
+from toolwright.adapters.store.compiled import DialectName, statements
 from toolwright.adapters.store.ops import Op, Whole, filled
 from toolwright.adapters.store.programs import program
 from toolwright.adapters.store.reads import Reading
@@ -39,7 +39,7 @@ class SqliteDriver:
     ) -> None:
         self._publish = publish
         self._loop = asyncio.get_running_loop()
-        self._sql = Statements("sqlite")
+        self._sql = statements(Statements, "sqlite")
         self._units: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._failed: StoreError | None = None
         self._connection = opened(path)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningDelete
 
-from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_children import ChildStatements
@@ -84,10 +84,10 @@ class Statements:
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
-        self.spaces = SpaceStatements(name)
-        self.agents = AgentStatements(name)
-        self.front_ends = FrontEndStatements(name)
-        self.children = ChildStatements(name)
+        self.spaces = statements(SpaceStatements, name)
+        self.agents = statements(AgentStatements, name)
+        self.front_ends = statements(FrontEndStatements, name)
+        self.children = statements(ChildStatements, name)
         self._commit_statements(compiled)
         self._thread_statements(compiled)
         self._message_statements(compiled)

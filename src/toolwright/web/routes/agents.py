@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from pydantic import Field, JsonValue, model_validator
 
 from toolwright.core.json_value import JSON, JSONObject
@@ -11,12 +11,13 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, parse, reads
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_agents import AgentAnswer, AgentList, AgentSaved, PromptShape, Triggered
 from toolwright.wire.agent import agent_json
 
-router = APIRouter(prefix="/api/agents", tags=["agents"])
+router = noun("/api/agents", "agents")
 
 SpaceId = Annotated[
     Words | None, Query(alias="spaceId", description="As if the agent were in that space; else where it is.")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from toolwright.core.call import CallStatus
@@ -14,12 +14,13 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_runs import CallAnswer, CallList, ResultTaken
 from toolwright.wire.call import agent_entity_id, call_json
 
-router = APIRouter(prefix="/api", tags=["calls"])
+router = noun("/api", "calls")
 
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 

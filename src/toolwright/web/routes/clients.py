@@ -2,20 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.permits import speaker
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_entities import ClientAnswer, ClientList
 from toolwright.wire.front_end import client_json
 
-router = APIRouter(prefix="/api/clients", tags=["clients"])
+router = noun("/api/clients", "clients")
 
 EntityId = Annotated[Words | None, Query(alias="entityId", description="Those of one entity.")]
 

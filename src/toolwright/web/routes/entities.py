@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import Field, JsonValue
 
 from toolwright.core.entity import EntityFields
@@ -12,13 +12,14 @@ from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Service
 from toolwright.web.env import NewEnv, env_names
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_entities import EntityAnswer, EntityList
 from toolwright.web.shapes_threads import EnvNames
 from toolwright.wire.entity import entity_json
 
-router = APIRouter(prefix="/api/entities", tags=["entities"])
+router = noun("/api/entities", "entities")
 
 
 class EntityChange(Form):

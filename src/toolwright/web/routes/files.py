@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Path
+from fastapi import Header, Path
 from starlette.responses import Response
 
 from toolwright.core.errors import InvalidRequest
@@ -12,12 +12,13 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.byte_range import Unsatisfiable, part_of
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers, failures
 from toolwright.web.shapes_threads import FileList
 from toolwright.wire.message import file_json
 
-router = APIRouter(prefix="/api/threads/{thread_id}/files", tags=["files"])
+router = noun("/api/threads/{thread_id}/files", "files")
 
 SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
 """Types that a browser may show in place; all others it saves: in none of these can a script be."""

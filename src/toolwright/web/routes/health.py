@@ -1,15 +1,14 @@
 """Is the server able to work?"""
 
-from fastapi import APIRouter
-
 from toolwright.core.errors import StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answer import Answer, answer
+from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import HealthShape
 from toolwright.web.statuses import status_of
 
-router = APIRouter(tags=["health"])
+router = noun("", "health")
 
 
 @router.get(

@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_agents import InboxEventAnswer, InboxEventList
 from toolwright.wire.inbox import inbox_json
 
-router = APIRouter(prefix="/api/agents/{agent_id}/inbox", tags=["agents"])
+router = noun("/api/agents/{agent_id}/inbox", "agents")
 
 ThreadId = Annotated[
     Words | None, Query(alias="threadId", description="Another thread of the agent than its home thread.")

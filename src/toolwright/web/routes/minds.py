@@ -1,16 +1,15 @@
 """What agents keep in mind."""
 
-from fastapi import APIRouter
-
 from toolwright.web.answer import Answer, listed
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset
+from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_minds import GoalList, MemoryList, PlanList
 from toolwright.wire.mind import goal_json, memory_json, plan_json
 
-router = APIRouter(prefix="/api/agents/{agent_id}", tags=["agents"])
+router = noun("/api/agents/{agent_id}", "agents")
 
 
 @router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))

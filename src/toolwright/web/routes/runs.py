@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from toolwright.core.agent import entity_id_of
 from toolwright.core.event import Topic
@@ -10,13 +10,14 @@ from toolwright.core.run import RunStatus
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import EventId, Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_runs import EventList, FullRunAnswer, RunAnswer, RunList
 from toolwright.wire.event import event_json
 from toolwright.wire.run import run_json, run_status_json, run_with_steps
 
-router = APIRouter(prefix="/api/runs", tags=["runs"])
+router = noun("/api/runs", "runs")
 
 
 @router.get("", responses=answers(RunList, "The runs."))

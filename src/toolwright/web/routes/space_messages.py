@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
 from toolwright.core.agent import entity_id_of
@@ -12,13 +12,14 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Words
+from toolwright.web.noun import noun
 from toolwright.web.permits import speaker
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken
 from toolwright.wire.space import reaction_json, space_message_json
 
-router = APIRouter(prefix="/api", tags=["spaces"])
+router = noun("/api", "spaces")
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
 

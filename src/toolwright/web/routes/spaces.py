@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import Field, JsonValue
 
 from toolwright.core.json_value import JSON
@@ -12,12 +12,13 @@ from toolwright.web.answer import Answer, answer
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork, Here
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList
 from toolwright.wire.space import member_json, space_json
 
-router = APIRouter(prefix="/api/spaces", tags=["spaces"])
+router = noun("/api/spaces", "spaces")
 
 
 class SpaceChange(Form):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from toolwright.core.agent import entity_id_of
@@ -11,10 +11,11 @@ from toolwright.core.json_value import JSONObject
 from toolwright.web.callers import Follower, FollowingService
 from toolwright.web.event_stream import EventStream
 from toolwright.web.fields import EventId, Id, Words
+from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Responses, failures
 
-router = APIRouter(prefix="/api", tags=["streams"])
+router = noun("/api", "streams")
 
 _EVENTS: dict[str, Any] = {  # a part of an OpenAPI document
     "description": "Server-sent events without end: `connected`, then what happens.",

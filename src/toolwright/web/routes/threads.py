@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
 from toolwright.core.content import Attachment
@@ -12,6 +12,7 @@ from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
 from toolwright.web.env import NewEnv, Values, env_names
 from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.noun import noun
 from toolwright.web.permits import owner_of_new
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
@@ -27,7 +28,7 @@ from toolwright.web.shapes_threads import (
 from toolwright.wire.message import message_json
 from toolwright.wire.run import thread_json
 
-router = APIRouter(prefix="/api/threads", tags=["threads"])
+router = noun("/api/threads", "threads")
 
 
 class NewThread(Form):

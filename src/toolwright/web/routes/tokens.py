@@ -1,13 +1,12 @@
 """Tokens for streams."""
 
-from fastapi import APIRouter
-
 from toolwright.web.answer import Answer, answer
 from toolwright.web.callers import Known
+from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import StreamTokenShape, answers
 
-router = APIRouter(prefix="/api/stream-tokens", tags=["streams"])
+router = noun("/api/stream-tokens", "streams")
 
 
 @router.post("", responses=answers(StreamTokenShape, "The token."))

@@ -1,0 +1,34 @@
+"""One Chromium for all tests of this folder, and pages of their own for each."""
+
+import os
+from collections.abc import AsyncGenerator
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, async_playwright, expect
+
+from tests.browser.chromium import CHROMIUM, FLAGS, found
+
+PATIENCE = 20_000  # milliseconds, for a machine with other work to do
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """One event loop for all of them, that of the browser's connection."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def browser(anyio_backend: str) -> AsyncGenerator[Browser]:
+    """Chromium without a window."""
+    executable = found(CHROMIUM, os.environ)
+    expect.set_options(timeout=PATIENCE)
+    async with async_playwright() as playwright:
+        yield await playwright.chromium.launch(executable_path=executable, args=FLAGS)
+
+
+@pytest.fixture
+async def context(browser: Browser) -> AsyncGenerator[BrowserContext]:
+    """A browser that remembers nothing of other tests, and does not wait for ever."""
+    async with await browser.new_context(viewport={"width": 800, "height": 700}) as opened:
+        opened.set_default_timeout(PATIENCE)
+        yield opened

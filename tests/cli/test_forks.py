@@ -1,0 +1,38 @@
+"""Commands that are forked do what new processes do."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.forks import Forks
+from tests.cli.shell import COMMAND, PATIENCE, Shell
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--version"], [], ["tools", "list"], ["call", "add", '{"a": 1, "b": 2}'], ["call", "fail"], ["talk"]],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_fork_says_what_a_new_process_says(shell: Shell, commands: Forks, arguments: list[str]) -> None:
+    variables = os.environ | {"TOOLWRIGHT_APP": "app:app", "COLUMNS": "90"}
+    anew = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=shell.folder,
+        env=variables,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    forked = commands.run(arguments, shell.folder, variables, "")
+    assert (forked.returncode, forked.stdout, forked.stderr) == (anew.returncode, anew.stdout, anew.stderr)
+
+
+def test_a_fork_that_fails_is_told_and_leaves_the_next_one_alone(commands: Forks, tmp_path: Path) -> None:
+    gone = commands.run(["--version"], tmp_path / "gone", os.environ, "")
+    assert gone.returncode == 1
+    assert "FileNotFoundError" in gone.stderr
+    assert commands.run(["--version"], tmp_path, os.environ, "").returncode == 0

@@ -1,0 +1,18 @@
+"""Statements are compiled once for each dialect."""
+
+import pytest
+
+from toolwright.adapters.store.compiled import DialectName, statements
+from toolwright.adapters.store.queries import Queries
+from toolwright.adapters.store.statements import Statements
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql"])
+def test_all_journals_of_a_process_share_their_statements(name: DialectName) -> None:
+    for kind in (Statements, Queries):
+        assert statements(kind, name) is statements(kind, name)
+    assert statements(Statements, name).front_ends is statements(Statements, name).front_ends
+
+
+def test_each_dialect_has_its_own() -> None:
+    assert statements(Queries, "sqlite") is not statements(Queries, "postgresql")
