@@ -27,9 +27,9 @@ class Message:
 
     `seq` is its place (1, 2, 3 …), None until it has one. A tool message answers the call `call_id`, whose
     own id towards the model is `model_call_id`. `native` keeps what only the provider understands (thinking,
-    signatures), so that a later request replays it. `kept` is false for what a skipped run said (D12).
-    `side` is the side that said it, or that it is for. What a prompt tool said and called is not part of the
-    conversation but `within` its call.
+    signatures), so that a later request replays it. `kept` is false for what a skipped run
+    said (D12). `side` is the side that said it, or that it is for, `by` the prompt, where a thread has had more than
+    one. What a prompt tool said and called is not part of the conversation but `within` its call.
     """
 
     id: str
@@ -40,6 +40,7 @@ class Message:
     step: int = 0
     calls: tuple[MessageCall, ...] = ()
     side: Side | None = None
+    by: str | None = None
     within: str | None = None
     call_id: str | None = None
     model_call_id: str | None = None

@@ -29,9 +29,10 @@ class ToolDefinition:
 class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
-    `step` is the number (1, 2, …) of this request within its run; `who` names the agent and prompt that ask.
-    `load` gives the bytes of an attachment of a message, for models that can see it; None if they are gone.
-    `reasoning` is how hard the model is to think.
+    `step` is the number (1, 2, …) of this request within its run, or among those to this model; `who` names the
+    agent and prompt that ask. `load` gives the bytes of an attachment of a message, for models that can see it;
+    None if they are gone. `reasoning` is how hard the model is to think. `turn` is the number of this request among
+    those of its prompt, which differs from `step` where others speak in the run too.
     """
 
     messages: tuple[Message, ...]
@@ -42,6 +43,7 @@ class ModelRequest:
     who: tuple[str, ...] = ()
     load: Load | None = None
     reasoning: Reasoning = None
+    turn: int = 1
 
 
 @value

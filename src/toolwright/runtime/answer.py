@@ -48,6 +48,7 @@ def assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], st
         run_id=hold.run.id,
         step=step,
         side=hold.side,
+        by=hold.speaker,
         calls=_in_message(calls),
         native=response.native,
         created_at=hold.clock.now(),
@@ -89,6 +90,7 @@ def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
         run_id=hold.run.id,
         step=hold.run.step_count,
         side=hold.side,
+        by=hold.speaker,
         calls=_in_message(calls),
         created_at=hold.clock.now(),
     )

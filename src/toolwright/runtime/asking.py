@@ -15,6 +15,7 @@ from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.home import Homes, Section, prompt, sections
 from toolwright.runtime.inbox import preview
 from toolwright.runtime.stream import AnswerStream
+from toolwright.runtime.turns import steps_of
 
 ANSWER_LIMITS = (600.0, 3600.0)
 """Seconds that a model may be silent within an answer, and that a whole answer may take."""
@@ -49,7 +50,8 @@ class Asking:
         number = hold.run.step_count + 1
         system = hold.redactor.text(await self._system(hold, voice, move))
         messages = _heard(voice, [*hold.root.messages, *move.messages])
-        request = self._request(voice, messages, system, number)
+        turn = steps_of(hold.speaker, hold.root.messages, hold.run) + 1
+        request = self._request(voice, messages, system, turn if _alone(hold) else number, turn)
         stream = AnswerStream(hold, self._bus, number, voice.by_name, await hold.unspoken())
         try:
             return await self._answer(hold, voice, request, stream)
@@ -60,10 +62,13 @@ class Asking:
         """The answer within a prompt tool; it is shown to nobody."""
         voice = hold.voice
         system = hold.redactor.text(voice.system)
-        request = self._request(voice, [*frame.opening, *frame.messages], system, frame.steps + 1)
+        number = frame.steps + 1
+        request = self._request(voice, [*frame.opening, *frame.messages], system, number, number)
         return await self._answer(hold, voice, request, None)
 
-    def _request(self, voice: ActiveAgent, messages: list[Message], system: str, number: int) -> ModelRequest:
+    def _request(
+        self, voice: ActiveAgent, messages: list[Message], system: str, number: int, turn: int
+    ) -> ModelRequest:
         return ModelRequest(
             messages=tuple(messages),
             system=system,
@@ -73,6 +78,7 @@ class Asking:
             who=voice.who,
             load=self._files.load,
             reasoning=voice.prompt.reasoning,
+            turn=turn,
         )
 
     async def _answer(
@@ -121,6 +127,13 @@ class Asking:
                 f"The agent {voice.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             )
         return await self._models(model)
+
+
+def _alone(hold: Hold) -> bool:
+    """Whether nobody else in the thread speaks through the model of this prompt."""
+    voice = hold.voice
+    others = [side.model for name, side in voice.sides.items() if name != voice.side]
+    return voice.model is not None and not isinstance(voice.model, str) and voice.model not in others
 
 
 def _heard(voice: ActiveAgent, messages: list[Message]) -> list[Message]:

@@ -162,6 +162,13 @@ class Hold:
         return None if voice is None or len(voice.sides) < 2 else self.run.side
 
     @property
+    def speaker(self) -> str | None:
+        """The name of the prompt that speaks, where others may have spoken in the thread too."""
+        voice = self.root.voice
+        several = voice is not None and (len(voice.sides) > 1 or self.thread.active_agent is not None)
+        return voice.prompt.name if voice is not None and several else None
+
+    @property
     def env(self) -> ThreadEnv:
         """What holds in the thread for whoever speaks."""
         return self.env_for(self.frame.voice)

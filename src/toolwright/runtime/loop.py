@@ -46,7 +46,7 @@ from toolwright.runtime.offering import Offering
 from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.speakers import Speakers
 from toolwright.runtime.state import RunState
-from toolwright.runtime.turns import Made, after_calls, after_text, side_over, steps_of_side
+from toolwright.runtime.turns import Made, after_calls, after_text, side_over, steps_of
 from toolwright.runtime.waiting import Waiting
 from toolwright.runtime.wants import lacking_for, lacking_now, park_for
 from toolwright.wire.event import run_event, step_event
@@ -561,7 +561,7 @@ class Loop:
         voice = hold.root.voice
         if voice is None or len(voice.sides) < 2 or voice.max_steps is None:
             return False
-        return steps_of_side(hold.root.messages, hold.run) >= voice.max_steps
+        return steps_of(hold.speaker, hold.root.messages, hold.run) >= voice.max_steps
 
     def _limit_end(self, hold: Hold, run: Run) -> End | None:
         return End("completed", "max_steps") if run.step_count >= self._limit(hold) else None

@@ -69,7 +69,9 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
     return given.get(property_), property_ in given
 
 
-def steps_of_side(messages: Sequence[Message], run: Run) -> int:
-    """How many steps the side that speaks has made in the run."""
-    own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.side == run.side]
-    return len({message.step for message in own})
+def steps_of(speaker: str | None, messages: Sequence[Message], run: Run) -> int:
+    """How many steps that prompt has made in the run."""
+    if speaker is None:
+        return run.step_count
+    own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]
+    return len({message.step for message in own} - {0})  # before the first step no model has spoken

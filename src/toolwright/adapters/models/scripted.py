@@ -97,17 +97,20 @@ class ScriptedModel:
         yield self._response(turn, request, last)
 
     def _turn(self, request: ModelRequest, last: str) -> Turn:
-        turn = self._script(request.who).turn(request.step, last)
+        script, step = self._script(request)
+        turn = script.turn(step, last)
         if turn is None:
-            raise ModelRefused(f"The script {self._name!r} has no turn for step {request.step}.")
+            raise ModelRefused(f"The script {self._name!r} has no turn for step {step}.")
         return turn
 
-    def _script(self, who: tuple[str, ...]) -> Script:
+    def _script(self, request: ModelRequest) -> tuple[Script, int]:
+        """The list, and the number of the step in it: a prompt's own counts that prompt's steps only."""
+        who = request.who
         if isinstance(self._scripts, Script):
-            return self._scripts
+            return self._scripts, request.step
         for name in reversed(who):
             if name in self._scripts:
-                return self._scripts[name]
+                return self._scripts[name], request.turn if name == who[-1] else request.step
         names = " or ".join(map(repr, who)) or "an unnamed agent"
         raise ModelRefused(f"The script {self._name!r} has no turns for {names}.")
 

@@ -227,6 +227,8 @@ def _message_body(message: Message) -> JSONObject:
         body["call"] = answered
     if message.side is not None:
         body["side"] = message.side
+    if message.by is not None:
+        body["by"] = message.by
     if message.stack is not None:
         body["stack"] = message.stack
     if message.attachments:
@@ -269,6 +271,7 @@ def message(row: Row) -> Message:
             MessageCall(id=c[0], name=c[1], arguments=c[2], model_call_id=c[3]) for c in body.get("calls", ())
         ),
         side=body.get("side"),
+        by=body.get("by"),
         within=row[9],
         call_id=call_id,
         model_call_id=model_call_id,
