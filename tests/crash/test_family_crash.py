@@ -14,7 +14,7 @@ import pytest
 
 from tests.crash.test_crash import KILLED, Processes
 
-COMMITS = 52  # of an undisturbed run, about: the last ones may not be reached
+COMMITS = 46  # of an undisturbed run, about: the last ones may not be reached
 
 
 @pytest.fixture(scope="module")
