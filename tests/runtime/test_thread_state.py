@@ -1,0 +1,247 @@
+"""What a handler says and keeps in its thread: with its result or not at all (API §1 `ThreadState`)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import assert_valid, running
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.memory_state import MemoryState
+from toolwright.core.message import Message
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.runtime.hearing import arranged
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched:
+    name = "test:watched"
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        self._script = ScriptedModel(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        async for event in self._script.respond(request):
+            yield event
+
+
+def calling(*names: str) -> dict[str, object]:
+    return {"calls": [{"name": name, "args": {}} for name in names]}
+
+
+DONE: dict[str, object] = {"text": "Done."}
+
+
+async def test_values_are_kept_with_the_result_and_read_by_the_same_call() -> None:
+    read: list[object] = []
+
+    @tw.tool(description="Keeps.")
+    async def keep(state: tw.ThreadState) -> str:
+        read.append(await state.get_value("n"))
+        state.set_value("n", {"count": 1})
+        state.set_value("gone", 1)
+        state.set_value("gone", None)
+        read.append(await state.get_value("n"))
+        return "kept"
+
+    @tw.tool(description="Reads.")
+    async def look(state: tw.ThreadState) -> str:
+        read.extend([await state.get_value("n"), await state.get_value("gone")])
+        with pytest.raises(InvalidRequest):
+            state.set_value("", 1)
+        return "read"
+
+    async with running(ScriptedModel([calling("keep", "look"), DONE]), [keep, look]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    assert read == [None, {"count": 1}, {"count": 1}, None]
+
+
+async def test_what_a_handler_says_comes_behind_the_answers_of_its_step() -> None:
+    said: list[str] = []
+
+    @tw.tool(description="Says.")
+    async def say(state: tw.ThreadState) -> str:
+        said.append(state.inject_message("By the way.", "assistant"))
+        said.append(state.inject_message("Mind this."))
+        with pytest.raises(InvalidRequest, match="not 'system'"):
+            state.inject_message("x", "system")
+        return "said"
+
+    @tw.tool(description="Nothing.")
+    async def idle() -> str:
+        return "idle"
+
+    model = Watched([calling("say", "idle"), DONE])
+    async with running(model, [say, idle]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        told = await rig.transcript(thread.id)
+        assert [m.id for m in told if m.content in ("By the way.", "Mind this.")] == said
+        heard = [(m.role, m.content) for m in model.requests[1].messages]
+        assert heard == [
+            ("user", "Go"), ("assistant", ""), ("tool", "said"), ("tool", "idle"),
+            ("assistant", "By the way."), ("user", "Mind this."),
+        ]  # fmt: skip
+        assert_valid(arranged(told))  # as every model hears it
+
+
+async def test_a_message_is_changed_for_the_model_and_for_readers() -> None:
+    @tw.tool(description="Changes.")
+    async def change(state: tw.ThreadState) -> str:
+        [first, *_] = await state.get_messages()
+        state.update_message(first.id, "Stop")
+        changed = await state.get_message(first.id)
+        assert changed is not None
+        assert (changed.content, (await state.get_messages())[0].content) == ("Stop", "Stop")
+        assert await state.get_message("msg_none") is None
+        with pytest.raises(NotFound):
+            state.update_message("msg_none", "x")
+        return "changed"
+
+    model = Watched([calling("change"), DONE])
+    async with running(model, [change]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert model.requests[1].messages[0].content == "Stop"
+        assert (await rig.transcript(thread.id))[0].content == "Stop"
+
+
+async def test_a_queued_message_is_read_by_the_next_step_with_its_files() -> None:
+    @tw.tool(description="Queues.")
+    async def queue(state: tw.ThreadState) -> str:
+        await state.queue_message(
+            "Look at this", [tw.Attachment(name="a.txt", mime_type="text/plain", data="aGk=")]
+        )
+        return "queued"
+
+    model = Watched([calling("queue"), DONE, DONE])
+    async with running(model, [queue]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        last = model.requests[-1].messages[-1]
+        assert (last.role, last.content, [ref.path for ref in last.attachments]) == (
+            "user", "Look at this", ["/attachments/a.txt"],
+        )  # fmt: skip
+        assert [each.id for each in await rig.rt.runs.list(thread_id=thread.id)] == [run.id]
+
+
+async def test_a_message_queued_by_the_call_that_ends_the_session_begins_the_next_run() -> None:
+    @tw.tool(description="Queues.")
+    async def queue(state: tw.ThreadState) -> str:
+        await state.queue_message("Once more")
+        state.execution.stop_session()
+        return "queued"
+
+    turns = [{"when": "Once more", "text": "Again."}, calling("queue")]
+    async with running(ScriptedModel(turns), [queue]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        first = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert first.stop_reason == "session_stop"
+        [second] = [run for run in await rig.rt.runs.list(thread_id=thread.id) if run.id != first.id]
+        assert (await rig.rt.runs.wait(second.id, 10)).output == "Again."
+
+
+async def test_what_a_cancelled_call_has_buffered_is_gone() -> None:
+    begun = asyncio.Event()
+
+    @tw.tool(description="Never ends.")
+    async def write(state: tw.ThreadState) -> str:
+        state.set_value("n", 1)
+        state.inject_message("Never said.")
+        await state.queue_message("Never read.")
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async with running(ScriptedModel([calling("write")]), [write]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        await rig.rt.runs.cancel(run.id)
+        assert (await rig.rt.runs.wait(run.id, 20)).status == "cancelled"
+        assert await rig.store.children.value(thread.id, "n") is None
+        assert not [m for m in await rig.transcript(thread.id) if "Never" in m.content]
+
+
+async def test_the_calls_of_a_run_share_a_context_and_the_next_run_has_its_own() -> None:
+    seen: list[dict[str, object]] = []
+
+    @tw.tool(description="Shares.")
+    async def share(state: tw.ThreadState) -> str:
+        seen.append(dict(state.context))
+        state.context["n"] = 1
+        return ""
+
+    async with running(ScriptedModel([calling("share", "share"), DONE]), [share]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        for _ in range(2):
+            await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    assert seen == [{}, {"n": 1}, {}, {"n": 1}]
+
+
+async def test_a_thread_without_relatives_says_so() -> None:
+    @tw.tool(description="Looks.")
+    async def look(state: tw.ThreadState) -> str:
+        assert (tuple(state.children), await state.get_child_thread("thr_x"), await state.get_parent_thread()) == (
+            (), None, None,
+        )  # fmt: skip
+        with pytest.raises(NotFound):
+            await state.terminate("thr_x")
+        await state.notify_parent("Hello")
+        return ""
+
+    async with running(ScriptedModel([calling("look"), DONE]), [look]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert "This thread has no parent to notify." in answer.content
+
+
+async def test_a_terminated_thread_takes_no_message() -> None:
+    @tw.tool(description="Ends.")
+    async def end(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return ""
+
+    async with running(ScriptedModel([calling("end")]), [end]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.stop_reason == "session_stop"
+        with pytest.raises(tw.ToolwrightError, match="is terminated"):
+            await rig.rt.threads.send(thread.id, "Hello?")
+
+
+async def test_the_state_in_memory_does_the_same_for_tests() -> None:
+    @tw.tool(description="Adds.")
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @tw.tool(description="Uses everything.")
+    async def use(state: tw.ThreadState) -> object:
+        state.set_value("n", await state.get_value("n") or 1)
+        said = state.inject_message("Hi")
+        state.update_message(said, "Hello")
+        state.queue_tool("add", {"a": 1, "b": 2})
+        await state.queue_message("later")
+        state.context["x"] = 1
+        result = await state.invoke_tool("add", {"a": 1, "b": 2})
+        message: Message | None = await state.get_message(said)
+        assert message is not None
+        return {"sum": result.result, "said": message.content}
+
+    assert (await tw.Toolset([add, use]).call("use", {})).result == {"sum": 3, "said": "Hello"}
+    state = MemoryState()
+    assert (await state.invoke_tool("add")).error_code == "unknown_tool"
+    assert (await state.get_parent_thread(), await state.get_child_thread("x"), state.children) == (
+        None,
+        None,
+        (),
+    )
+    await state.terminate()
+    assert state.terminated
