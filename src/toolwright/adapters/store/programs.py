@@ -6,7 +6,6 @@ know whether its driver is SQLite's writer thread or a Postgres connection. A gu
 author obeys, is in `ops`.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from toolwright.adapters.store import rows, rows_agents, rows_kept
@@ -14,22 +13,19 @@ from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.front_ends import front_end_params
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
+from toolwright.adapters.store.parts import insert_events, leaving, new_files, wake, write_env, write_files
+from toolwright.adapters.store.programs_advance import advance
 from toolwright.adapters.store.programs_children import wake_askers
-from toolwright.adapters.store.programs_spaces import lock, perform
+from toolwright.adapters.store.programs_spaces import perform
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
-from toolwright.core.call import CallChange, is_over
 from toolwright.core.effects import DropMember
-from toolwright.core.env import EnvChange
 from toolwright.core.event import Event
-from toolwright.core.file import FileChange
-from toolwright.core.message import Message
 from toolwright.core.mind import plan_timer
 from toolwright.core.units import (
     Act,
     Advance,
-    Claim,
     Committed,
     CreateThread,
     DropAgent,
@@ -38,7 +34,6 @@ from toolwright.core.units import (
     Expire,
     LeaseCall,
     Leave,
-    Leaving,
     PostMessage,
     Probe,
     Prune,
@@ -51,19 +46,17 @@ from toolwright.core.units import (
     SetEnv,
     Settle,
     Submit,
-    Takeover,
     Unit,
 )
 
 PROBE = "probe"  # the token of the row that probes write
-FENCE = 0  # the number of the fence among the ops of an advance
 
 
 def program(unit: Unit, sql: Statements) -> Program:
     """The unit as a program."""
     match unit:
         case Advance():
-            return _advance(unit, sql)
+            return advance(unit, sql)
         case PostMessage():
             return _post(unit, sql)
         case Settle():
@@ -104,7 +97,7 @@ def program(unit: Unit, sql: Statements) -> Program:
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
     born = Op(sql.insert_thread, rows.thread_params(unit.thread), "duplicate")
-    yield Whole([born, *_write_env(unit.env, sql)])
+    yield Whole([born, *write_env(unit.env, sql)])
     return Written(Committed())
 
 
@@ -117,11 +110,11 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
     if run_id == run.id:
         inserts.insert(0, Op(sql.insert_run, rows.run_params(run), "duplicate"))
         events = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
-    yield [*inserts, *_new_files(unit.files, sql)]
+    yield [*inserts, *new_files(unit.files, sql)]
     yield [
-        *_write_files(thread_id, unit.files, sql),
-        *_insert_events(events, sql),
-        _wake(unit, thread_id, sql),
+        *write_files(thread_id, unit.files, sql),
+        *insert_events(events, sql),
+        wake(unit, thread_id, sql),
     ]
     return Written(Committed(run_id=run_id), events)
 
@@ -129,7 +122,7 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
 def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
     at = micros(unit.at)
     asked = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
-    yield Whole([asked, _wake(unit, unit.thread_id, sql)])
+    yield Whole([asked, wake(unit, unit.thread_id, sql)])
     return Written(Committed(run_id=unit.run_id))
 
 
@@ -139,7 +132,7 @@ def _set_env(unit: SetEnv, sql: Statements) -> Program:
     if unit.entity_id is not None:
         yield Op(sql.hold_entity, {"entity_id": unit.entity_id}, "entity")
     if unit.env:
-        yield _write_env(unit.env, sql)
+        yield write_env(unit.env, sql)
         yield from wake_askers(unit.env, unit, sql)
     done = yield from perform(unit.effects, unit, sql)
     return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
@@ -156,7 +149,7 @@ def _reseal(unit: Reseal, sql: Statements) -> Program:
 
 def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
     yield Op(sql.retry_event, {"thread_id": unit.thread_id, "event_id": unit.event_id}, "inbox")
-    yield _wake(unit, unit.thread_id, sql)
+    yield wake(unit, unit.thread_id, sql)
     return Written(Committed())
 
 
@@ -178,9 +171,9 @@ def _settle(unit: Settle, sql: Statements) -> Program:
         [(posted,)] = yield Op(sql.count_posted, here, "thread")
         yield Op(sql.insert_inbox, rows.inbox_params(unit.notice, posted), "duplicate")
     if unit.files:
-        yield _new_files(unit.files, sql)
+        yield new_files(unit.files, sql)
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
-    yield [*_insert_events(events, sql), _wake(unit, unit.thread_id, sql)]
+    yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
     done = yield from perform(unit.effects, unit, sql)
     return Written(Committed(run_id=run_id, route=route), (*events, *done.events))
 
@@ -207,86 +200,8 @@ def _act(unit: Act, sql: Statements) -> Program:
     return Written(answer, tuple(done.events))
 
 
-def _advance(unit: Advance, sql: Statements) -> Program:
-    run = unit.run
-    opens = isinstance(unit, Claim) and unit.opens
-    moves, again = _moves(unit, sql)
-    saves = _saves(unit, opens, sql)
-    reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
-    ops = [_fence(unit, opens, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
-    saved = len(moves) + len(again) + len(saves)
-    if run.over:
-        ops.append(_all_read(unit, sql))
-    ops += _new_files(unit.files, sql)
-    leaving = len(ops)
-    if unit.leaving is not None:
-        ops.append(_leaving(unit.thread_id, unit.leaving, sql))
-    ops += [*_write_files(unit.thread_id, unit.files, sql), *_write_env(unit.env, sql)]
-    ops += _insert(sql.insert_call, [rows.call_params(call) for call in (*unit.calls, *unit.nested)])
-    ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
-    ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
-    ops += _insert(sql.insert_message, _message_params(unit))
-    if unit.step is not None:
-        ops.append(Op(sql.insert_step, rows.step_params(unit.step)))
-    events = [
-        rows.event_params(event)
-        for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
-    ]
-    ops += [replace(op, given={"base": (FENCE, 0)}) for op in _insert(sql.insert_event, events)]
-    if unit.effects:
-        yield from lock(unit, sql)
-    found = yield Whole(ops) if not (unit.effects or unit.env) else ops
-    yield from wake_askers(unit.env, unit, sql)
-    done = yield from perform(unit.effects, unit, sql)
-    ev, posted = found[FENCE]
-    answer = Committed(
-        run_id=run.id,
-        posted=posted,
-        cancel_requested=not opens and found[saved][0] is not None,
-        left=unit.leaving is None or bool(found[leaving]),
-        seq=done.seq,
-        runs=tuple(done.runs),
-    )
-    events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
-    return Written(answer, (*events, *done.events))
-
-
-def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
-    """The run's new row. A run that was asked to cancel ends in no other way."""
-    row = rows.run_params(unit.run)
-    if opens:
-        return [Op(sql.insert_run, row, "duplicate")]
-    if not unit.run.over or unit.run.status == "cancelled":
-        return [Op(sql.save_run, row, "run")]
-    here: Params = {"id": unit.run.id, "thread_id": unit.thread_id}
-    return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, row, "cancel")]
-
-
-def _all_read(unit: Advance, sql: Statements) -> Op:
-    """No joined message is unread but those that this unit reads, and none has come that we do not see here."""
-    params: Params = {"thread_id": unit.thread_id, "run_id": unit.run.id}
-    touched = [*unit.read, *[change.event_id for change in unit.inbox]]
-    params.update({f"read_{i}": event_id for i, event_id in enumerate(touched)})
-    return Op(sql.all_read(len(touched)), params, "unread", given={"posted": (FENCE, 1)})
-
-
-def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
-    params: Params = {
-        "thread_id": unit.thread_id,
-        "run_id": None if unit.run.over else unit.run.id,
-        "held_epoch": unit.epoch,
-        "held_seq": unit.seq,
-        "raised": 1 if isinstance(unit, Claim | Takeover) else 0,
-        "said": len(unit.messages),
-        "happened": len(unit.events),
-        "begun": unit.run.started_at is not None and not unit.run.over,
-    }
-    statement = sql.fence_and_open if opens else sql.fence_and_close if unit.run.over else sql.fence
-    return Op(statement, params, "fence")
-
-
 def _leave(unit: Leave, sql: Statements) -> Program:
-    [left] = yield Whole([_leaving(unit.thread_id, unit.leaving, sql)])
+    [left] = yield Whole([leaving(unit.thread_id, unit.leaving, sql)])
     return Written(Committed(left=bool(left)))
 
 
@@ -307,7 +222,7 @@ def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
     yield Op(sql.agents.insert_agent, params, "duplicate")
     yield Op(sql.agents.insert_revision, {**params, "created_at": params["updated_at"]})
     if unit.env:
-        yield _write_env(unit.env, sql)
+        yield write_env(unit.env, sql)
         yield from wake_askers(unit.env, unit, sql)
     return Written(Committed())
 
@@ -356,109 +271,3 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 def _probe(unit: Probe, sql: Statements) -> Program:
     yield Op(sql.probe, {"token": PROBE, "answer": "{}", "at": micros(unit.at)})
     return Written(Committed())
-
-
-def _leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
-    seen: Params = {"thread_id": thread_id, "gen": leaving.gen}
-    if leaving.due is None:
-        return Op(sql.drop_wake, seen)
-    return Op(sql.delay_wake, {**seen, "due": micros(leaving.due)})
-
-
-def _wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
-    at = micros(unit.at)
-    return Op(sql.wake, {"thread_id": thread_id, "due": at, "gen": at})
-
-
-def _inbox(unit: Advance, sql: Statements) -> list[Op]:
-    return [
-        Op(
-            sql.change_inbox,
-            {
-                "thread_id": unit.thread_id,
-                "event_id": change.event_id,
-                "was": change.was,
-                "now": change.now,
-                "run_id": change.run_id,
-                "attempts": change.attempts,
-            },
-            "inbox",
-        )
-        for change in unit.inbox
-    ]
-
-
-def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
-    """The first move of each call, and those that move one of them again."""
-    moves: dict[str, Op] = {}
-    again: list[Op] = []
-    for change in unit.changes:
-        op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
-        if moves.setdefault(change.id, op) is not op:
-            again.append(replace(op, again=True))
-    return list(moves.values()), again
-
-
-def _move_params(thread_id: str, change: CallChange) -> Params:
-    at = micros(change.at)
-    return {
-        "thread_id": thread_id,
-        "call_id": change.id,
-        "was": change.was,
-        "now": change.now,
-        "result": rows.text_or_none(change.result),
-        "begun": int(change.runs),
-        "deadline": micros_or_none(change.deadline),
-        "expires_at": micros_or_none(change.expires_at),
-        "space_id": change.space_id,
-        "started_at": at if change.starts else None,
-        "completed_at": at if is_over(change.now) else None,
-    }
-
-
-def _message_params(unit: Advance) -> list[Params]:
-    return [
-        rows.message_params(message, unit.thread_id, seq)
-        for seq, message in enumerate(unit.messages, unit.seq + 1)
-    ]
-
-
-def _edited_params(message: Message, unit: Advance) -> Params:
-    row = rows.message_params(message, unit.thread_id, message.seq or 0)
-    return {"thread_id": unit.thread_id, "seq": row["seq"], "body": row["body"]}
-
-
-def _new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Files that must be the first at their paths."""
-    new = [change.file for change in changes if change.new and change.file is not None]
-    return [Op(sql.insert_file, rows_kept.file_params(file), "file") for file in new]
-
-
-def _write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
-    """Files that are written over what is there, or taken away."""
-    ops: list[Op] = []
-    for change in changes:
-        if change.file is None:
-            ops.append(Op(sql.drop_file, {"thread_id": thread_id, "folded": change.folded}, again=True))
-        elif not change.new:
-            ops.append(Op(sql.put_file, rows_kept.file_params(change.file)))
-    return ops
-
-
-def _write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
-    ops: list[Op] = []
-    for change in changes:
-        if change.row is None:
-            key: Params = {"owner": change.owner, "kind": change.kind, "name": change.name}
-            ops.append(Op(sql.drop_env, key, again=True))
-        else:
-            ops.append(Op(sql.put_env, rows_kept.env_params(change.row)))
-    return ops
-
-
-def _insert_events(events: tuple[Event, ...], sql: Statements) -> list[Op]:
-    return _insert(sql.insert_event, [{**rows.event_params(event), "base": 0} for event in events])
-
-
-def _insert(statement: Statement, params: list[Params]) -> list[Op]:
-    return [Op(statement, params[0], more=params[1:])] if params else []
