@@ -8,6 +8,7 @@ from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
+from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.core.asked import declared
@@ -24,6 +25,7 @@ __all__ = [
     "ManualClock",
     "ManualMotor",
     "MemoryBus",
+    "MemorySandbox",
     "MemoryState",
     "MemoryStore",
     "NoLock",
