@@ -45,7 +45,7 @@ def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str
     if not isinstance(source, str) or unwritable(source):
         raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {shown(source)}.")
     options = read_options(options)
-    timeout = limits.timeout if options.timeout is None else options.timeout
+    timeout = min(limits.timeout, limits.longest) if options.timeout is None else options.timeout
     memory = limits.memory if options.memory_limit_bytes is None else options.memory_limit_bytes
     if timeout > limits.longest:
         raise InvalidRequest(f"Code may run for {limits.longest:g} seconds at most, not for {timeout!r}.")
@@ -101,7 +101,7 @@ def _size(source: str, options: CodeOptions) -> int:
 
 
 def _language(given: object) -> object:
-    if given not in LANGUAGES:
+    if not isinstance(given, str) or given not in LANGUAGES:
         raise InvalidRequest(f"The option 'language' is one of {', '.join(LANGUAGES)}, not {shown(given)}.")
     return given
 
