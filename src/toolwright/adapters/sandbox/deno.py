@@ -16,6 +16,7 @@ from toolwright.adapters.sandbox.hosted import THREADS, Hosted
 from toolwright.adapters.sandbox.log import Log
 from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
 from toolwright.adapters.sandbox.talk import Talk, longest_line
+from toolwright.core.brief import brief
 from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, ended
 from toolwright.core.sandbox_options import admit
 from toolwright.core.threads import DaemonThreads
@@ -34,7 +35,7 @@ NODE_MODULES = tuple(_OF_NODE.split())
 _TYPES = {"typescript": "application/typescript", "javascript": "text/javascript"}
 _DATA = 800 * 1000 * 1000  # bytes, of which V8 reserves most; enough for the heap that code has by default
 _SOURCE = re.compile(r"data:[\w/.+-]+;source=(\w+);base64,[A-Za-z0-9+/=.]*")
-_FRAME_OF_OURS = re.compile(r"\n\s+at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
+_FRAME_OF_OURS = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
 _CLOSED = re.compile(r'Unsupported scheme "none" for module "none:[^"]*"\. Supported schemes:(?:\n - "\w+")*')
 _RUNNER = Path(__file__).with_name("runner.mjs")
 _STDERR = 16 * 1024  # bytes that are kept of what V8 says when it dies
@@ -165,7 +166,8 @@ def _died(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
     if exceeded or b"out of memory" in said.lower():
         message = f"The code used more memory than the {memory} bytes that it may."
         return ended(CodeError(code="memory", message=message))
-    _log.warning("The process of a sandbox ended with status %d: %s", status, said.decode(errors="replace"))
+    words = brief(said.decode(errors="replace"))
+    _log.warning("The process of a sandbox ended with status %d: %s", status, words)
     return ended(
         CodeError(code="exited", message=f"The code's process ended by itself, with status {status}.")
     )

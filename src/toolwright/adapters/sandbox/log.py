@@ -31,9 +31,10 @@ class Log:
         """Keep the text if there is room, cut where there is some."""
         if self._room < 0:
             return
-        room, size = self._room, len(text.encode(errors="replace")) + _EACH
+        written = text.encode(errors="replace")  # half a character is none that anybody can keep
+        room, size, text = self._room, len(written) + _EACH, written.decode()
         self._room -= size
         if size > room:
             text = brief(text, max(0, room // 4))
-        known = cast("LogLevel", level) if level in _LEVELS else "log"
+        known = cast("LogLevel", level) if isinstance(level, str) and level in _LEVELS else "log"
         self._entries.append(CodeLog(level=known, text=self._clean(text)))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic_monty import (
     AsyncMonty,
     AsyncMontySession,
-    MontyCrashedError,
+    MontyConversionError,
     MontyError,
     MontyRuntimeError,
     MontySyntaxError,
@@ -79,12 +79,12 @@ class MontySandbox:
             async with pool.checkout(script_name=str(options.filename), limits=_bounds(options)) as session:
                 _hold(session.worker_pid, options)
                 value = await _value(session, source, options, functions, partial(_printed, log))
-        except MontyCrashedError:
-            return ended(CodeError(code="exited", message="The process that ran the code has died."))
         except (MontyRuntimeError, MontySyntaxError) as error:
             return _failed(error, options)
-        except (MontyError, ValueError, OverflowError, TypeError) as error:
+        except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
             return ended(CodeError(code="result", message=f"The result is no JSON: {brief(str(error))}"))
+        except MontyError:
+            return ended(CodeError(code="exited", message="The process that ran the code has died."))
         return self._carried(value)
 
     async def _processes(self) -> AsyncMonty:

@@ -14,7 +14,7 @@ from pathlib import Path
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
 _LOOK = 0.02  # seconds between two looks at the memory
-_SLACK = 64 * 1024 * 1024  # what the program itself may touch later, beside what the code may have
+_SLACK = 96 * 1024 * 1024  # what the program itself may touch later, beside what the code may have
 _PAGE = resource.getpagesize()
 
 

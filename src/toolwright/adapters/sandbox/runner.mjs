@@ -4,11 +4,10 @@
 const { stdin, stdout, inspect, exit } = Deno;
 const { parse, stringify } = JSON;
 const { apply, ownKeys } = Reflect;
-const { create, defineProperty, getPrototypeOf, hasOwn, keys } = Object;
+const { create, defineProperty, getPrototypeOf, hasOwn, keys, setPrototypeOf } = Object;
 const { isArray } = Array;
 const { isFinite } = Number;
 const [String_, Error_, Promise_] = [String, Error, Promise];
-const objectPrototype = Object.prototype;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const encode = encoder.encode.bind(encoder);
@@ -75,7 +74,7 @@ function plain(value, path, above) {
   }
   within[within.length] = value;
   if (isArray(value)) {
-    const copy = [];
+    const copy = setPrototypeOf([], null); // so that it has no toJSON of the code's either
     for (let i = 0; i < value.length; i++) copy[i] = plain(value[i], `${path}[${i}]`, within);
     return copy;
   }

@@ -17,6 +17,17 @@ from toolwright.core.sandbox import CodeError, CodeOptions, CodeResult, ended
 AT_ONCE = 32
 """Calls of host functions that are under way together; the process waits with more."""
 MOST_WORDS = 20_000  # characters of a message or stack
+_KINDS = ("log", "call", "result", "error")
+_FIELDS = {
+    "level": str,
+    "text": str,
+    "id": int,
+    "name": str,
+    "args": list,
+    "code": str,
+    "message": str,
+    "stack": str,
+}
 _WHAT_ELSE = 65_536  # bytes of a line beside the value that it carries
 
 
@@ -83,18 +94,18 @@ class Talk:
         if not isinstance(said, dict) or cast("JSONObject", said).get("token") != self._token:
             return None
         message = cast("JSONObject", said)
-        return message if message.get("kind") in ("log", "call", "result", "error") else None
+        return message if message.get("kind") in _KINDS and _well_formed(message) else None
 
     def _take(self, said: JSONObject) -> CodeResult | None:
         match said["kind"]:
             case "log":
-                self._log.add(said.get("level"), str(said.get("text")))
+                self._log.add(said.get("level"), str(said.get("text", "")))
                 return None
             case "result":
                 return self._result(said.get("value"))
             case _:
                 known = "result" if said.get("code") == "result" else "error"
-                message, stack = (brief(str(said.get(name, "")), MOST_WORDS) for name in ("message", "stack"))
+                message, stack = (_words(said.get(name)) for name in ("message", "stack"))
                 return ended(CodeError(code=known, message=message, stack=stack))
 
     def _result(self, value: JSON) -> CodeResult:
@@ -109,10 +120,9 @@ class Talk:
         return CodeResult(status="success", result=result)
 
     async def _answer(self, said: JSONObject) -> None:
-        name, args = str(said.get("name")), said.get("args")
+        name, args = str(said.get("name", "")), cast("list[JSON]", said.get("args", []))
         try:
-            given = args if isinstance(args, list) else []
-            value = await self._hosted.call(name, given, {})
+            value = await self._hosted.call(name, args, {})
             answer: JSONObject = {"id": said.get("id"), "value": value}
         except HostError as error:
             answer = {"id": said.get("id"), "error": str(error)}
@@ -124,6 +134,15 @@ class Talk:
         with contextlib.suppress(ConnectionError):  # it has ended, which the reader sees
             self._in.write(dumps(message).encode() + b"\n")
             await self._in.drain()
+
+
+def _words(given: JSON) -> str:
+    return brief(str(given or ""), MOST_WORDS).encode(errors="replace").decode()
+
+
+def _well_formed(message: JSONObject) -> bool:
+    """Whether all that is not a value of the code's has the type that it has when our runner writes it."""
+    return all(type(message[name]) is kind for name, kind in _FIELDS.items() if name in message)
 
 
 def _refuse(constant: str) -> NoReturn:
