@@ -228,8 +228,7 @@ async def test_a_polluted_world_does_not_reach_the_runner(box: CodeSandbox, poll
     outcome = await run(
         box, source, language="javascript", imports={"plus": plus}, execute={"args": [1]}, timeout=5
     )
-    assert outcome.status == "error" or outcome.result == {"n": 2}
-    assert "forged" not in f"{outcome.result}{outcome.logs}"
+    assert outcome.result == {"n": 2} and outcome.logs == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import psutil
 import pytest
 
 from tests.sandbox.rig import children, descriptors, folders, run, sandbox
+from toolwright.adapters.sandbox.deno import DenoSandbox
 from toolwright.adapters.sandbox.process import LifeLine, kill, sweep
+from toolwright.core.sandbox import CodeOptions
 
 pytestmark = pytest.mark.anyio
 JS = 'import ready from "ready"; await ready(); '
@@ -43,14 +45,16 @@ async def test_the_code_dies_with_a_killed_parent(language: str, source: str) ->
     left = folders(parent.pid)
     assert len(left) == (1 if language == "javascript" else 0)
     sweep()
-    assert not folders(parent.pid), "the next sandbox takes it away"
+    assert folders(parent.pid) == left, "it is too young"
+    sweep(0.0)
+    assert not folders(parent.pid), "a later sandbox takes it away"
 
 
 async def test_a_sweep_leaves_the_folders_of_the_living() -> None:
     seen: list[set[str]] = []
 
     async def look() -> None:
-        await asyncio.to_thread(sweep)
+        await asyncio.to_thread(sweep, 0.0)
         seen.append(folders())
 
     async with sandbox() as box:
@@ -86,6 +90,15 @@ async def test_a_process_that_is_killed_from_outside_is_told(caplog: pytest.LogC
     assert outcome.error is not None and outcome.error.code == "exited"
     assert outcome.error.message == "The code's process ended by itself, with status -9."
     assert "status -9" in caplog.text
+
+
+async def test_a_process_that_cannot_be_started_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    box = DenoSandbox(deno="/nowhere/deno")
+    outcome = await box.start("1", CodeOptions())
+    await box.close()
+    assert outcome.error is not None and outcome.error.code == "exited"
+    assert str(outcome.error) == "No process could be started for the code."
+    assert "/nowhere/deno" in caplog.text and not folders()
 
 
 async def test_many_runs_that_end_in_all_ways_leave_nothing_open() -> None:

@@ -46,12 +46,12 @@ class DenoSandbox:
     """The `Sandbox` port for JavaScript and TypeScript. It needs Linux, and the extra `toolwright[sandbox]`.
 
     The code's own limits are the kernel's and ours, the process has no permission at all, and of what it says only
-    calls of the functions that the options name have an effect.
+    calls of the functions that the options name have an effect. `deno` is the program, if not the installed one.
     """
 
-    def __init__(self, limits: CodeLimits | None = None) -> None:
+    def __init__(self, limits: CodeLimits | None = None, deno: str | None = None) -> None:
         self._limits = limits or CodeLimits()
-        self._deno = str(find_deno_bin())
+        self._deno = deno or str(find_deno_bin())
         self._runner = _data_url(_RUNNER.read_text(encoding="utf-8"), "text/javascript", "runner")
         self._threads = DaemonThreads(THREADS, "toolwright-code")
         self._runs = Runs()
@@ -63,12 +63,19 @@ class DenoSandbox:
         names = Names(options)
         log = Log(self._limits.logs, names.put_into)
         assert options.timeout is not None
-        return self._runs.start(partial(self._run, source, options, names), log, options.timeout)
+        return self._runs.start(partial(self._carry_out, source, options, names), log, options.timeout)
 
     async def close(self) -> None:
         """End all that runs."""
         await self._runs.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _carry_out(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
+        try:
+            return await self._run(source, options, names, log)
+        except OSError as error:
+            _log.warning("No process of a sandbox could be started: %s", error)
+            return ended(CodeError(code="exited", message="No process could be started for the code."))
 
     async def _run(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
         memory = options.memory_limit_bytes

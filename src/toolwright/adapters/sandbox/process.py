@@ -13,6 +13,7 @@ from pathlib import Path
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
+_LEFT = 3600.0  # seconds after which nobody comes back to a folder
 _LOOK = 0.02  # seconds between two looks at the memory
 _SLACK = 96 * 1024 * 1024  # what the program itself may touch later, beside what the code may have
 _PAGE = resource.getpagesize()
@@ -109,8 +110,11 @@ async def opened(
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-def sweep() -> None:
-    """Take away the folders of processes like ours that died before they could."""
+def sweep(age: float = _LEFT) -> None:
+    """Take away the folders of that age whose owners died before they could.
+
+    An owner may live where its number means nothing here, in another container: hence the age.
+    """
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):

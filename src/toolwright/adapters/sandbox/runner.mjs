@@ -8,6 +8,8 @@ const { create, defineProperty, getPrototypeOf, hasOwn, keys, setPrototypeOf } =
 const { isArray } = Array;
 const { isFinite } = Number;
 const [String_, Error_, Promise_] = [String, Error, Promise];
+const objectPrototype = Object.prototype;
+const { indexOf, substring } = String.prototype;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const encode = encoder.encode.bind(encoder);
@@ -50,7 +52,10 @@ function fault(why) {
 
 /** A copy that is JSON and has nothing of the code's own; throws for what JSON cannot carry. */
 function plain(value, path, above) {
-  if (typeof value === "object" && value !== null && typeof value.toJSON === "function") value = value.toJSON();
+  if (typeof value === "object" && value !== null && !isArray(value)) {
+    const own = value.toJSON; // not what all objects have, which somebody has given to all objects
+    if (typeof own === "function" && own !== objectPrototype.toJSON) value = apply(own, value, [""]);
+  }
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -119,7 +124,7 @@ function fail(error) {
 }
 
 function short(text) {
-  return text.length > 20000 ? `${text.substring(0, 20000)} …` : text;
+  return text.length > 20000 ? `${apply(substring, text, [0, 20000])} …` : text;
 }
 
 function succeed(value) {
@@ -137,7 +142,7 @@ function logged(level, items) {
     text += i === 0 ? shown : ` ${shown}`;
     if (text.length > most.logs + 100) break;
   }
-  if (text.length > most.logs + 100) text = text.substring(0, most.logs + 100);
+  if (text.length > most.logs + 100) text = apply(substring, text, [0, most.logs + 100]);
   most.logs -= text.length + 16;
   send(`"kind":"log","level":"${level}",`, `"text":${stringify(text)}`);
 }
@@ -163,11 +168,11 @@ function call(name, args) {
 }
 
 function answered(line) {
-  const { id, value, error } = parse(line);
-  const { resolve, reject } = waiting[id];
-  delete waiting[id];
-  if (error === undefined) resolve(value);
-  else reject(new Error_(error));
+  const answer = parse(line);
+  const { resolve, reject } = waiting[answer.id];
+  delete waiting[answer.id];
+  if (hasOwn(answer, "error")) reject(new Error_(answer.error));
+  else resolve(answer.value);
 }
 
 async function* lines() {
@@ -178,9 +183,9 @@ async function* lines() {
     if (size === null) exit(0); // the host is gone
     text += decode(apply(subarray, chunk, [0, size]), { stream: true });
     let end;
-    while ((end = text.indexOf("\n")) >= 0) {
-      yield text.substring(0, end);
-      text = text.substring(end + 1);
+    while ((end = apply(indexOf, text, ["\n"])) >= 0) {
+      yield apply(substring, text, [0, end]);
+      text = apply(substring, text, [end + 1]);
     }
   }
 }
