@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
@@ -118,11 +119,9 @@ def sweep(age: float = _LEFT) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
-            if (
-                owner.isdecimal()
-                and folder.stat().st_uid == os.getuid()
-                and not Path("/proc", owner).exists()
-            ):
+            seen = folder.stat()
+            ours = seen.st_uid == os.getuid() and owner.isdecimal()
+            if ours and time.time() - seen.st_mtime >= age and not Path("/proc", owner).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
