@@ -7,13 +7,13 @@ from toolwright.core.sandbox_options import read_options
 from toolwright.wiring.sandbox import CodeSandbox
 
 
-async def main(language: str, source: str) -> None:
-    """Run the code for up to a minute. It says by `ready()` that it is at work."""
+async def main(language: str, source: str, timeout: str) -> None:
+    """Run the code for up to so many seconds. It says by `ready()` that it is at work."""
 
     async def ready() -> None:
         print("ready", flush=True)
 
-    options = read_options(language=language, imports={"ready": ready}, timeout=60)
+    options = read_options(language=language, imports={"ready": ready}, timeout=float(timeout))
     outcome = await CodeSandbox().start(source, options)
     print(outcome.status, flush=True)
 

@@ -19,19 +19,20 @@ JS = 'import ready from "ready"; await ready(); '
 
 
 @pytest.mark.parametrize(
-    ("language", "source"),
+    ("language", "source", "timeout"),
     [
-        ("javascript", JS + "for (;;);"),
-        ("javascript", JS + "await new Promise(() => {})"),
-        ("javascript", JS + "setInterval(() => {}, 10); await new Promise(() => {})"),
-        ("javascript", JS + 'for (;;) console.log("x")'),
-        ("python", "import asyncio\nawait ready()\nawait asyncio.sleep(9)"),
+        ("javascript", JS + "for (;;);", "60"),
+        ("javascript", JS + "await new Promise(() => {})", "60"),
+        ("javascript", JS + "setInterval(() => {}, 10); await new Promise(() => {})", "60"),
+        ("javascript", JS + 'for (;;) console.log("x")', "60"),
+        ("python", "import asyncio\nawait ready()\nawait asyncio.sleep(9)", "60"),
+        ("python", "await ready()\nwhile True: pass", "1"),  # nothing but its time ends it
     ],
-    ids=["loops", "waits", "ticks", "logs", "python waits"],
+    ids=["loops", "waits", "ticks", "logs", "python waits", "python loops"],
 )
-async def test_the_code_dies_with_a_killed_parent(language: str, source: str) -> None:
+async def test_the_code_dies_with_a_killed_parent(language: str, source: str, timeout: str) -> None:
     parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.sandbox.parent", language, source, stdout=subprocess.PIPE
+        sys.executable, "-m", "tests.sandbox.parent", language, source, timeout, stdout=subprocess.PIPE
     )
     assert parent.stdout is not None
     async with asyncio.timeout(30):
