@@ -8,6 +8,7 @@ from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
+from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.core.asked import declared
@@ -17,13 +18,16 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import Parts, assemble
 from toolwright.wiring.http_tools import HttpTools
+from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 
 __all__ = [
+    "CodeSandbox",
     "EmbeddedMotor",
     "ManualClock",
     "ManualMotor",
     "MemoryBus",
+    "MemorySandbox",
     "MemoryState",
     "MemoryStore",
     "NoLock",

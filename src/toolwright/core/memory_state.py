@@ -20,8 +20,10 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted, plain
+from toolwright.core.ports import CodeHandle, Sandbox
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Side
+from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.value import changed
 
@@ -92,8 +94,8 @@ class MemoryState:
     """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
 
     __slots__ = (
-        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_tenvs", "agent_id",
-        "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated", "thread_id",
+        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
+        "agent_id", "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated", "thread_id",
         "user_id", "values",
     )  # fmt: skip
 
@@ -111,7 +113,9 @@ class MemoryState:
         tenvs: Mapping[str, JSON] | None = None,
         env: Mapping[str, EnvVar | str | Mapping[str, JSON]] | None = None,
         invoke: Invoke | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
+        self._sandbox = sandbox
         self._invoke = invoke
         self.children: Sequence[Child] = ()
         self.context: dict[str, Any] = {}  # whatever handlers put there
@@ -295,6 +299,12 @@ class MemoryState:
     def set_value(self, key: str, value: JSON) -> None:
         """Keep a value in memory, or take it away."""
         self.values[key] = plain(value)
+
+    def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
+        """Run code in the sandbox that the state was given; raises `InvalidRequest` without one."""
+        if self._sandbox is None:
+            raise InvalidRequest("This state runs no code: give it a sandbox.")
+        return self._sandbox.start(source, read_options(options, **more))
 
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Keep an event; raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry."""

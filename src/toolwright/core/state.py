@@ -9,6 +9,7 @@ from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
+from toolwright.core.ports import CodeHandle
 from toolwright.core.result import ToolResult
 from toolwright.core.run import Side
 from toolwright.core.tenvs import Tenvs
@@ -206,6 +207,15 @@ class ThreadState(Protocol):
 
     async def delete_file(self, path: str) -> bool:
         """Take a file away with the call's result; whether there was one."""
+        ...
+
+    def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
+        """Run code that nobody trusts in a sandbox; await the handle, or `terminate` it.
+
+        Options: `language` (`typescript`, `javascript`, `python`), `filename`, `execute`, `imports`, `globals`,
+        `modules`, `memory_limit_bytes`, `timeout`. Raises `InvalidRequest` for faulty ones, `MissingExtra` without
+        the extra `sandbox`.
+        """
         ...
 
     def emit(self, event_type: str, data: JSON = None) -> None:

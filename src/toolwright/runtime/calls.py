@@ -18,7 +18,7 @@ from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, Toolwrigh
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
-from toolwright.core.ports import Bus, Clock, Store
+from toolwright.core.ports import Bus, Clock, Sandbox, Store
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.space import CallShown
@@ -78,8 +78,10 @@ class Calls:
         files: FileKeeper,
         environment: Environment,
         store: Store,
+        sandbox: Sandbox,
     ) -> None:
         self._store = store
+        self._sandbox = sandbox
         self._executors = executors
         self._instants = instants
         self._bus = bus
@@ -319,7 +321,17 @@ class Calls:
 
     def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
         """The thread as the handler of that call sees it."""
-        return RunState(hold, call, self._bus, self._files, self._environment, invoke, self._store, children)
+        return RunState(
+            hold,
+            call,
+            self._bus,
+            self._files,
+            self._environment,
+            invoke,
+            self._store,
+            self._sandbox,
+            children,
+        )
 
     async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
         """Run the started call to its end, or until its run is cancelled and the grace is over."""

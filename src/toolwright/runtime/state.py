@@ -19,9 +19,10 @@ from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted, plain, unwritable
-from toolwright.core.ports import Bus, Clock, Store
+from toolwright.core.ports import Bus, Clock, CodeHandle, Sandbox, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Side
+from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.thread import Thread
 from toolwright.runtime.abort import Abort
@@ -85,6 +86,7 @@ class RunState:
         "_invoking",
         "_made",
         "_number",
+        "_sandbox",
         "_set",
         "_store",
         "_tenvs",
@@ -104,8 +106,10 @@ class RunState:
         environment: Environment,
         invoke: Invoke,
         store: Store,
+        sandbox: Sandbox,
         children: Sequence[Thread] = (),
     ) -> None:
+        self._sandbox = sandbox
         self._store = store
         self._words = Words(hold)
         self._family = Family(hold, call.id, store, children)
@@ -314,6 +318,10 @@ class RunState:
         if not isinstance(key, str) or not key or unwritable(key):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise InvalidRequest("The key of a value is text that is not empty.")
         self._values[key] = self._hold.redactor.json(plain(value))
+
+    def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
+        """Run code that nobody trusts in the sandbox; await the handle, or `terminate` it."""
+        return self._sandbox.start(source, read_options(options, **more))
 
     @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there

@@ -18,7 +18,7 @@ from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import Event
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
+from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Sandbox, Store
 from toolwright.core.tool import Kind
 from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.acts import Acts
@@ -67,6 +67,7 @@ from toolwright.runtime.waiting import INLINE_WAIT, Waiting
 from toolwright.runtime.wakeups import Wakeups
 from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.models import NamedModels
+from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 
 
@@ -82,6 +83,7 @@ class Parts:
     models: Models = field(default_factory=NamedModels)
     files: Files = field(default_factory=MemoryFiles)
     cipher: Cipher = field(default_factory=MemoryCipher)
+    sandbox: Sandbox = field(default_factory=CodeSandbox)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
@@ -108,7 +110,7 @@ def assemble(
         "agent": Subagents(store, agents, births, clock, ids),
         **parts.executors,
     }
-    calls = Calls(executors, parts.instants, bus, keeper, environment, store)
+    calls = Calls(executors, parts.instants, bus, keeper, environment, store, parts.sandbox)
     asking = Asking(
         parts.models, bus, keeper, homes, default_model=settings.model, answer_limits=answer_limits
     )
@@ -158,7 +160,7 @@ def assemble(
         health=Health(store, clock, ids),
         keys=keys,
         housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids),
-        close=parts.close,
+        close=(*parts.close, parts.sandbox.close),
     )
 
 

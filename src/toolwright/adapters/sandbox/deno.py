@@ -1,0 +1,188 @@
+"""JavaScript and TypeScript, each run in a Deno process of its own, which may do nothing but think and talk to us."""
+
+import asyncio
+import json
+import logging
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
+
+from toolwright.adapters.sandbox.handle import Handle, Runs
+from toolwright.adapters.sandbox.hosted import THREADS, Hosted
+from toolwright.adapters.sandbox.log import Log
+from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
+from toolwright.adapters.sandbox.talk import Talk, longest_line
+from toolwright.core.brief import brief
+from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, ended
+from toolwright.core.sandbox_options import admit
+from toolwright.core.threads import DaemonThreads
+from toolwright.core.value import changed
+
+FLAGS = (
+    "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-code-cache", "--cached-only", "--quiet",
+)  # fmt: skip
+_OF_NODE = """_http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough
+_stream_readable _stream_transform _stream_writable _tls_common _tls_wrap assert assert/strict async_hooks buffer
+child_process cluster console constants crypto dgram diagnostics_channel dns dns/promises domain events fs fs/promises
+http http2 https inspector inspector/promises module net os path path/posix path/win32 perf_hooks process punycode
+querystring readline readline/promises repl sqlite stream stream/consumers stream/promises stream/web string_decoder sys
+test test/reporters timers timers/promises tls trace_events tty url util util/types v8 vm wasi worker_threads zlib"""
+NODE_MODULES = tuple(_OF_NODE.split())
+_TYPES = {"typescript": "application/typescript", "javascript": "text/javascript"}
+_DATA = 800 * 1000 * 1000  # bytes, of which V8 reserves most; enough for the heap that code has by default
+_SOURCE = re.compile(r"data:[\w/.+-]+;source=(\w+);base64,[A-Za-z0-9+/=.]*")
+_FRAME_OF_OURS = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|node|file):)[^\n]*")
+_CLOSED = re.compile(r'Unsupported scheme "none" for module "none:[^"]*"\. Supported schemes:(?:\n - "\w+")*')
+_RUNNER = Path(__file__).with_name("runner.mjs")
+_STDERR = 16 * 1024  # bytes that are kept of what V8 says when it dies
+_log = logging.getLogger(__name__)
+
+
+class DenoSandbox:
+    """The `Sandbox` port for JavaScript and TypeScript. It needs Linux, and the extra `toolwright[sandbox]`.
+
+    The code's own limits are the kernel's and ours, the process has no permission at all, and of what it says only
+    calls of the functions that the options name have an effect. `deno` is the program, if not the installed one.
+    """
+
+    def __init__(self, limits: CodeLimits | None = None, deno: str | None = None) -> None:
+        self._limits = limits or CodeLimits()
+        self._deno = deno or str(find_deno_bin())
+        self._runner = _data_url(_RUNNER.read_text(encoding="utf-8"), "text/javascript", "runner")
+        self._threads = DaemonThreads(THREADS, "toolwright-code")
+        self._runs = Runs()
+        sweep()
+
+    def start(self, source: str, options: CodeOptions) -> Handle:
+        """Run the code. Raises `InvalidRequest` for what is not within the limits."""
+        source, options = admit(source, options, self._limits)
+        names = Names(options)
+        log = Log(self._limits.logs, names.put_into)
+        assert options.timeout is not None
+        return self._runs.start(partial(self._carry_out, source, options, names), log, options.timeout)
+
+    async def close(self) -> None:
+        """End all that runs."""
+        await self._runs.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _carry_out(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
+        try:
+            return await self._run(source, options, names, log)
+        except OSError as error:
+            _log.warning("No process of a sandbox could be started: %s", error)
+            return ended(CodeError(code="exited", message="No process could be started for the code."))
+
+    async def _run(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
+        memory = options.memory_limit_bytes
+        assert memory is not None
+        files = {"imports.json": json.dumps({"imports": names.import_map(source)})}
+        hosted = Hosted(options.imports, self._threads, self._limits.result)
+        longest = longest_line(self._limits.result)
+        async with opened(partial(self._command, memory), _environment, files, longest) as process:
+            self._bound(process.pid, options)
+            watched = Memory(process.pid, memory)
+            talk = Talk(process, hosted, log, self._limits.result)
+            async with asyncio.TaskGroup() as helpers:
+                last_words = helpers.create_task(_last_words(process))
+                watch = helpers.create_task(watched.watch())
+                await talk.begin(options, self._limits.logs)
+                outcome = await talk.outcome()
+                watch.cancel()
+                if outcome is None:
+                    outcome = _died(await process.wait(), await last_words, watched.exceeded, memory)
+                last_words.cancel()
+            return _named(outcome, names)
+
+    def _command(self, memory: int, folder: Path) -> Sequence[str]:
+        heap = f"--v8-flags=--max-heap-size={memory >> 20},--single-threaded-gc"
+        return [self._deno, "run", *FLAGS, heap, f"--import-map={folder / 'imports.json'}", self._runner]
+
+    def _bound(self, pid: int, options: CodeOptions) -> None:
+        """Before the process is told what to run: it has read nothing of the code's yet."""
+        assert options.timeout is not None and options.memory_limit_bytes is not None
+        more = max(0, options.memory_limit_bytes - CodeLimits().memory)
+        limit(pid, _DATA + more, int(2 * options.timeout) + 5)
+
+
+class Names:
+    """What the sources of a run are called, within the process and for people."""
+
+    def __init__(self, options: CodeOptions) -> None:
+        self._options = options
+        self._filenames = [options.filename or "", *options.modules]
+
+    def import_map(self, source: str) -> dict[str, str]:
+        """All that can be imported. Files and Node's modules have no way even to be refused by Deno itself."""
+        options = self._options
+        media = _TYPES[options.language]
+        closed = {f"node:{name}": "none:node" for name in NODE_MODULES}
+        sources = [
+            _data_url(text, media, str(n)) for n, text in enumerate([source, *options.modules.values()])
+        ]
+        return {
+            **closed,
+            "file:///": "none:///",
+            **{name: _data_url(_import(name), "text/javascript", "runner") for name in options.imports},
+            **dict(zip(options.modules, sources[1:], strict=True)),
+            "code:main": sources[0],
+        }
+
+    def put_into(self, text: str) -> str:
+        """The text with the names that people know, and without our own frames."""
+        if ":" not in text:
+            return text
+        ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("Nothing of that name can be imported.", text))
+        return _SOURCE.sub(self._called, ours_gone).replace("code:main", self._filenames[0])
+
+    def _called(self, match: re.Match[str]) -> str:
+        number = match[1]
+        known = number.isdecimal() and int(number) < len(self._filenames)
+        return self._filenames[int(number)] if known else "the sandbox"
+
+
+def _import(name: str) -> str:
+    """The module that stands for a function of the host."""
+    call = 'const call = globalThis[Symbol.for("toolwright.call")];'
+    return f"{call}export default (...args) => call({json.dumps(name)}, args);"
+
+
+def _data_url(source: str, media: str, name: str) -> str:
+    return f"data:{media};source={name};base64,{b64encode(source.encode()).decode()}"
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """A folder that nothing is shared with, and nothing of our own environment."""
+    return {"DENO_DIR": str(folder), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"}
+
+
+async def _last_words(process: asyncio.subprocess.Process) -> bytes:
+    assert process.stderr is not None
+    kept = b""
+    while said := await process.stderr.read(65536):
+        kept += said[: _STDERR - len(kept)]
+    return kept
+
+
+def _died(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
+    """What came of a process that ended without an outcome."""
+    if exceeded or b"out of memory" in said.lower():
+        message = f"The code used more memory than the {memory} bytes that it may."
+        return ended(CodeError(code="memory", message=message))
+    words = brief(said.decode(errors="replace"))
+    _log.warning("The process of a sandbox ended with status %d: %s", status, words)
+    return ended(
+        CodeError(code="exited", message=f"The code's process ended by itself, with status {status}.")
+    )
+
+
+def _named(outcome: CodeResult, names: Names) -> CodeResult:
+    error = outcome.error
+    if error is None:
+        return outcome
+    cleaned = changed(error, message=names.put_into(error.message), stack=names.put_into(error.stack))
+    return changed(outcome, error=cleaned)

@@ -1,0 +1,99 @@
+"""The way of every run, whatever runs the code: its time, its end from outside, its handle."""
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+
+from toolwright.adapters.sandbox.log import Log
+from toolwright.core.brief import brief
+from toolwright.core.sandbox import CodeError, CodeResult, ended
+from toolwright.core.value import changed
+
+Work = Callable[[Log], Coroutine[Any, Any, CodeResult]]
+
+
+class Handle:
+    """A run. It is awaited for its outcome; when nobody has it any more, the run ends."""
+
+    def __init__(self, task: "asyncio.Task[CodeResult]", asked: "asyncio.Future[str]") -> None:
+        self._task = task
+        self._asked = asked
+        forgotten = weakref.finalize(self, _forget, task, task.get_loop())
+        forgotten.atexit = False
+
+    def __await__(self) -> Generator[Any, None, CodeResult]:
+        return self._outcome().__await__()
+
+    def terminate(self, reason: str = "Terminated.") -> None:
+        """End the code for that reason, if it has not ended."""
+        if not self._asked.done():
+            self._asked.set_result(brief(str(reason)))
+
+    async def _outcome(self) -> CodeResult:
+        return await self._task
+
+
+class Runs:
+    """The runs of one sandbox. None of them outlives it."""
+
+    def __init__(self) -> None:
+        self._going: dict[asyncio.Task[CodeResult], asyncio.Future[str]] = {}
+        self._closed = False
+
+    def start(self, work: Work, log: Log, timeout: float) -> Handle:
+        """Begin that work. It is cancelled when it has taken too long, or is to end."""
+        asked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            asked.set_result("The sandbox is closed.")
+        task = asyncio.create_task(_carry_out(work, log, asked, timeout))
+        self._going[task] = asked
+        task.add_done_callback(lambda done: self._going.pop(done, None))
+        return Handle(task, asked)
+
+    async def close(self) -> None:
+        """End all of them, and come back when they have."""
+        self._closed = True
+        for asked in self._going.values():
+            if not asked.done():
+                asked.set_result("The sandbox is closed.")
+        if self._going:
+            await asyncio.wait(list(self._going))
+
+
+async def _carry_out(work: Work, log: Log, asked: "asyncio.Future[str]", timeout: float) -> CodeResult:
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    if asked.done():
+        return _terminated(asked.result())
+    job = asyncio.create_task(work(log))
+    try:
+        await asyncio.wait((job, asked), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        in_time = job.done()
+    finally:
+        await _end(job)
+    if in_time:
+        outcome = job.result()
+    elif asked.done():
+        outcome = _terminated(asked.result())
+    else:
+        outcome = ended(CodeError(code="timeout", message=f"The code ran for more than {timeout:g} s."))
+    return changed(outcome, logs=log.entries, duration_ms=round((loop.time() - begin) * 1000, 3))
+
+
+async def _end(job: "asyncio.Task[CodeResult]") -> None:
+    if not job.done():
+        job.cancel()
+        await asyncio.wait((job,))
+
+
+def _terminated(reason: str) -> CodeResult:
+    return ended(CodeError(code="terminated", message=reason))
+
+
+def _forget(task: "asyncio.Task[CodeResult]", loop: asyncio.AbstractEventLoop) -> None:
+    """Whoever collects the handle may be any thread, at any time."""
+    if not task.done():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: then nothing runs
+            loop.call_soon_threadsafe(task.cancel)

@@ -1,0 +1,85 @@
+"""Functions of the host that code may call: whatever they do, the code gets JSON or an error with a message."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import cast
+
+from toolwright.core.brief import brief, words
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.plain import plain
+from toolwright.core.sandbox import HostFunction
+from toolwright.core.threads import DaemonThreads
+
+THREADS = 64
+
+
+class HostError(Exception):
+    """What the code sees instead of a value."""
+
+
+class Hosted:
+    """The functions of one run, by name; nothing else can be called. Plain ones are called in `threads`."""
+
+    def __init__(self, functions: Mapping[str, HostFunction], threads: DaemonThreads, most: int) -> None:
+        self._functions = functions
+        self._threads = threads
+        self._most = most
+
+    async def call(self, name: str, args: Sequence[object], named: Mapping[str, object]) -> JSON:
+        """What the function returns. Raises `HostError`, and nothing else for what the function does."""
+        function = self._functions.get(name)
+        if function is None:
+            raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
+        try:
+            given, keywords = plain(args), plain(named)
+        except InvalidJSON as error:
+            raise HostError(f"The arguments of {name!r} are JSON: {error}") from error
+        try:
+            returned = await self._returned(
+                function, cast("list[JSON]", given), cast("dict[str, JSON]", keywords)
+            )
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise HostError(f"{name!r} was cancelled.") from error
+        except Exception as error:  # a function of the host may raise anything
+            raise HostError(words(error)) from error
+        return self._carried(name, returned)
+
+    async def _returned(
+        self, function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
+    ) -> object:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **named)
+        loop = asyncio.get_running_loop()
+        returned, error = await loop.run_in_executor(self._threads, _caught, function, args, named)
+        if error is not None:
+            raise error
+        if isinstance(returned, Awaitable):
+            return await cast("Awaitable[object]", returned)  # whatever it yields
+        return returned
+
+    def _carried(self, name: str, returned: object) -> JSON:
+        try:
+            value = plain(returned)
+        except InvalidJSON as error:
+            raise HostError(f"What {name!r} returns is JSON: {error}") from error
+        size = len(dumps(value))
+        if size > self._most:
+            raise HostError(f"What {name!r} returns has {size} bytes, and {self._most} are allowed.")
+        return value
+
+
+def _caught(
+    function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
+) -> tuple[object, Exception | None]:
+    """A future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
+    try:
+        return function(*args, **named), None
+    except StopIteration as error:
+        return None, RuntimeError(words(error))
+    except Exception as error:  # noqa: BLE001 - it becomes an error on the other side
+        return None, error

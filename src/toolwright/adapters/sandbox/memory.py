@@ -1,0 +1,42 @@
+"""The `Sandbox` port in memory: it runs nothing, and answers as it was told to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from toolwright.adapters.sandbox.handle import Handle, Runs
+from toolwright.adapters.sandbox.log import Log
+from toolwright.core.sandbox import CodeLimits, CodeOptions, CodeResult
+from toolwright.core.sandbox_options import admit
+
+Answer: TypeAlias = Callable[[str, CodeOptions], Awaitable[CodeResult]]
+
+
+async def _nothing(source: str, options: CodeOptions) -> CodeResult:
+    return CodeResult(status="success")
+
+
+class MemorySandbox:
+    """A sandbox for tests. `answer` is given the source and its options; `asked` is what was to be run."""
+
+    def __init__(self, answer: Answer = _nothing, limits: CodeLimits | None = None) -> None:
+        self.asked: list[tuple[str, CodeOptions]] = []
+        self._answer = answer
+        self._limits = limits or CodeLimits()
+        self._runs = Runs()
+
+    def start(self, source: str, options: CodeOptions) -> Handle:
+        """Answer instead of running the code. Raises `InvalidRequest` as the others do."""
+        source, options = admit(source, options, self._limits)
+        self.asked.append((source, options))
+
+        async def work(log: Log) -> CodeResult:
+            await asyncio.sleep(0)
+            return await self._answer(source, options)
+
+        assert options.timeout is not None
+        return self._runs.start(work, Log(self._limits.logs, str), options.timeout)
+
+    async def close(self) -> None:
+        """End all that waits for its answer."""
+        await self._runs.close()

@@ -1,0 +1,185 @@
+"""Python, each run in a process of its own of Monty's: an interpreter that has no way to the outside at all."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any, Literal
+
+from pydantic_monty import (
+    AsyncMonty,
+    AsyncMontySession,
+    MontyConversionError,
+    MontyError,
+    MontyRuntimeError,
+    MontySyntaxError,
+    ResourceLimits,
+)
+
+from toolwright.adapters.sandbox.handle import Handle, Runs
+from toolwright.adapters.sandbox.hosted import THREADS, Hosted
+from toolwright.adapters.sandbox.log import Log
+from toolwright.adapters.sandbox.process import limit
+from toolwright.core.brief import brief
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.plain import plain
+from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
+from toolwright.core.sandbox_options import admit
+from toolwright.core.threads import DaemonThreads
+
+AT_ONCE = 256
+_SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"
+_WAITS = "type(__called).__name__ == 'coroutine'"
+_FRAMES = 20  # the last ones of a stack that are shown
+_DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of what a value takes while it is carried
+_SETTLE = 0.05  # seconds
+_Function = Callable[..., Coroutine[Any, Any, JSON]]
+
+
+class MontySandbox:
+    """The `Sandbox` port for Python. It needs the extra `toolwright[sandbox]`.
+
+    The result is that of the last expression, or of the function that `execute` names. Functions of the host are
+    there by their names and are awaited.
+    """
+
+    def __init__(self, limits: CodeLimits | None = None) -> None:
+        self._limits = limits or CodeLimits()
+        self._threads = DaemonThreads(THREADS, "toolwright-code")
+        self._runs = Runs()
+        self._opening = asyncio.Lock()
+        self._open = AsyncExitStack()
+        self._pool: AsyncMonty | None = None
+
+    def start(self, source: str, options: CodeOptions) -> Handle:
+        """Run the code. Raises `InvalidRequest` for what is not within the limits."""
+        source, options = admit(source, options, self._limits)
+        if options.language != "python":
+            raise InvalidRequest(f"This sandbox runs Python, and not {options.language!r}.")
+        log = Log(self._limits.logs, str)
+        assert options.timeout is not None
+        return self._runs.start(partial(self._run, source, options), log, options.timeout)
+
+    async def close(self) -> None:
+        """End all that runs, and Monty's processes."""
+        await self._runs.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        async with self._opening:
+            if self._pool is not None:
+                self._pool = None
+                await self._open.aclose()
+                await asyncio.sleep(_SETTLE)  # its threads abort a process that ends at the same moment
+
+    async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
+        hosted = Hosted(options.imports, self._threads, self._limits.result)
+        functions = {name: _function(hosted, name) for name in options.imports}
+        pool = await self._processes()
+        try:
+            async with pool.checkout(script_name=str(options.filename), limits=_bounds(options)) as session:
+                _hold(session.worker_pid, options)
+                value = await _value(session, source, options, functions, partial(_printed, log))
+        except (MontyRuntimeError, MontySyntaxError) as error:
+            return _failed(error, options)
+        except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
+            return ended(CodeError(code="result", message=f"The result is no JSON: {brief(str(error))}"))
+        except MontyError:
+            return ended(CodeError(code="exited", message="The process that ran the code has died."))
+        return self._carried(value)
+
+    async def _processes(self) -> AsyncMonty:
+        async with self._opening:
+            if self._pool is None:
+                made = AsyncMonty(min_processes=0, max_processes=AT_ONCE, max_checkouts_per_worker=1)
+                self._pool = await self._open.enter_async_context(made)
+            return self._pool
+
+    def _carried(self, value: object) -> CodeResult:
+        if isinstance(value, CodeError):
+            return ended(value)
+        try:
+            result = plain(value)
+            size = len(dumps(result))
+        except InvalidJSON as error:
+            return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
+        if size > self._limits.result:
+            message = f"The result has {size} bytes, and {self._limits.result} are allowed."
+            return ended(CodeError(code="result", message=message))
+        return CodeResult(status="success", result=result)
+
+
+async def _value(
+    session: AsyncMontySession,
+    source: str,
+    options: CodeOptions,
+    functions: Mapping[str, _Function],
+    printed: Callable[[Literal["stdout", "stderr"], str], None],
+) -> object:
+    """What the code comes to; a `CodeError` if it lacks the function that is asked for."""
+    feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
+    last = await feed(source, inputs=dict(options.globals))
+    execute = options.execute or Execute()
+    if not await _defines(session, execute.fn):
+        if options.execute is None:
+            return last
+        return CodeError(code="result", message=f"The code defines no {execute.fn!r} at its top level.")
+    return await feed(_CALL.format(execute.fn, _WAITS), inputs={"__args": list(execute.args)})
+
+
+async def _defines(session: AsyncMontySession, name: str) -> bool:
+    try:
+        await session.feed_run(f"{name}\nNone" if name.isidentifier() else "raise NameError")
+    except (MontyRuntimeError, MontySyntaxError):
+        return False
+    return True
+
+
+def _function(hosted: Hosted, name: str) -> _Function:
+    async def called(*args: object, **named: object) -> JSON:
+        return await hosted.call(name, args, named)
+
+    return called
+
+
+def _bounds(options: CodeOptions) -> ResourceLimits:
+    return {
+        "max_feed_duration_secs": options.timeout,
+        "max_total_sleep_secs": options.timeout,
+        "max_memory": options.memory_limit_bytes,
+        "max_suspensions": 1_000_000,
+    }
+
+
+def _hold(pid: int | None, options: CodeOptions) -> None:
+    """Monty counts what it allocates; the kernel holds its process to it should that fail."""
+    if pid is not None and options.memory_limit_bytes is not None and options.timeout is not None:
+        limit(pid, 2 * options.memory_limit_bytes + _DATA, int(2 * options.timeout) + 5)
+
+
+def _printed(log: Log, stream: Literal["stdout", "stderr"], text: str) -> None:
+    for line in text.removesuffix("\n").split("\n"):
+        log.add("log" if stream == "stdout" else "error", line)
+
+
+def _failed(error: MontyRuntimeError | MontySyntaxError, options: CodeOptions) -> CodeResult:
+    message = brief(error.display("type-msg")).removeprefix("Exception: ")
+    if message.startswith("MemoryError: memory limit exceeded"):
+        words = f"The code used more memory than the {options.memory_limit_bytes} bytes that it may."
+        return ended(CodeError(code="memory", message=words))
+    if message.startswith("TimeoutError: feed time limit exceeded"):
+        words = f"The code ran for more than {options.timeout:g} s."
+        return ended(CodeError(code="timeout", message=words))
+    return ended(
+        CodeError(code="error", message=message, stack=_stack(error, message, str(options.filename)))
+    )
+
+
+def _stack(error: MontyRuntimeError | MontySyntaxError, message: str, filename: str) -> str:
+    """As Python writes it, without the frame of our call."""
+    lines = ["Traceback (most recent call last):"]
+    for frame in error.traceback()[-_FRAMES:]:
+        if frame.filename in (_SOURCE, "<string>"):
+            called = filename if frame.filename == _SOURCE else frame.filename
+            within = f", in {frame.function_name}" if frame.function_name else ""
+            lines.append(f'  File "{called}", line {frame.line}{within}')
+    return "\n".join([*lines, message])

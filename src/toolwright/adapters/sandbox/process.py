@@ -1,0 +1,146 @@
+"""A process for one run of code: its own session and folder, its limits, its certain end."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import resource
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+_PREFIX = "toolwright-code-"
+_OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
+_LEFT = 3600.0  # seconds after which nobody comes back to a folder
+_LOOK = 0.02  # seconds between two looks at the memory
+_SLACK = 96 * 1024 * 1024  # what the program itself may touch later, beside what the code may have
+_PAGE = resource.getpagesize()
+
+
+class Memory:
+    """The resident memory of a process, watched: V8's own limit does not count buffers."""
+
+    def __init__(self, pid: int, most: int) -> None:
+        self._file = Path(f"/proc/{pid}/statm")
+        self._pid = pid
+        self._most = self._resident() + most + _SLACK
+        self.exceeded = False
+
+    async def watch(self) -> None:
+        """Kill the process once it has too much. Ends with it."""
+        while self._resident() <= self._most:  # noqa: ASYNC110 - the kernel tells nobody
+            await asyncio.sleep(_LOOK)
+        self.exceeded = True
+        kill(self._pid)
+
+    def _resident(self) -> int:
+        try:
+            return int(self._file.read_bytes().split()[1]) * _PAGE
+        except (OSError, IndexError):  # it has ended
+            return 0
+
+
+class LifeLine:
+    """A pipe that nobody writes to. When our end of it is closed, by us or by our death, the kernel kills the process.
+
+    The other end is asynchronous: what happens to it is told by a signal, which is set to SIGKILL.
+    """
+
+    def __init__(self) -> None:
+        self.end, self._ours = os.pipe()
+
+    def tie(self, group: int) -> None:
+        """Let the process group die with us."""
+        with contextlib.suppress(OSError):  # a kernel that cannot: the end of its input, and its time, remain
+            fcntl.fcntl(self.end, fcntl.F_SETOWN, -group)
+            fcntl.fcntl(self.end, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(self.end, fcntl.F_SETFL, fcntl.fcntl(self.end, fcntl.F_GETFL) | os.O_ASYNC)
+
+    def close(self) -> None:
+        """Let go of both ends."""
+        os.close(self.end)
+        os.close(self._ours)
+
+
+def limit(pid: int, memory: int, processor_seconds: int) -> None:
+    """What the kernel holds the process to, also when we are gone."""
+    limits = {"RLIMIT_DATA": memory, "RLIMIT_CPU": processor_seconds, **_OTHERS}
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        for name, most in limits.items():
+            resource.prlimit(pid, getattr(resource, name), (most, most))
+
+
+def kill(pid: int) -> None:
+    """End the process and all of its group, at once."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    command: Callable[[Path], Sequence[str]],
+    environment: Callable[[Path], dict[str, str]],
+    files: dict[str, str],
+    longest_line: int,
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """A process in a session of its own, with a new folder of these files. Both are gone afterwards."""
+    folder = await asyncio.to_thread(_new_folder, files)
+    life = LifeLine()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command(folder),
+            cwd=folder,
+            env=environment(folder),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=(life.end,),
+            limit=longest_line,
+        )
+        try:
+            life.tie(process.pid)
+            yield process
+        finally:
+            await _end(process)
+    finally:
+        life.close()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def sweep(age: float = _LEFT) -> None:
+    """Take away the folders of that age whose owners died before they could.
+
+    An owner may live where its number means nothing here, in another container: hence the age.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            seen = folder.stat()
+            ours = seen.st_uid == os.getuid() and owner.isdecimal()
+            if ours and time.time() - seen.st_mtime >= age and not Path("/proc", owner).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(files: dict[str, str]) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it, and wait until it is reaped and its pipes are closed."""
+    if process.returncode is None:
+        kill(process.pid)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    process.stdin.close()
+    for pipe in (process.stdout, process.stderr):
+        while await pipe.read(65536):
+            pass
+    with contextlib.suppress(ConnectionError):
+        await process.stdin.wait_closed()
+    await process.wait()

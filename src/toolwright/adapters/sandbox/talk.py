@@ -1,0 +1,149 @@
+"""The talk with a process that runs code: lines of JSON, of which the process' own may be anything at all."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+from typing import NoReturn, cast
+
+from toolwright.adapters.sandbox.hosted import Hosted, HostError
+from toolwright.adapters.sandbox.log import Log
+from toolwright.core.brief import brief
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.plain import plain
+from toolwright.core.sandbox import CodeError, CodeOptions, CodeResult, ended
+
+AT_ONCE = 32
+"""Calls of host functions that are under way together; the process waits with more."""
+MOST_WORDS = 20_000  # characters of a message or stack
+_KINDS = ("log", "call", "result", "error")
+_FIELDS = {
+    "level": str,
+    "text": str,
+    "id": int,
+    "name": str,
+    "args": list,
+    "code": str,
+    "message": str,
+    "stack": str,
+}
+_WHAT_ELSE = 65_536  # bytes of a line beside the value that it carries
+
+
+def longest_line(most: int) -> int:
+    """Bytes that a line has at most, for values of at most `most` bytes."""
+    return 2 * most + _WHAT_ELSE  # a character that is two bytes may be written as six
+
+
+class Talk:
+    """One run's talk. Only lines with its token count; any other text is something that the code has written."""
+
+    def __init__(self, process: asyncio.subprocess.Process, hosted: Hosted, log: Log, most: int) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self._in, self._out = process.stdin, process.stdout
+        self._hosted = hosted
+        self._log = log
+        self._most = most
+        self._token = secrets.token_hex(16)
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def begin(self, options: CodeOptions, most_logs: int) -> None:
+        """Tell the process what is to be done."""
+        execute = options.execute
+        await self._send(
+            {
+                "token": self._token,
+                "most": {"result": self._most, "logs": most_logs},
+                "globals": options.globals,
+                "execute": None if execute is None else {"fn": execute.fn, "args": list(execute.args)},
+            }
+        )
+
+    async def outcome(self) -> CodeResult | None:
+        """Serve the process until it has an outcome; None if it falls silent without one."""
+        async with asyncio.TaskGroup() as calls:
+            outcome, under_way = None, set[asyncio.Task[None]]()
+            while outcome is None and (line := await self._line()):
+                said = self._understood(line)
+                if said is None:
+                    self._log.add("log", line.decode(errors="replace").rstrip("\n"))
+                elif said["kind"] == "call":
+                    await self._room.acquire()
+                    task = calls.create_task(self._answer(said))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+                else:
+                    outcome = self._take(said)
+            for task in list(under_way):
+                task.cancel()
+        return outcome
+
+    async def _line(self) -> bytes:
+        try:
+            return await self._out.readline()
+        except ValueError:  # longer than any line that the runner writes
+            return b"\n"
+
+    def _understood(self, line: bytes) -> JSONObject | None:
+        """The line as a message, if it is one."""
+        try:
+            said = json.loads(line, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(said, dict) or cast("JSONObject", said).get("token") != self._token:
+            return None
+        message = cast("JSONObject", said)
+        return message if message.get("kind") in _KINDS and _well_formed(message) else None
+
+    def _take(self, said: JSONObject) -> CodeResult | None:
+        match said["kind"]:
+            case "log":
+                self._log.add(said.get("level"), str(said.get("text", "")))
+                return None
+            case "result":
+                return self._result(said.get("value"))
+            case _:
+                known = "result" if said.get("code") == "result" else "error"
+                message, stack = (_words(said.get(name)) for name in ("message", "stack"))
+                return ended(CodeError(code=known, message=message, stack=stack))
+
+    def _result(self, value: JSON) -> CodeResult:
+        try:
+            result = plain(value)
+        except InvalidJSON as error:
+            return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
+        size = len(json.dumps(result, ensure_ascii=False).encode(errors="replace"))
+        if size > 2 * self._most:
+            message = f"The result has {size} bytes, and {self._most} are allowed."
+            return ended(CodeError(code="result", message=message))
+        return CodeResult(status="success", result=result)
+
+    async def _answer(self, said: JSONObject) -> None:
+        name, args = str(said.get("name", "")), cast("list[JSON]", said.get("args", []))
+        try:
+            value = await self._hosted.call(name, args, {})
+            answer: JSONObject = {"id": said.get("id"), "value": value}
+        except HostError as error:
+            answer = {"id": said.get("id"), "error": str(error)}
+        finally:
+            self._room.release()
+        await self._send(answer)
+
+    async def _send(self, message: JSONObject) -> None:
+        with contextlib.suppress(ConnectionError):  # it has ended, which the reader sees
+            self._in.write(dumps(message).encode() + b"\n")
+            await self._in.drain()
+
+
+def _words(given: JSON) -> str:
+    return brief(str(given or ""), MOST_WORDS).encode(errors="replace").decode()
+
+
+def _well_formed(message: JSONObject) -> bool:
+    """Whether all that is not a value of the code's has the type that it has when our runner writes it."""
+    return all(type(message[name]) is kind for name, kind in _FIELDS.items() if name in message)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

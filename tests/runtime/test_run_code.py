@@ -1,0 +1,77 @@
+"""Code in the sandbox, from within a run: its outcome, its host functions, its end with the run."""
+
+import asyncio
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import running
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.memory_state import MemoryState
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+DONE: dict[str, object] = {"text": "Done."}
+
+
+def calling(name: str) -> dict[str, object]:
+    return {"calls": [{"name": name, "args": {}}]}
+
+
+async def test_a_handler_runs_code_that_calls_a_tool_of_the_run() -> None:
+    @tw.tool(description="Adds.", read_only=True)
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @tw.tool(description="Runs code.")
+    async def work(state: tw.ThreadState) -> object:
+        async def sum_of(a: int, b: int) -> object:
+            return (await state.invoke_tool("add", {"a": a, "b": b})).result
+
+        source = 'import sum from "sum"; export default async () => (await sum(1, 2)) * 2'
+        outcome = await state.run_code(source, imports={"sum": sum_of})
+        return {"status": outcome.status, "result": outcome.result}
+
+    async with running(ScriptedModel([calling("work"), DONE]), [add, work]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert answer.content == '{"status":"success","result":6}'
+        made = await rig.rt.calls.list(run_id=run.id, status=["done"])
+        assert [call.name for call in made] == ["work", "add"]
+
+
+async def test_code_ends_with_its_run() -> None:
+    begun = asyncio.Event()
+
+    @tw.tool(description="Runs code for ever.")
+    async def work(state: tw.ThreadState) -> str:
+        async def tell() -> None:
+            begun.set()
+
+        source = (
+            'import tell from "tell"; await tell(); for (;;) await new Promise(done => setTimeout(done, 10))'
+        )
+        await state.run_code(source, {"imports": {"tell": tell}})
+        return ""
+
+    async with running(ScriptedModel([calling("work")]), [work]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        await rig.rt.runs.cancel(run.id)
+        assert (await rig.rt.runs.wait(run.id, 20)).status == "cancelled"
+
+
+async def test_a_faulty_option_is_an_error_of_the_call() -> None:
+    @tw.tool(description="Runs code.")
+    async def work(state: tw.ThreadState) -> str:
+        return str(await state.run_code("1", language="cobol"))
+
+    async with running(ScriptedModel([calling("work"), DONE]), [work]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert "cobol" in answer.content
+    with pytest.raises(InvalidRequest, match="give it a sandbox"):
+        MemoryState().run_code("1")

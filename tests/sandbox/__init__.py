@@ -1,0 +1,1 @@
+"""Code that nobody trusts, run and held."""

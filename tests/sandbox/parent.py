@@ -1,0 +1,21 @@
+"""A process that runs code in a sandbox, and tells when the code is at work."""
+
+import asyncio
+import sys
+
+from toolwright.core.sandbox_options import read_options
+from toolwright.wiring.sandbox import CodeSandbox
+
+
+async def main(language: str, source: str, timeout: str) -> None:
+    """Run the code for up to so many seconds. It says by `ready()` that it is at work."""
+
+    async def ready() -> None:
+        print("ready", flush=True)
+
+    options = read_options(language=language, imports={"ready": ready}, timeout=float(timeout))
+    outcome = await CodeSandbox().start(source, options)
+    print(outcome.status, flush=True)
+
+
+asyncio.run(main(*sys.argv[1:]))
