@@ -164,8 +164,8 @@ async def test_a_cancelled_wait_answers_the_model_and_a_late_result_still_arrive
 
 
 async def test_a_run_that_is_cancelled_while_it_skips_keeps_its_messages(store: OpenStore) -> None:
-    script = ScriptedModel([{"calls": [{"name": "skip", "args": {}}]}])
-    async with running(script, store=store, options={"toolkits": ["spaces"]}) as rig:
+    turns: list[object] = [{"calls": [{"name": "skip", "args": {}}]}]
+    async with running(ScriptedModel(turns), store=store, options={"toolkits": ["spaces"]}) as rig:
 
         async def cancel(_: int, unit: Unit) -> None:
             assert isinstance(unit, Advance)

@@ -20,9 +20,9 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted, plain
-from toolwright.core.ports import CodeHandle, Sandbox
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Side
+from toolwright.core.sandbox import CodeHandle, Sandbox
 from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.value import changed
@@ -95,8 +95,8 @@ class MemoryState:
 
     __slots__ = (
         "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
-        "agent_id", "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated", "thread_id",
-        "user_id", "values",
+        "agent_id", "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated",
+        "thread_id", "user_id", "values",
     )  # fmt: skip
 
     def __init__(

@@ -1,10 +1,10 @@
 """The seams: what the runtime needs of the outside, as small protocols with a double in memory each."""
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.call import Call, CallStatus
 from toolwright.core.entity import Entity
@@ -15,7 +15,6 @@ from toolwright.core.inbox import InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.model import Model
 from toolwright.core.run import Run, RunStatus, Step
-from toolwright.core.sandbox import CodeOptions, CodeResult
 from toolwright.core.store_agents import AgentReads
 from toolwright.core.store_children import ChildReads
 from toolwright.core.store_front_ends import FrontEndReads
@@ -350,27 +349,3 @@ class Models(Protocol):
     """
 
     async def __call__(self, model: object) -> Model: ...
-
-
-class CodeHandle(Protocol):
-    """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
-
-    def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
-        """What came of the code. Never raises for the code's own faults."""
-        ...
-
-    def terminate(self, reason: str = "Terminated.") -> None:
-        """End the code: its outcome is `terminated` for that reason, unless it has one already."""
-        ...
-
-
-class Sandbox(Protocol):
-    """Runs code that nobody trusts: without files, network, environment, or anything of another run."""
-
-    def start(self, source: str, options: CodeOptions) -> CodeHandle:
-        """Run the code, from now on. Raises `InvalidRequest` for options, `MissingExtra` without the library."""
-        ...
-
-    async def close(self) -> None:
-        """End all that runs."""
-        ...

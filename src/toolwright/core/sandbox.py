@@ -1,8 +1,8 @@
 """Code that runs in a sandbox: what is asked for, what comes of it, and how far it may go."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.value import value
@@ -101,3 +101,27 @@ def ended(error: CodeError) -> CodeResult:
 
 
 _OWN_FAULTS = ("error", "result", "exited")
+
+
+class CodeHandle(Protocol):
+    """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
+
+    def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
+        """What came of the code. Never raises for the code's own faults."""
+        ...
+
+    def terminate(self, reason: str = "Terminated.") -> None:
+        """End the code: its outcome is `terminated` for that reason, unless it has one already."""
+        ...
+
+
+class Sandbox(Protocol):
+    """Runs code that nobody trusts: without files, network, environment, or anything of another run."""
+
+    def start(self, source: str, options: CodeOptions) -> CodeHandle:
+        """Run the code, from now on. Raises `InvalidRequest` for options, `MissingExtra` without the library."""
+        ...
+
+    async def close(self) -> None:
+        """End all that runs."""
+        ...

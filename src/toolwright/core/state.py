@@ -9,9 +9,9 @@ from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
-from toolwright.core.ports import CodeHandle
 from toolwright.core.result import ToolResult
 from toolwright.core.run import Side
+from toolwright.core.sandbox import CodeHandle
 from toolwright.core.tenvs import Tenvs
 
 

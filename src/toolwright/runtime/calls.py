@@ -18,9 +18,10 @@ from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, Toolwrigh
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
-from toolwright.core.ports import Bus, Clock, Sandbox, Store
+from toolwright.core.ports import Bus, Clock, Store
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.sandbox import Sandbox
 from toolwright.core.space import CallShown
 from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind, Tool

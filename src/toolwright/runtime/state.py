@@ -19,9 +19,10 @@ from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted, plain, unwritable
-from toolwright.core.ports import Bus, Clock, CodeHandle, Sandbox, Store
+from toolwright.core.ports import Bus, Clock, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Side
+from toolwright.core.sandbox import CodeHandle, Sandbox
 from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.thread import Thread

@@ -18,7 +18,8 @@ from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import Event
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Sandbox, Store
+from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
+from toolwright.core.sandbox import Sandbox
 from toolwright.core.tool import Kind
 from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.acts import Acts

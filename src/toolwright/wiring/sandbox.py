@@ -5,8 +5,7 @@ from importlib import import_module
 from types import ModuleType
 
 from toolwright.core.errors import MissingExtra
-from toolwright.core.ports import CodeHandle, Sandbox
-from toolwright.core.sandbox import CodeLimits, CodeOptions
+from toolwright.core.sandbox import CodeHandle, CodeLimits, CodeOptions, Sandbox
 from toolwright.core.sandbox_options import read_options
 
 _DENO = ("toolwright.adapters.sandbox.deno", "DenoSandbox")
