@@ -7,36 +7,29 @@ import asyncio
 import json
 import sys
 
-import httpx
+from toolwright.client import Client
 
 
-async def play(base_url: str) -> None:
-    async with httpx.AsyncClient(base_url=base_url, timeout=30) as http:
-        thread = (await http.post("/api/threads", json={"agentId": "orchestrator"})).json()["threadId"]
-        await ask(http, thread, "How are ferries doing?")
-        results = [m for m in await messages(http, thread) if m["role"] == "tool"]
-        asked = json.loads(results[1]["content"])
+async def play(address: str) -> None:
+    async with Client(address) as client:
+        thread = await client.threads.create("orchestrator")
+        sent = await client.threads.send(thread.id, "How are ferries doing?")
+        await client.runs.wait(sent.run_id, timeout=60)
+        results = [message for message in await client.threads.messages(thread.id) if message.role == "tool"]
+        asked = json.loads(results[1].content)
         print("Missing:", ", ".join(asked["missing"]), "for", asked["error_code"])
-        given = await http.post(asked["variablesEndpoint"], json={"env": {"NEWS_KEY": "a-key-of-my-own"}})
-        print("Given:", given.json()["status"])
-        while not [m for m in await messages(http, thread) if "Nina has added" in m["content"]]:
-            await asyncio.sleep(0.1)
-        for message in await messages(http, thread):
-            print(f"{message['role']:>9}: {message['content'][:100]}")
+        given = await client.requests.answer(thread.id, asked["requestId"], {"NEWS_KEY": "a-key-of-my-own"})
+        print("Given:", given.status)
+        async for event in client.threads.follow(thread.id, after=0):
+            if event.type == "run.completed" and await told(client, thread.id):
+                break
+        for message in await client.threads.messages(thread.id):
+            print(f"{message.role:>9}: {message.content[:100]}")
 
 
-async def ask(http: httpx.AsyncClient, thread: str, content: str) -> None:
-    """Send a message and wait until its run is over."""
-    sent = (await http.post(f"/api/threads/{thread}/messages", json={"content": content})).json()
-    while (await http.get(f"/api/runs/{sent['runId']}")).json()["run"]["status"] not in (
-        "completed",
-        "failed",
-    ):
-        await asyncio.sleep(0.1)
-
-
-async def messages(http: httpx.AsyncClient, thread: str) -> list[dict[str, str]]:
-    return (await http.get(f"/api/threads/{thread}/messages")).json()["messages"]
+async def told(client: Client, thread_id: str) -> bool:
+    """Whether the orchestrator has passed on what the second researcher has found."""
+    return "Nina has added" in (await client.threads.messages(thread_id))[-1].content
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from toolwright.testing import ScriptedModel
 GROWTH = "export default () => Math.round((430 / 380 - 1) * 100)"
 
 
-def _call(name: str, **args: object) -> dict[str, object]:
+def _call(name: str, /, **args: object) -> dict[str, object]:
     return {"name": name, "args": args}
 
 

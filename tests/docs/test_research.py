@@ -6,10 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 RESEARCH = Path(__file__).parents[2] / "examples" / "research"
-pytestmark = pytest.mark.anyio
 
 
 def test_the_newsroom_plays_through(tmp_path: Path) -> None:
