@@ -1,7 +1,9 @@
 """A thread that another one has made: how it hangs on that, and how it stands."""
 
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
 
+from toolwright.core.message import Message
 from toolwright.core.run import Side
 from toolwright.core.value import value
 
@@ -24,3 +26,45 @@ class Link:
     receives: Side = "side_a"
     implicit: bool = True
     hidden: tuple[str, ...] = ()
+
+
+@value
+class Child:
+    """A thread that another one has made, as its tools see it."""
+
+    reference: str
+    name: str | None
+    agent_id: str
+    status: ChildStatus
+
+
+class Kin(Protocol):
+    """Another thread of the family, as a handler sees it: a child, or the parent."""
+
+    @property
+    def thread_id(self) -> str:
+        """Its id, which is also a child's reference."""
+        ...
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+        ...
+
+    @property
+    def agent_id(self) -> str:
+        """The agent whose thread it is."""
+        ...
+
+    @property
+    def status(self) -> ChildStatus:
+        """How it stood when it was looked up."""
+        ...
+
+    async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        """Its messages, the oldest first."""
+        ...
+
+    def queue_message(self, text: str) -> None:
+        """Have a message sent to it with the call's result; a busy one reads it when it can."""
+        ...

@@ -282,6 +282,19 @@ class Report(ChildEffect):
 
 
 @value
+class Notify(ChildEffect):
+    """Word of a child for the inbox of its parent, with copies of files."""
+
+    notice: Delivery
+    files: tuple[FileChange, ...] = ()
+
+
+@value
+class Close(ChildEffect):
+    """The thread is terminated: nobody speaks to it any more."""
+
+
+@value
 class CancelChildren(ChildEffect):
     """The open runs of all children of the thread are to stop, and nobody is told of their end."""
 
@@ -360,6 +373,8 @@ Effect: TypeAlias = (
     | Spawn
     | Speak
     | Report
+    | Notify
+    | Close
     | CancelChildren
     | Terminate
     | HandOff

@@ -43,6 +43,7 @@ Guard: TypeAlias = Literal[
     "front_end",  # there is no such front-end
     "plan",  # there is no such plan, or it has changed since it was read
     "message",  # there is no such message in the space
+    "busy",  # a thread that was idle is at work now
     "request",  # there is no such request any more
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]

@@ -5,7 +5,7 @@ Nothing here commits: every function puts what happened into a `Move`, which the
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
@@ -18,10 +18,11 @@ from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, Toolwrigh
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
-from toolwright.core.ports import Bus, Clock
+from toolwright.core.ports import Bus, Clock, Store
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.space import CallShown
+from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind, Tool
 from toolwright.core.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
@@ -30,6 +31,7 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold, Move
 from toolwright.runtime.source import source_of
 from toolwright.runtime.state import Invoke, RunState
+from toolwright.runtime.state_words import said
 from toolwright.runtime.visible import finished, outside_any_space, posted
 from toolwright.runtime.visible import timed_out as timed_out_message
 from toolwright.runtime.wants import lacking_for
@@ -75,7 +77,9 @@ class Calls:
         bus: Bus,
         files: FileKeeper,
         environment: Environment,
+        store: Store,
     ) -> None:
+        self._store = store
         self._executors = executors
         self._instants = instants
         self._bus = bus
@@ -134,6 +138,7 @@ class Calls:
         """Put a call's outcome, without secrets as `keep` gives it, into the move; false if the run must now wait."""
         if isinstance(outcome, ToolResult):
             self._put_result(hold, move, call, outcome)
+            _inject(hold, move)
             return True
         now = hold.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
@@ -276,6 +281,7 @@ class Calls:
     def take_nested(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> ToolResult | None:
         """Put the outcome of a handler's call into the move; None if it is waited for."""
         call = hold.nested[call.id]
+        _inject(hold, move)
         if isinstance(outcome, ToolResult):
             return self._record(hold, move, call, outcome)
         if outcome.wait is None:
@@ -311,13 +317,16 @@ class Calls:
         """The result of a call that is over; word that it comes later for one that is pending."""
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
-    def state(self, hold: Hold, call: Call, invoke: Invoke) -> RunState:
+    def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
         """The thread as the handler of that call sees it."""
-        return RunState(hold, call, self._bus, self._files, self._environment, invoke)
+        return RunState(hold, call, self._bus, self._files, self._environment, invoke, self._store, children)
 
     async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
         """Run the started call to its end, or until its run is cancelled and the grace is over."""
-        state = self.state(hold, call, invoke)
+        children: Sequence[Thread] = ()
+        if hold.may_have_children:
+            children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
+        state = self.state(hold, call, invoke, children)
         scope = asyncio.timeout(None)
         try:
             async with scope:
@@ -336,6 +345,7 @@ class Calls:
         """
         state = ran.state
         move = Move(events=state.emitted, env=state.env_changes)
+        move.injected, move.edited = state.words.injected, state.words.edits
         try:
             move.effects = [*await state.effects()]
         except ToolwrightError as error:  # what was possible when the tool was called is so no longer
@@ -399,6 +409,12 @@ class Calls:
                 space_id=move.shown.get(call.id),
             )
         )
+
+
+def _inject(hold: Hold, move: Move) -> None:
+    """What the handler says in the thread goes behind its result."""
+    for each in move.injected:
+        hold.say(move, said(hold, each, hold.place(move)))
 
 
 def _shown(move: Move, call: Call) -> Call:

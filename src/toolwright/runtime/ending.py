@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolwright.core.agent import home_thread_id_of
-from toolwright.core.effects import CancelChildren, Effect, Tell
+from toolwright.core.effects import CancelChildren, Close, Effect, Tell
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
@@ -20,7 +20,7 @@ from toolwright.wire.space import space_event
 class End:
     """How a run is to end. `fault` tells what made it fail: the model, or anything else, which may be what it read.
 
-    `reason` is the agent's own, for a run that it skips.
+    `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
     """
 
     status: RunStatus
@@ -28,6 +28,7 @@ class End:
     error: str | None = None
     fault: Literal["model", "batch"] = "batch"
     reason: str | None = None
+    terminated: bool = False
 
 
 def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
@@ -72,7 +73,9 @@ class Ending:
         if end.status == "cancelled":
             effects.append(CancelChildren(thread_id=hold.thread.id))
         if hold.thread.link is not None:
-            effects += await self._reports.of(hold, hold.thread.link, whole, over)
+            effects += await self._reports.of(hold, hold.thread.link, whole, over, terminated=end.terminated)
+        elif end.terminated:
+            effects.append(Close(thread_id=hold.thread.id))
         return (replace(whole, effects=[*whole.effects, *effects]) if effects else whole), over
 
 

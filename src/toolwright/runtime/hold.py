@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
@@ -43,7 +43,7 @@ Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], Th
 """What holds in a thread for an agent through one of its prompts, from the rows of values."""
 Opened: TypeAlias = Callable[[Call, str], None]
 """Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
-Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space"]
+Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space", "busy"]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
 
@@ -54,6 +54,15 @@ class Listeners:
     woken: Callable[[str], None]
     opened: Opened
     publish: Callable[[Sequence[Event]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A message that a handler says in the thread with its result."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    content: str
 
 
 class ThreadLost(Exception):
@@ -68,6 +77,7 @@ class Move:
     calls: list[Call] = field(default_factory=list[Call])
     nested: list[Call] = field(default_factory=list[Call])
     edited: list[Message] = field(default_factory=list[Message])
+    injected: Sequence[Injected] = ()
     changes: list[CallChange] = field(default_factory=list[CallChange])
     read: list[str] = field(default_factory=list[str])
     files: tuple[FileChange, ...] = ()
@@ -117,6 +127,7 @@ class Hold:
         self.nested: dict[str, Call] = {}
         self.invoked: dict[str, list[ToolResult]] = {}
         self.base = voice
+        self.context: dict[str, Any] = {}  # whatever handlers put there
         self.prepared: dict[str, PreparedCall] = {}
         self.waits: dict[str, float] = {}
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
@@ -154,6 +165,11 @@ class Hold:
         voice = self.frame.voice
         assert voice is not None, "a run of an agent that is not there ends before it speaks"
         return voice
+
+    @property
+    def may_have_children(self) -> bool:
+        """Whether the thread may have made others."""
+        return self.thread.active_agent is not None or (self.base is not None and bool(self.base.relations))
 
     @property
     def side(self) -> Side | None:
@@ -403,7 +419,7 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file":
+            case "file" | "busy":
                 return conflict.guard
             case "space":
                 await self._look_at_space()

@@ -322,7 +322,7 @@ class Loop:
     async def _take_outcome(self, hold: Hold, call: Call, ran: Ran, outcome: Outcome) -> None:
         """Commit an outcome; again, with other names for its files, if one of their paths was taken meanwhile."""
         committed: Answered = "file"
-        while committed in ("file", "space"):
+        while committed in ("file", "space", "busy"):
             kept, move = await self._calls.keep(hold, ran, call, outcome)
             await self._close_below(hold, move, call)
             run = (
@@ -336,7 +336,7 @@ class Loop:
             elif execution.skipped is not None:
                 committed = await self._skip(hold, move, execution.skipped.reason)
             elif execution.stopped:
-                committed = await self._stop(hold, move)
+                committed = await self._stop(hold, move, terminated=execution.terminated)
             elif execution.side_stopped:
                 committed = await self._stop_side(hold, move)
             else:
@@ -377,10 +377,10 @@ class Loop:
             end = None
         return await self._close_step(hold, kind, move, run, end)
 
-    async def _stop(self, hold: Hold, move: Move) -> Answered:
-        """A handler has ended the session: the calls behind it do not begin."""
+    async def _stop(self, hold: Hold, move: Move, *, terminated: bool) -> Answered:
+        """A handler has ended the session, or its thread: the calls behind it do not begin."""
         move.events.append(step_event("step.done", hold.run.step_count))
-        return await self._end(hold, Result, move, End("completed", "session_stop"))
+        return await self._end(hold, Result, move, End("completed", "session_stop", terminated=terminated))
 
     async def _stop_side(self, hold: Hold, move: Move) -> Answered:
         """A handler has ended the turn of its side: the calls behind it do not begin."""
@@ -508,7 +508,7 @@ class Loop:
         while True:
             kept, move = await self._calls.keep(hold, ran, call, outcome)
             result = self._calls.take_nested(hold, move, call, kept)
-            if await hold.commit(Result, move, hold.run) in ("file", "space"):
+            if await hold.commit(Result, move, hold.run) in ("file", "space", "busy"):
                 continue
             return await self._waiting.nested(hold, call) if result is None else result
 
@@ -518,9 +518,11 @@ class Loop:
         self, hold: Hold, kind: Callable[..., Advance], move: Move, run: Run, end: End | None
     ) -> Answered:
         """Commit the end of a step: the run's end too, unless a message or a cancel has come between."""
-        if end is not None:
+        while end is not None:
             outcome = await hold.commit(kind, *await self._ending.of(hold, move, run, end))
-            if outcome not in ("unread", "cancel"):
+            if outcome in ("unread", "cancel"):
+                break
+            if outcome != "file" or move.files:  # else a path was taken where a parent gets copies
                 return outcome
         if not hold.abort.aborted:
             move.events.append(step_event("step.started", run.step_count + 1))

@@ -31,7 +31,9 @@ class Reports:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def of(self, hold: Hold, link: Link, move: Move, run: Run) -> Sequence[Effect]:
+    async def of(
+        self, hold: Hold, link: Link, move: Move, run: Run, *, terminated: bool = False
+    ) -> Sequence[Effect]:
         """What the unit that ends this run with this move does to the parent. The files of the answer are copied."""
         parent_id, thread = hold.thread.parent_id, hold.thread
         parent = None if parent_id is None else await hold.insist(lambda: self._store.thread(parent_id))
@@ -40,7 +42,7 @@ class Reports:
         files = FileDrafts(by_path(await hold.insist(lambda: self._store.files(parent.id))))
         refs = copied(parent.id, files, await self._files(hold, move, run), hold.clock, hold.new_id)
         answer = _answer(run)
-        state = _state(link, run, answer)
+        state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
         outcome, late = await self._settling(hold, result, run)
         return [

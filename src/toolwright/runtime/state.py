@@ -1,23 +1,25 @@
 """The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from toolwright.core.call import Call
-from toolwright.core.content import AttachmentRef
+from toolwright.core.child import Child, Kin
+from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
-from toolwright.core.effects import Effect, Source
+from toolwright.core.effects import Effect, SetValue, Source
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
-from toolwright.core.plain import emitted, plain
-from toolwright.core.ports import Bus, Clock
+from toolwright.core.plain import emitted, plain, unwritable
+from toolwright.core.ports import Bus, Clock, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Side
 from toolwright.core.tenvs import Tenvs
@@ -28,6 +30,8 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.redaction import clean_draft, clean_effect
 from toolwright.runtime.source import source_of
+from toolwright.runtime.state_family import Family
+from toolwright.runtime.state_words import Words
 from toolwright.wire.event import bounded, subagent_event
 
 T = TypeVar("T")
@@ -52,6 +56,7 @@ class RunExecution:
     abort_signal: Abort
     stopped: bool = False
     side_stopped: bool = False
+    terminated: bool = False
     skipped: Skipped | None = None
 
     def stop_side(self) -> None:
@@ -73,6 +78,7 @@ class RunState:
         "_effects",
         "_emitted",
         "_environment",
+        "_family",
         "_files",
         "_hold",
         "_invoke",
@@ -80,8 +86,11 @@ class RunState:
         "_made",
         "_number",
         "_set",
+        "_store",
         "_tenvs",
+        "_values",
         "_voice",
+        "_words",
         "execution",
         "queued",
     )
@@ -94,7 +103,13 @@ class RunState:
         files: FileKeeper,
         environment: Environment,
         invoke: Invoke,
+        store: Store,
+        children: Sequence[Thread] = (),
     ) -> None:
+        self._store = store
+        self._words = Words(hold)
+        self._family = Family(hold, call.id, store, children)
+        self._values: dict[str, JSON] = {}
         self._invoke = invoke
         self._invoking = asyncio.Lock()
         self._number = 0
@@ -238,7 +253,77 @@ class RunState:
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
-        return tuple(self._hold.root.messages[offset : offset + limit])
+        return self._words.messages(limit, offset)
+
+    async def get_message(self, message_id: str) -> Message | None:
+        """One message of the thread, None if there is none of that id."""
+        return self._words.message(message_id)
+
+    def inject_message(self, content: str, role: str = "user") -> str:
+        """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
+        return self._words.inject(content, role)
+
+    def update_message(self, message_id: str, content: str) -> None:
+        """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
+        self._words.update(message_id, content)
+
+    async def queue_message(
+        self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
+    ) -> None:
+        """Send the thread a message with the call's result, which the next step reads."""
+        refs = (
+            await self._files.attach(self.thread_id, await self.drafts(), attachments) if attachments else ()
+        )
+        self._family.speak(self._hold.thread, content, refs)
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """The threads that this one has made, as they stood when the call began."""
+        return self._family.children
+
+    async def get_child_thread(self, reference: str) -> Kin | None:
+        """The child of that reference, None if there is none."""
+        return await self._family.child(reference)
+
+    async def get_parent_thread(self) -> Kin | None:
+        """The thread that has made this one, None if none has."""
+        return await self._family.parent()
+
+    async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
+        """Tell the parent something, with copies of files, by its inbox; raises `InvalidRequest` without one."""
+        drafts = await self.drafts()
+        refs = await self._files.attach(self.thread_id, drafts, attachments) if attachments else ()
+        self._family.notify(text, [drafts.get(ref.path) for ref in refs])
+
+    async def terminate(self, reference: str | None = None) -> None:
+        """End this thread for good once the call's result is recorded; or a child of it, by its reference."""
+        if reference is not None:
+            await self._family.terminate(reference)
+            return
+        self.execution.stopped = self.execution.terminated = True
+
+    async def get_value(self, key: str) -> JSON:
+        """A value that this thread has kept, None if it has none of that name."""
+        if key in self._values:
+            return self._values[key]
+        kept = await self._hold.insist(lambda: self._store.children.value(self.thread_id, key))
+        return None if kept is None else json.loads(kept)
+
+    def set_value(self, key: str, value: JSON) -> None:
+        """Keep a JSON value in this thread with the call's result; None takes it away."""
+        if not isinstance(key, str) or not key or unwritable(key):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise InvalidRequest("The key of a value is text that is not empty.")
+        self._values[key] = self._hold.redactor.json(plain(value))
+
+    @property
+    def context(self) -> dict[str, Any]:  # whatever handlers put there
+        """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
+        return self._hold.context
+
+    @property
+    def words(self) -> Words:
+        """What the call says and changes in its thread, for its commit."""
+        return self._words
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call a tool of this prompt from within this call, one after another; its failure is an error result."""
@@ -301,7 +386,11 @@ class RunState:
     async def effects(self) -> list[Effect]:
         """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
         done = [clean_effect(effect, self._hold.redactor) for effect in self._effects]
-        return done + [await self._hold.insist(make) for make in self._made]
+        kept = self._values.items()
+        done += [
+            SetValue(thread_id=self.thread_id, key=k, value=None if v is None else dumps(v)) for k, v in kept
+        ]
+        return done + [await self._hold.insist(make) for make in (*self._made, *self._family.makers)]
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""

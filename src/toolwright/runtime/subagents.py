@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
@@ -95,33 +96,35 @@ class Subagents:
             raise NotFound(f"There is no subagent {reference!r}.")
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
-        files = FileDrafts(by_path(await state.insist(lambda: self._store.files(child.id))))
-        refs = copied(
-            child.id,
-            files,
-            await self._files(state, paths(arguments, "attachments")),
-            self._clock,
-            self._new_id,
-        )
+        named = await self._files(state, paths(arguments, "attachments"))
         waits = child.link.blocking and child.child_status != "running"
-        run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
-        event = message_for(
-            child, self._new_id("msg"), str(arguments["message"]), refs, state.chain_depth, self._clock
-        )
-        state.effect(
-            Speak(
-                thread_id=child.id,
-                event=event,
-                run=run,
-                queued=run_event(run),
-                files=files.changes,
-                report=state.call_id if waits else None,
-            )
-        )
+        report = state.call_id if waits else None
+        state.speak(partial(self._spoken, state, child.id, str(arguments["message"]), named, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
         return ToolResult.ok({"reference": child.id, "status": status})
+
+    async def _spoken(
+        self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
+    ) -> Speak:
+        """The message as an effect, made anew where one of its files has lost its name to another."""
+        child = await self._store.thread(child_id)
+        if child is None or (report is not None and child.child_status == "running"):
+            raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
+        files = FileDrafts(by_path(await self._store.files(child.id)) if named else {})
+        refs = copied(child.id, files, named, self._clock, self._new_id)
+        run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
+        message_id = f"msg_{state.call_id.removeprefix('call_')}"
+        event = message_for(child, message_id, text, refs, state.chain_depth, self._clock)
+        return Speak(
+            thread_id=child.id,
+            event=event,
+            run=run,
+            queued=run_event(run),
+            files=files.changes,
+            report=report,
+        )
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)

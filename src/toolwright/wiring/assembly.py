@@ -108,7 +108,7 @@ def assemble(
         "agent": Subagents(store, agents, births, clock, ids),
         **parts.executors,
     }
-    calls = Calls(executors, parts.instants, bus, keeper, environment)
+    calls = Calls(executors, parts.instants, bus, keeper, environment, store)
     asking = Asking(
         parts.models, bus, keeper, homes, default_model=settings.model, answer_limits=answer_limits
     )

@@ -11,9 +11,11 @@ from toolwright.core.effects import (
     Activated,
     CancelChildren,
     ChildEffect,
+    Close,
     CloseRequest,
     Delivery,
     HandOff,
+    Notify,
     OpenRequest,
     Report,
     SetValue,
@@ -35,11 +37,18 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             row = tables.threads.get(effect.thread_id)
             if row is None:
                 raise GuardFailed("thread")
+            if effect.report is not None and row.run_id is not None:
+                raise GuardFailed("busy")
             if effect.event.event_id in row.inbox:
                 raise GuardFailed("duplicate")
             _check_files(effect, row)
         case Report():
             _check_files(effect, tables.threads[effect.parent.id])
+        case Notify():
+            row = tables.threads[effect.thread_id]
+            _check_files(effect, row)
+            if effect.notice.event.event_id in row.inbox:
+                raise GuardFailed("duplicate")
         case TakeRequest():
             if effect.id not in tables.requests:
                 raise GuardFailed("request")
@@ -75,6 +84,11 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             _speak(effect, unit, tables, done)
         case Report():
             _report(effect, unit, tables, done)
+        case Notify():
+            tables.threads[effect.thread_id].write(effect.files)
+            deliver(effect.notice, unit, tables, done)
+        case Close():
+            tables.threads[effect.thread_id].state = "terminated"
         case CancelChildren():
             for row in tables.children(effect.thread_id):
                 if row.run_id is not None:
@@ -111,7 +125,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
     row, run = tables.threads[effect.thread_id], effect.run
     begins = row.run_id is None
     run_id = run.id if begins else str(row.run_id)
-    if isinstance(effect, Speak) and (begins or effect.report is not None):
+    if isinstance(effect, Speak) and begins:
         row.report, row.state = effect.report, None
     row.write(effect.files)
     row.post(replace(effect.event, run_id=run_id))
@@ -176,6 +190,6 @@ def _cancel(row: ThreadRow, unit: Unit, tables: Tables) -> None:
     tables.wake(row.born.id, unit.at)
 
 
-def _check_files(effect: Speak | Report, row: ThreadRow) -> None:
+def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:
     if any(change.folded in row.files for change in effect.files):
         raise GuardFailed("file")

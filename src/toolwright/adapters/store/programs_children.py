@@ -16,8 +16,10 @@ from toolwright.core.effects import (
     Activated,
     CancelChildren,
     ChildEffect,
+    Close,
     CloseRequest,
     HandOff,
+    Notify,
     OpenRequest,
     Report,
     SetValue,
@@ -46,6 +48,11 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
             yield from _speak(effect, unit, sql, done)
         case Report():
             yield from _report(effect, unit, sql, done)
+        case Notify():
+            yield from _files(effect.files, sql)
+            yield from deliver(effect.notice, unit, sql, done)
+        case Close():
+            yield Op(sql.children.close, here)
         case CancelChildren():
             yield Op(sql.children.cancel_children, {**here, "at": micros(unit.at)})
             yield Op(sql.children.wake_children, {**here, **_now(unit)})
@@ -82,10 +89,13 @@ def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps
 
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
     spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
-    [(run_id, posted, ev, _)] = yield Op(sql.post, spoken, "thread")
-    if effect.report is not None or run_id == effect.run.id:
-        yield Op(sql.children.await_report, {"thread_id": effect.thread_id, "report": effect.report})
+    if effect.report is not None:
+        [(run_id, posted, ev, _)] = yield Op(sql.children.begin, {**spoken, "report": effect.report}, "busy")
+    else:
+        [(run_id, posted, ev, _)] = yield Op(sql.post, spoken, "thread")
     if run_id == effect.run.id:
+        if effect.report is None:
+            yield Op(sql.children.forget_state, {"thread_id": effect.thread_id})
         yield from _begin(effect, effect.run, posted, ev, unit, sql, done)
         return
     yield from _files(effect.files, sql)

@@ -57,7 +57,13 @@ class ChildStatements:
     def _thread_statements(self, compiled: Compiler) -> None:
         here = threads.c.id == _text("thread_id")
         changed = update(threads).where(here)
-        self.await_report = compiled(changed.values(report=_text("report"), state=null()))
+        self.forget_state = compiled(changed.values(report=null(), state=null()))
+        begun = {"run_id": _text("new_run"), "report": _text("report"), "state": null()}
+        counted = {"posted": threads.c.posted + 1, "ev": threads.c.ev + 1}
+        idle = changed.where(threads.c.run_id.is_(None)).values(**begun, **counted)
+        self.begin = compiled(
+            idle.returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
+        )
         awaited = or_(
             threads.c.report == _text("report"), and_(threads.c.report.is_(None), _text("report").is_(None))
         )
@@ -71,6 +77,7 @@ class ChildStatements:
             )
         )
         self.terminate = compiled(changed.values(report=MUTE, state="terminated"))
+        self.close = compiled(changed.values(state="terminated"))
         self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
         self.activated = compiled(changed.values(activated=_text("activated")))
 
