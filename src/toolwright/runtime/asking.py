@@ -104,7 +104,7 @@ class Asking:
                 raise
             return None
         finally:
-            hold.abort.within(None)
+            hold.abort.left(limit.scope)
         if response is None:
             raise ModelError("The model ended its answer without a response.")
         return response
