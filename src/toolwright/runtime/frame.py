@@ -42,8 +42,13 @@ class Frame:
 
     @property
     def steps(self) -> int:
-        """How often a model has answered in it, for that of a prompt tool."""
+        """How often something was said or called in it, for that of a prompt tool."""
         return sum(message.role == "assistant" for message in self.messages)
+
+    @property
+    def turns(self) -> int:
+        """How often its model has answered in it."""
+        return sum(message.role == "assistant" and message.by is not None for message in self.messages)
 
     def unanswered(self) -> list[Call]:
         """The calls of the step that the model has no answer to yet, in order."""

@@ -137,7 +137,8 @@ def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call
 def nested_message(
     hold: Hold, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
 ) -> Message:
-    """The answer within a prompt tool as a message."""
+    """The answer within a prompt tool as a message; of one that no model has given it says nobody's name."""
+    assert frame.voice is not None, "a prompt tool's conversation has one"
     return Message(
         id=hold.new_id("msg"),
         role="assistant",
@@ -146,6 +147,7 @@ def nested_message(
         run_id=hold.run.id,
         step=hold.run.step_count,
         within=frame.id,
+        by=frame.voice.prompt.name if response.model else None,
         calls=tuple(
             [
                 MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
