@@ -101,6 +101,6 @@ class ActiveAgent:
             sides[name] = replace(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
         return sides[self.side]
 
-    def offering(self, tools: Sequence[Tool]) -> "ActiveAgent":
-        """The same voice with just these tools."""
-        return replace(self, tools=Toolset(tools), by_name={tool.name: tool for tool in tools})
+    def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
+        """The same voice, offered these tools; calls are `taken` by those."""
+        return replace(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})

@@ -1,24 +1,32 @@
 """A `ThreadState` in memory, for calls outside a run and for tests."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from types import NoneType
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from toolwright.core.asked import declared
-from toolwright.core.content import AttachmentRef
+from toolwright.core.child import Child, Kin
+from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes, written_file
 from toolwright.core.env import EnvType, EnvVar, read_env, stored_only
+from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.event import EventDraft
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.message import Message
-from toolwright.core.plain import emitted
-from toolwright.core.run import Side
+from toolwright.core.plain import emitted, plain
+from toolwright.core.result import ToolResult
+from toolwright.core.run import QueuedCall, Side
 from toolwright.core.tenvs import Tenvs
+from toolwright.core.value import changed
+
+Invoke: TypeAlias = Callable[[str, "JSONObject | str"], Awaitable[ToolResult]]
+"""Calls a tool by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +63,13 @@ class MemorySignal:
 class MemoryExecution:
     """A place in a run that is not there; `stopped` tells whether a handler ended the session."""
 
-    __slots__ = ("_signal", "current_side", "step_count", "stopped")
+    __slots__ = ("_signal", "current_side", "side_stopped", "step_count", "stopped")
 
     def __init__(self, *, step_count: int = 1, current_side: Side = "side_a") -> None:
         self.step_count = step_count
         self.current_side: Side = current_side
         self.stopped = False
+        self.side_stopped = False
         self._signal: MemorySignal | None = None
 
     @property
@@ -69,6 +78,10 @@ class MemoryExecution:
         if self._signal is None:
             self._signal = MemorySignal()
         return self._signal
+
+    def stop_side(self) -> None:
+        """Remember that the turn of the side was to end."""
+        self.side_stopped = True
 
     def stop_session(self) -> None:
         """Remember that the session was to end."""
@@ -79,8 +92,9 @@ class MemoryState:
     """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
 
     __slots__ = (
-        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_tenvs", "agent_id", "arguments",
-        "events", "messages", "reports", "thread_id", "user_id",
+        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_tenvs", "agent_id",
+        "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated", "thread_id",
+        "user_id", "values",
     )  # fmt: skip
 
     def __init__(
@@ -96,7 +110,14 @@ class MemoryState:
         created_at: datetime | None = None,
         tenvs: Mapping[str, JSON] | None = None,
         env: Mapping[str, EnvVar | str | Mapping[str, JSON]] | None = None,
+        invoke: Invoke | None = None,
     ) -> None:
+        self._invoke = invoke
+        self.children: Sequence[Child] = ()
+        self.context: dict[str, Any] = {}  # whatever handlers put there
+        self.queued: list[QueuedCall | str] = []
+        self.terminated = False
+        self.values: JSONObject = {}
         self.thread_id = thread_id
         self.agent_id = agent_id
         self.user_id = user_id
@@ -207,6 +228,73 @@ class MemoryState:
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The given messages, oldest first."""
         return self.messages[offset : offset + limit]
+
+    async def get_message(self, message_id: str) -> Message | None:
+        """One of the given messages."""
+        return next((each for each in self.messages if each.id == message_id), None)
+
+    def inject_message(self, content: str, role: str = "user") -> str:
+        """Put a message behind the given ones; its id."""
+        if role not in ("user", "assistant"):
+            raise InvalidRequest(f"A message is the user's or the assistant's, not {role!r}.")
+        message_id = f"msg_{uuid4().hex}"
+        said = Message(
+            id=message_id,
+            role="user" if role == "user" else "assistant",
+            content=content,
+            created_at=datetime.now(UTC),
+        )
+        self.messages = (*self.messages, said)
+        return message_id
+
+    def update_message(self, message_id: str, content: str) -> None:
+        """Change the text of a given message; `NotFound` if there is none of that id."""
+        if not any(each.id == message_id for each in self.messages):
+            raise NotFound(f"There is no message {message_id!r} in this thread.")
+        self.messages = [changed(m, content=content) if m.id == message_id else m for m in self.messages]
+
+    async def queue_message(
+        self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
+    ) -> None:
+        """Remember a message in `queued`."""
+        self.queued.append(content)
+
+    def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
+        """Remember a call in `queued`."""
+        given = arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))
+        self.queued.append(QueuedCall(name=name, arguments=given))
+
+    async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
+        """Call another tool of the toolset that this call came from; without one there is none."""
+        if self._invoke is None:
+            return ToolResult.fail("There are no tools to call here.", error_code="unknown_tool")
+        return await self._invoke(name, arguments or {})
+
+    async def get_child_thread(self, reference: str) -> Kin | None:
+        """There is none."""
+        return None
+
+    async def get_parent_thread(self) -> Kin | None:
+        """There is none."""
+        return None
+
+    async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
+        """Raises `InvalidRequest`: there is no parent."""
+        raise InvalidRequest("This thread has no parent to notify.")
+
+    async def terminate(self, reference: str | None = None) -> None:
+        """Remember that the thread was to end; `NotFound` for a child."""
+        if reference is not None:
+            raise NotFound(f"There is no child {reference!r} of this thread.")
+        self.terminated = True
+
+    async def get_value(self, key: str) -> JSON:
+        """A value that was set."""
+        return self.values.get(key)
+
+    def set_value(self, key: str, value: JSON) -> None:
+        """Keep a value in memory, or take it away."""
+        self.values[key] = plain(value)
 
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Keep an event; raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry."""

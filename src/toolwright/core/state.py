@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
-from toolwright.core.content import AttachmentRef
+from toolwright.core.child import Child, Kin
+from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
+from toolwright.core.result import ToolResult
 from toolwright.core.run import Side
 from toolwright.core.tenvs import Tenvs
 
@@ -41,6 +43,10 @@ class Execution(Protocol):
     @property
     def abort_signal(self) -> AbortSignal:
         """Set when the run is being cancelled."""
+        ...
+
+    def stop_side(self) -> None:
+        """End the turn of the side that speaks once this call's result is recorded."""
         ...
 
     def stop_session(self) -> None:
@@ -91,8 +97,71 @@ class ThreadState(Protocol):
         """Where in its run the call stands."""
         ...
 
+    @property
+    def context(self) -> dict[str, Any]:  # whatever handlers put there
+        """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
+        ...
+
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
+        ...
+
+    async def get_message(self, message_id: str) -> Message | None:
+        """One message of the thread, None if there is none of that id."""
+        ...
+
+    def inject_message(self, content: str, role: str = "user") -> str:
+        """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
+        ...
+
+    def update_message(self, message_id: str, content: str) -> None:
+        """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
+        ...
+
+    async def queue_message(
+        self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
+    ) -> None:
+        """Send the thread a message with the call's result, which the next step reads."""
+        ...
+
+    def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
+        """Have a tool of this prompt called once this step is over, before the model is asked again."""
+        ...
+
+    async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
+        """Call a tool of this prompt from within this call, one after another; its failure is an error result."""
+        ...
+
+    @property
+    def children(self) -> Sequence[Child]:
+        """The threads that this one has made, as they stood when the call began."""
+        ...
+
+    async def get_child_thread(self, reference: str) -> Kin | None:
+        """The child of that reference, None if there is none."""
+        ...
+
+    async def get_parent_thread(self) -> Kin | None:
+        """The thread that has made this one, None if none has."""
+        ...
+
+    async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
+        """Tell the parent something with the call's result, with copies of files, by its inbox.
+
+        Raises `InvalidRequest` where there is no parent.
+        """
+        ...
+
+    async def terminate(self, reference: str | None = None) -> None:
+        """End this thread for good once the call's result is recorded; or a child of it, by its reference."""
+        ...
+
+    async def get_value(self, key: str) -> JSON:
+        """A value that this thread has kept, None if it has none of that name."""
+        ...
+
+    def set_value(self, key: str, value: JSON) -> None:
+        """Keep a JSON value in this thread with the call's result; None takes it away."""
         ...
 
     async def env(self, name: str) -> str | None:

@@ -74,7 +74,7 @@ class Toolset:
                 f"A tool is called by its name, which is text, not {shown(name)}.", error_code="unknown_tool"
             )
         if state is None:
-            state = MemoryState()
+            state = MemoryState(invoke=self.call)
         prepared = prepare(self._tools, name, args, "")
         if not isinstance(prepared, PreparedCall):
             return prepared

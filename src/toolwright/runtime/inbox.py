@@ -49,6 +49,7 @@ def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -
         seq=seq,
         run_id=run.id,
         step=step,
+        attachments=tuple([ref for event in events for ref in _refs(event.content.get("attachments"))]),
         created_at=max(event.created_at for event in events),
     )
 
@@ -74,8 +75,20 @@ def line(event: InboxEvent) -> str:
             return f"[Plan: {_plain(str(content.get('name')))}] (planId: {content.get('planId')}) {said}"
         case "service":
             return f"[Service: {_plain(str(content.get('serviceName')))}] {readable(content.get('payload'))}"
+        case "subagent":
+            return _of_subagent(content)
         case _:
             return f"[{event.type}] {readable(content)}"
+
+
+def _of_subagent(content: JSONObject) -> str:
+    """What a child has said, or has come to."""
+    name = content.get("name")
+    who = "Subagent" if name is None else f"Subagent: {_plain(str(name))}"
+    at = f"reference: {content.get('reference')}, status: {content.get('status')}"
+    if "error" in content:
+        return f"[{who}] ({at}) failed: {_quoted(content['error'])}"
+    return f"[{who}] ({at}) {_quoted(content.get('message', content.get('result')))}"
 
 
 def preview(events: Sequence[InboxEvent]) -> str | None:

@@ -59,7 +59,9 @@ class Offering:
         own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
         made = base if len(own) == len(base.tools) and not resumable else None
         if made is None:
-            made = base.offering([*own, *(self._lifecycle(resumable, free) if resumable else ())])
+            offered = self._lifecycle(resumable, free) if resumable else ()
+            whole = self._lifecycle(resumable, resumable) if resumable else ()
+            made = base.offering([*own, *offered], [*own, *whole])
         self._ready[key] = base, made
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)

@@ -9,7 +9,7 @@ from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.env import LONGEST_NAME, EnvType, read_env, stored_only
 from toolwright.core.env import Given as GivenEnv
-from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking
+from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, RunOver, TenvsLacking
 from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, check_parts
 from toolwright.core.inbox import InboxEvent
@@ -24,8 +24,10 @@ from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_list, by_text, page
 from toolwright.runtime.env import Environment, tenv_vars
+from toolwright.runtime.family import first_run
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.inbox import kept_ref
+from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.runs import Runs
 from toolwright.wire.event import run_event
 
@@ -53,7 +55,9 @@ class Threads:
         files: FileKeeper,
         clock: Clock,
         new_id: NewId,
+        lineages: Lineages,
     ) -> None:
+        self._lineages = lineages
         self._store = store
         self._motor = motor
         self._agents = agents
@@ -128,6 +132,12 @@ class Threads:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return thread
 
+    async def children(self, thread_id: str, limit: int = 50, offset: int = 0) -> Sequence[Thread]:
+        """The threads that this one has made, the oldest first."""
+        page(limit, offset)
+        await self.get(thread_id)
+        return await self._store.children.children(thread_id, limit=limit, offset=offset)
+
     async def list(
         self,
         user_id: str | None = None,
@@ -165,8 +175,10 @@ class Threads:
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
-        agent = await self._agents.usable(thread.agent)
-        env = self._environment.of(thread, agent, await self._store.env(thread_id))
+        if thread.state == "terminated":
+            raise RunOver(f"The thread {thread_id!r} is terminated: nobody answers in it any more.")
+        agent = await self._agents.usable(thread.answering)
+        env = await self._lineages.env(thread, agent)
         clean, message_id = env.redactor.text(content), self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
         while True:
@@ -190,7 +202,7 @@ class Threads:
         files: tuple[FileChange, ...],
     ) -> PostMessage:
         now = self._clock.now()
-        run = Run(id=self._new_id("run"), thread_id=thread.id, agent=thread.agent, created_at=now)
+        run = first_run(thread, self._new_id("run"), 0, self._clock)
         said: JSONObject = {"messageId": message_id, "content": content}
         if refs:
             said["attachments"] = [kept_ref(ref) for ref in refs]

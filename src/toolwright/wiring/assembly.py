@@ -140,7 +140,7 @@ def assemble(
         motor=motor,
         drainer=drainer,
         timers=Timers(store, drainer, {CALL: pending.expire, PLAN: plans.fire}, clock, ids),
-        threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids),
+        threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids, lineages),
         runs=runs,
         calls=pending,
         offers=offers,

@@ -1,0 +1,710 @@
+"""Agents that run in threads of their own: called, created, spoken to, told of, cancelled (S0 §5, §6)."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import toolwright as tw
+from toolwright import testing
+from toolwright.core.errors import DefinitionError
+from toolwright.core.event import Topic
+from toolwright.core.message import Message
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.ports import Store
+from toolwright.core.run import Run
+from toolwright.core.thread import Thread
+from toolwright.runtime.runtime import Runtime
+
+pytestmark = pytest.mark.anyio
+Config = Mapping[str, Any]
+
+
+class Watched:
+    """A scripted model that keeps what it is asked."""
+
+    name = "test:watched"
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        self._script = testing.ScriptedModel(turns)
+        self.requests: list[ModelRequest] = []
+
+    def says(self, turns: Sequence[object]) -> None:
+        """From now on it says that: a script cannot know references beforehand."""
+        self._script = testing.ScriptedModel(turns)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        async for event in self._script.respond(request):
+            yield event
+
+
+def call(name: str, /, **args: object) -> dict[str, object]:
+    return {"calls": [{"name": name, "args": args}]}
+
+
+def create(**args: object) -> dict[str, object]:
+    return call("subagent_create", agent="worker", **{"name": "Ada", **args})
+
+
+DONE: dict[str, object] = {"text": "Done."}
+
+
+def worker(turns: Sequence[object], tools: Sequence[tw.Tool] = (), **options: Any) -> tw.Agent:
+    """An agent that is called as a tool."""
+    prompt = {key: options.pop(key) for key in ("variables", "required_schema", "tenvs") if key in options}
+    side = {
+        key: options.pop(key)
+        for key in [*options]
+        if key in ("stop_tool", "stop_tool_response_property", "session_fail")
+    }
+    spoken = tw.Prompt("worker", "You work.", model=Watched(turns), tools=tools, **prompt)
+    return tw.Agent(
+        "worker", tw.Side(spoken, **side), expose_as_tool=True, tool_description="Works.", **options
+    )
+
+
+def model_of(agent: tw.Agent) -> Watched:
+    side = agent.sides["side_a"].prompt
+    assert isinstance(side, tw.Prompt)
+    assert isinstance(side.model, Watched)
+    return side.model
+
+
+@dataclass
+class Home:
+    rt: Runtime
+    boss: Watched
+
+    async def thread(self, **options: Any) -> Thread:
+        return await self.rt.threads.create("boss", **options)
+
+    async def run(self, thread_id: str, text: str = "Go") -> Run:
+        sent = await self.rt.threads.send(thread_id, text)
+        return await self.rt.runs.wait(sent.id, 10)
+
+    async def children(self, thread_id: str) -> Sequence[Thread]:
+        return await self.rt.threads.children(thread_id)
+
+    async def results(self, thread_id: str) -> list[Any]:
+        told = await self.rt.threads.messages(thread_id, 1000)
+        return [_read(m.content) for m in told if m.role == "tool"]
+
+    async def heard(self, thread_id: str) -> list[str]:
+        return [m.content for m in await self.rt.threads.messages(thread_id, 1000) if m.role == "user"]
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@asynccontextmanager
+async def home(
+    agent: tw.Agent,
+    config: Config | str,
+    turns: Sequence[object],
+    tools: Sequence[tw.Tool] = (),
+    **options: Any,
+) -> AsyncGenerator[Home]:
+    """A boss whose prompt calls that agent so."""
+    boss = Watched(turns)
+    named: Any = {"name": "worker", **config} if isinstance(config, Mapping) else config
+    prompt = tw.Prompt("boss", "You lead.", model=boss, tools=[*tools, named], **options)
+    async with testing.runtime(tw.App(agents=[tw.Agent("boss", prompt), agent])) as rt:
+        yield Home(rt, boss)
+
+
+RESUMABLE: Config = {"resumable": {"receives_messages": "side_a"}}
+
+
+async def until(rt: Runtime, thread_id: str, check: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something has come about of which the thread's followers are told."""
+    async with asyncio.timeout(10):
+        async for _ in rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
+            if await check():
+                return
+
+
+def journal(rt: Runtime) -> Store:
+    """What no door of the runtime shows."""
+    return rt._store  # pyright: ignore[reportPrivateUsage]  # as said
+
+
+# ── direct calls ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_direct_call_gives_what_the_child_says_last() -> None:
+    agent = worker([{"text": "I have done it."}])
+    async with home(agent, {}, [call("worker", message="Do it"), DONE]) as at:
+        thread = await at.thread(user_id="u1")
+        assert (await at.run(thread.id)).output == "Done."
+        assert await at.results(thread.id) == ["I have done it."]
+        [child] = await at.children(thread.id)
+        assert (child.parent_id, child.user_id, child.child_status) == (thread.id, "u1", "terminated")
+        assert child.arguments == {"message": "Do it"}
+        assert await at.heard(child.id) == ["Do it"]
+
+
+async def test_the_parent_is_parked_while_its_child_works() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Takes its time.")
+    async def work() -> str:
+        begun.set()
+        await go_on.wait()
+        return "worked"
+
+    agent = worker([call("work"), {"text": "Finished."}], [work])
+    async with home(agent, {}, [call("worker", message="Do it"), DONE]) as at:
+        thread = await at.thread()
+        run = await at.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+
+        async def parked() -> bool:
+            return (await at.rt.runs.get(run.id)).status == "waiting"
+
+        await until(at.rt, thread.id, parked)
+        waiting = (await at.rt.runs.get(run.id)).waiting
+        [made] = await at.rt.calls.list(run_id=run.id)
+        assert waiting == {"reason": "child", "callIds": [made.id]}
+        assert (made.status, made.deadline) == ("waiting", None)
+        go_on.set()
+        assert (await at.rt.runs.wait(run.id, 10)).output == "Done."
+        assert await at.results(thread.id) == ["Finished."]
+
+
+@pytest.mark.parametrize(
+    ("turn", "result"),
+    [
+        (call("finish", answer={"n": 1}), {"n": 1}),
+        (call("finish", answer=""), ""),
+        ({"text": "Words.", **call("finish")}, "Words."),
+    ],
+)
+async def test_a_stop_tool_gives_its_property(turn: object, result: object) -> None:
+    options = {"stop_tool": "finish", "stop_tool_response_property": "answer"}
+    finish = tw.Tool.from_config(
+        {
+            "name": "finish",
+            "description": "Ends.",
+            "inputSchema": {"type": "object"},
+            "executionType": "internal",
+        }
+    )
+    async with home(worker([turn], [finish], **options), {}, [call("worker", message="Do"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        assert await at.results(thread.id) == [result]
+
+
+async def test_a_failed_session_is_an_error_of_the_call() -> None:
+    give_up = tw.Tool.from_config(
+        {
+            "name": "give_up",
+            "description": "Fails.",
+            "inputSchema": {"type": "object"},
+            "executionType": "internal",
+        }
+    )
+    agent = worker([{"text": "I cannot.", **call("give_up")}], [give_up], session_fail="give_up")
+    async with home(agent, {}, [call("worker", message="Do"), DONE]) as at:
+        thread = await at.thread()
+        assert (await at.run(thread.id)).status == "completed"
+        [child] = await at.children(thread.id)
+        assert child.child_status == "failed"
+        [result] = await at.results(thread.id)
+        assert result == {
+            "error": "I cannot.", "error_code": "session_fail",
+            "reference": child.id, "name": None, "status": "failed",
+        }  # fmt: skip
+
+
+async def test_a_child_whose_model_fails_is_an_error_of_the_call() -> None:
+    async with home(
+        worker([{"fail": "refused", "message": "No."}]), {}, [call("worker", message="Do"), DONE]
+    ) as at:
+        thread = await at.thread()
+        assert (await at.run(thread.id)).output == "Done."
+        [result] = await at.results(thread.id)
+        assert (result["error"], result["error_code"]) == ("No.", "subagent_failed")
+
+
+async def test_a_call_that_does_not_block_is_told_in_the_inbox() -> None:
+    agent = worker([{"text": "Ready."}])
+    turns = [{"when": "[Subagent", "text": "Thanks."}, call("worker", message="Do"), DONE]
+    async with home(agent, {"blocking": False}, turns) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+
+        async def told() -> bool:
+            return len(await at.heard(thread.id)) == 2
+
+        await until(at.rt, thread.id, told)
+        [child] = await at.children(thread.id)
+        [result] = await at.results(thread.id)
+        assert result == {"reference": child.id, "name": None, "status": "running"}
+        _, notice = await at.heard(thread.id)
+        assert notice == f'[Subagent] (reference: {child.id}, status: terminated) "Ready."'
+
+
+async def test_a_child_is_named_by_the_property_for_it() -> None:
+    agent = worker([{"text": "Ready."}])
+    config = {"initAgentNameProperty": "who", "initUserMessageProperty": "task"}
+    async with home(agent, config, [call("worker", task="Do", who="Ada"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        assert (child.name, child.tags, await at.heard(child.id)) == ("Ada", ("name:Ada",), ["Do"])
+
+
+# ── agents that live on ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_agent_that_lives_on_is_created_and_goes_on_with_its_history() -> None:
+    agent = worker([{"text": "Yes?"}])
+
+    def turns(reference: str) -> list[object]:
+        return [call("subagent_message", reference=reference, message="And now?"), DONE]
+
+    async with home(agent, RESUMABLE, [create(message="Hello"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        assert (child.child_status, child.tags) == ("idle", ("name:Ada",))
+        assert await at.results(thread.id) == [
+            {"reference": child.id, "name": "Ada", "status": "idle", "result": "Yes?"}
+        ]
+        at.boss.says(turns(child.id))
+        await at.run(thread.id)
+        assert (await at.results(thread.id))[1:] == [
+            {"reference": child.id, "name": "Ada", "status": "idle", "result": "Yes?"}
+        ]
+        assert await at.heard(child.id) == ["Hello", "And now?"]
+        asked = [m.content for m in model_of(agent).requests[-1].messages]
+        assert asked == ["Hello", "Yes?", "And now?"]
+        assert [c.id for c in await at.children(thread.id)] == [child.id]
+
+
+@pytest.mark.parametrize("name", ["", "  ", None])
+async def test_a_name_is_required(name: str | None) -> None:
+    args: dict[str, object] = {"agent": "worker", "message": "Hi"}
+    args |= {} if name is None else {"name": name}
+    async with home(worker([DONE]), RESUMABLE, [call("subagent_create", **args), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [result] = await at.results(thread.id)
+        assert result["error_code"] == "invalid_arguments"
+        assert "name" in result["error"]
+        assert await at.children(thread.id) == []
+
+
+async def test_the_lifecycle_tools_are_there_only_with_an_agent_that_lives_on() -> None:
+    lifecycle = ["subagent_create", "subagent_message"]
+    offers: list[tuple[Config, list[str]]] = [({}, ["worker"]), (RESUMABLE, lifecycle)]
+    for config, names in offers:
+        async with home(worker([DONE]), config, [DONE]) as at:
+            await at.run((await at.thread()).id)
+            assert [tool.name for tool in at.boss.requests[0].tools] == names
+
+
+async def test_no_more_than_the_most_instances_are_created() -> None:
+    config = {"resumable": {"receives_messages": "side_a", "maxInstances": 1}}
+    both = [{"name": "subagent_create", "args": {"agent": "worker", "name": name}} for name in "AB"]
+    turns: list[object] = [{"calls": both}, create(name="C"), DONE]
+    async with home(worker([{"text": "Hi"}]), config, turns) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        first, second, third = await at.results(thread.id)
+        assert first["status"] == "idle"
+        assert second["error_code"] == "max_instances"
+        assert third == second
+        assert [[t.name for t in r.tools] for r in at.boss.requests] == [
+            ["subagent_create", "subagent_message"], ["subagent_message"], ["subagent_message"],
+        ]  # fmt: skip
+
+
+async def test_another_threads_reference_is_as_if_it_were_not_there() -> None:
+    async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
+        first, second = await at.thread(), await at.thread()
+        await at.run(first.id)
+        [child] = await at.children(first.id)
+        for reference in (child.id, first.id, "thr_nowhere"):
+            at.boss.says([call("subagent_message", reference=reference, message="Hi"), DONE])
+            await at.run(second.id)
+            assert (await at.results(second.id))[-1]["error"] == f"There is no subagent {reference!r}."
+        assert await at.heard(child.id) == ["Hello"]
+
+
+@pytest.mark.parametrize("communication", ["implicit", "explicit"])
+async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication: str) -> None:
+    config = {
+        "blocking": False,
+        "resumable": {"receives_messages": "side_a", "parentCommunication": communication},
+    }
+    turns = [{"when": "[Subagent", "text": "Thanks."}, create(message="Do"), DONE]
+    async with home(worker([{"text": "Ready."}]), config, turns) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+
+        [first] = await at.rt.runs.list(thread_id=child.id)
+        await at.rt.runs.wait(first.id, 10)
+        for _ in range(2):  # two more sessions, from outside
+            await at.run(child.id)
+        inbox = [event for event in await journal(at.rt).inbox(thread.id) if event.type == "subagent"]
+        assert len(inbox) == (3 if communication == "implicit" else 0)
+        assert len({event.event_id for event in inbox}) == len(inbox)
+
+
+async def test_a_child_tells_its_parent_what_it_wants() -> None:
+    @tw.tool(description="Tells.")
+    async def tell(state: tw.ThreadState) -> str:
+        parent = await state.get_parent_thread()
+        assert parent is not None
+        report = tw.Attachment(name="report.txt", mime_type="text/plain", data="aGk=")
+        await state.notify_parent("Half done.", [report])
+        return parent.thread_id
+
+    config = {"resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"}}
+    turns = [{"when": "[Subagent", "text": "Thanks."}, create(message="Do"), DONE]
+    async with home(worker([call("tell"), {"text": "Ready."}], [tell]), config, turns) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        assert await at.results(thread.id) == [{"reference": child.id, "name": "Ada", "status": "idle"}]
+        assert await at.results(child.id) == [thread.id]
+
+        async def told() -> bool:
+            return len(await at.heard(thread.id)) == 2
+
+        await until(at.rt, thread.id, told)
+        notice = [m for m in await at.rt.threads.messages(thread.id) if m.role == "user"][1]
+        assert notice.content == f'[Subagent: Ada] (reference: {child.id}, status: running) "Half done."'
+        assert [ref.path for ref in notice.attachments] == ["/attachments/report.txt"]
+        assert await at.rt.files.read(thread.id, "/attachments/report.txt") == b"hi"
+
+
+async def test_messages_are_for_the_side_that_receives_them() -> None:
+    side_b = tw.Prompt("reviewer", "You review.", model=Watched([{"text": "Good."}]))
+    agent = worker([{"text": "Thanks."}], type="dual_ai", side_b=side_b, max_session_turns=1)
+    async with home(
+        agent, {"resumable": {"receives_messages": "side_b"}}, [create(message="Look"), DONE]
+    ) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        said = [(m.side, m.content) for m in await at.rt.threads.messages(child.id) if m.role == "assistant"]
+        assert said == [("side_b", "Good."), ("side_a", "Thanks.")]
+
+
+async def test_a_flag_turns_an_agent_on_and_off_at_every_step() -> None:
+    @tw.tool(description="Turns it.")
+    async def turn(state: tw.ThreadState, flag: str) -> str:
+        state.set_env("WORKERS", flag, "text")
+        return "turned"
+
+    turns = [call("turn", flag="YES"), call("turn", flag="0"), DONE]
+    async with home(worker([DONE]), {"optional": "WORKERS"}, turns, [turn]) as at:
+        await at.run((await at.thread()).id)
+        offered = [[tool.name for tool in request.tools] for request in at.boss.requests]
+        assert offered == [["turn"], ["turn", "worker"], ["turn"]]
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_files_are_copied_both_ways_under_free_names() -> None:
+    @tw.tool(description="Draws.")
+    async def draw(state: tw.ThreadState) -> tw.ToolResult:
+        given = [ref.path for ref in await state.list_files()]
+        assert given == ["/attachments/chart.txt"]
+        assert await state.read_file(given[0]) == b"parent"
+        made = tw.Attachment(name="chart.txt", mime_type="text/plain", data="Y2hpbGQ=")
+        return tw.ToolResult.ok("drawn", (made,))
+
+    @tw.tool(description="Begins.")
+    async def begin() -> tw.ToolResult:
+        return tw.ToolResult.ok(
+            "", (tw.Attachment(name="chart.txt", mime_type="text/plain", data="cGFyZW50"),)
+        )
+
+    agent = worker([call("draw"), {"text": "Here it is."}], [draw])
+    turns = [call("begin"), call("worker", message="Draw", files="/attachments/chart.txt"), DONE]
+    async with home(agent, {"initAttachmentsProperty": "files"}, turns, [begin]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        answer = [m for m in await at.rt.threads.messages(thread.id) if m.role == "tool"][-1]
+        assert [ref.path for ref in answer.attachments] == ["/attachments/chart-2.txt"]
+        assert await at.rt.files.read(thread.id, "/attachments/chart-2.txt") == b"child"
+        assert await at.rt.files.read(thread.id, "/attachments/chart.txt") == b"parent"
+        [child] = await at.children(thread.id)
+        assert await at.rt.files.read(child.id, "/attachments/chart-2.txt") == b"child"
+        first = next(m for m in await at.rt.threads.messages(child.id) if m.role == "user")
+        assert [ref.path for ref in first.attachments] == ["/attachments/chart.txt"]
+
+
+async def test_a_file_that_is_not_there_makes_the_call_an_error_and_no_child() -> None:
+    turns = [call("worker", message="Draw", files="/nowhere.txt"), DONE]
+    async with home(worker([DONE]), {"initAttachmentsProperty": "files"}, turns) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [result] = await at.results(thread.id)
+        assert result["error"] == "There is no file '/nowhere.txt' in this thread."
+        assert await at.children(thread.id) == []
+
+
+# ── at once ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_agent_runs_before_the_first_step_once() -> None:
+    agent = worker([{"text": "Prepared."}])
+    async with home(agent, {"immediate": True}, [DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id, "Begin")
+        await at.run(thread.id, "Again")
+        assert len(await at.children(thread.id)) == 1
+        assert [m.role for m in at.boss.requests[0].messages] == ["user", "assistant", "tool"]
+        assert at.boss.requests[0].messages[-1].content == "Prepared."
+        [child] = await at.children(thread.id)
+        assert await at.heard(child.id) == ["Begin"]
+        _valid(await at.rt.threads.messages(thread.id))
+
+
+async def test_a_child_for_each_group_of_values_which_no_model_sees() -> None:
+    seen: list[str | None] = []
+
+    @tw.tool(description="Looks.")
+    async def look(state: tw.ThreadState) -> str:
+        seen.append(await state.env("API_KEY"))
+        return f"It is {await state.env('API_KEY')}."
+
+    agent = worker([call("look"), {"text": "Looked."}], [look])
+    immediate = {"nameEnv": "SITE", "descriptionEnv": "ABOUT", "scopedEnv": ["API_KEY", "SITE"]}
+    env: Any = {
+        "API_KEY_A": {"value": "plain-key-of-a", "type": "text"},
+        "API_KEY_B": "secret-key-of-b",
+        "API_KEY_C": "without-a-site",
+        "SITE_A": {"value": "Alpha", "type": "text"},
+        "SITE_B": {"value": "Beta", "type": "text"},
+        "ABOUT_A": {"value": "Look at Alpha", "type": "text"},
+    }
+    async with home(agent, {"immediate": immediate, "blocking": False}, [DONE]) as at:
+        thread = await at.thread(env=env)
+        await at.run(thread.id, "Begin")
+
+        async def over() -> bool:
+            return [c.child_status for c in await at.children(thread.id)] == ["terminated", "terminated"]
+
+        await asyncio.gather(*[until(at.rt, c.id, over) for c in await at.children(thread.id)])
+        assert sorted(str(key) for key in seen) == ["plain-key-of-a", "secret-key-of-b"]
+        children = await at.children(thread.id)
+        assert sorted([str(c.name) for c in children]) == ["Alpha", "Beta"]
+        told = {c.name: (await at.heard(c.id))[0] for c in children}
+        assert told == {"Alpha": "Look at Alpha", "Beta": "Begin"}
+        shown = [
+            m.content for request in [*at.boss.requests, *model_of(agent).requests] for m in request.messages
+        ]
+        shown += [c.arguments for request in at.boss.requests for m in request.messages for c in m.calls]
+        assert not [text for text in shown if "plain-key" in text or "secret-key" in text]
+        assert any("[redacted:API_KEY]" in text for text in shown)
+
+
+async def test_a_secret_is_not_taken_for_a_name() -> None:
+    agent = worker([DONE])
+    async with home(agent, {"immediate": {"nameEnv": "SITE", "scopedEnv": ["SITE"]}}, [DONE]) as at:
+        thread = await at.thread(env={"SITE": {"value": "Alpha-is-secret", "type": "secret"}})
+        run = await at.run(thread.id)
+        assert (run.status, run.error) == (
+            "failed",
+            "SITE is shown to models: store it as text, not as a secret.",
+        )
+        assert await at.children(thread.id) == []
+
+
+# ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _valid(messages: Sequence[Message]) -> None:
+    """Every call is answered, once."""
+    calls = [c.id for m in messages for c in m.calls]
+    answers = [m.call_id for m in messages if m.role == "tool"]
+    assert sorted(calls) == sorted(str(each) for each in answers)
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_cancelling_a_parent_cancels_its_children_and_theirs(blocking: bool) -> None:
+    begun = asyncio.Event()
+
+    @tw.tool(description="Never ends.")
+    async def work() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    deep = tw.Agent(
+        "deep", tw.Prompt("deep", model=testing.ScriptedModel([call("work")]), tools=[work]),
+        expose_as_tool=True, tool_description="Works.",
+    )  # fmt: skip
+    middle = tw.Agent(
+        "worker",
+        tw.Prompt("middle", model=testing.ScriptedModel([call("deep", message="Do")]), tools=[{"name": "deep"}]),
+        expose_as_tool=True, tool_description="Leads.",
+    )  # fmt: skip
+    wait = tw.Tool.from_config(
+        {
+            "name": "wait",
+            "description": "Waits.",
+            "inputSchema": {"type": "object"},
+            "executionType": "external",
+        }
+    )
+    turns = [call("worker", message="Do"), call("wait")]
+    boss = tw.Prompt(
+        "boss", model=testing.ScriptedModel(turns), tools=[wait, {"name": "worker", "blocking": blocking}]
+    )
+    async with testing.runtime(tw.App(agents=[tw.Agent("boss", boss), middle, deep])) as rt:
+        thread = await rt.threads.create("boss")
+        run = await rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        await rt.runs.cancel(run.id)
+        assert (await rt.runs.wait(run.id, 10)).status == "cancelled"
+        [child] = await rt.threads.children(thread.id)
+        [grandchild] = await rt.threads.children(child.id)
+        for one in (child, grandchild):
+            [ended] = await rt.runs.list(thread_id=one.id)
+            assert (await rt.runs.wait(ended.id, 20)).status == "cancelled"
+            _valid(await rt.threads.messages(one.id))
+        _valid(await rt.threads.messages(thread.id))
+        assert await journal(rt).inbox(thread.id, 10, 1) == []
+        assert [r.id for r in await rt.runs.list(thread_id=thread.id)] == [run.id]
+
+
+async def test_a_child_that_is_cancelled_by_itself_is_an_error_of_the_call() -> None:
+    begun = asyncio.Event()
+
+    @tw.tool(description="Never ends.")
+    async def work() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async with home(worker([call("work")], [work]), {}, [call("worker", message="Do"), DONE]) as at:
+        thread = await at.thread()
+        run = await at.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        [child] = await at.children(thread.id)
+        assert child.run_id is not None
+        await at.rt.runs.cancel(child.run_id)
+        assert (await at.rt.runs.wait(run.id, 20)).output == "Done."
+        [result] = await at.results(thread.id)
+        assert result["error"] == "The session was cancelled."
+
+
+async def test_a_terminated_child_is_never_spoken_to_again() -> None:
+    @tw.tool(description="Ends it.")
+    async def end(state: tw.ThreadState) -> str:
+        [child] = state.children
+        assert (child.name, child.status) == ("Ada", "idle")
+        kin = await state.get_child_thread(child.reference)
+        assert kin is not None
+        await state.terminate(child.reference)
+        return child.reference
+
+    async with home(
+        worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), call("end"), DONE], [end]
+    ) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        assert child.child_status == "terminated"
+        at.boss.says([call("subagent_message", reference=child.id, message="Hi"), DONE])
+        await at.run(thread.id)
+        assert (await at.results(thread.id))[-1]["error_code"] == "terminated"
+
+
+async def test_a_thread_ends_itself_and_tells_its_parent() -> None:
+    @tw.tool(description="Ends.")
+    async def end(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "ended"
+
+    async with home(
+        worker([{"text": "Bye.", **call("end")}], [end]), RESUMABLE, [create(message="Hello"), DONE]
+    ) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        assert await at.results(thread.id) == [
+            {"reference": child.id, "name": "Ada", "status": "terminated", "result": "Bye."}
+        ]
+        assert child.child_status == "terminated"
+
+
+async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
+    key = tw.Variable("API_KEY", type="secret", scoped=True, description="Whose?")
+    async with home(worker([DONE], variables=[key]), {}, [call("worker", message="Do"), DONE]) as at:
+        thread = await at.thread(env={"API_KEY": "the-parent's-own-key"})
+        await at.run(thread.id)
+        [result] = await at.results(thread.id)
+        [request] = await journal(at.rt).children.requests(thread.id)
+        assert result == {
+            "error": "The agent 'worker' needs values of its own: API_KEY.",
+            "error_code": "subagent_env_required",
+            "requestId": request.id,
+            "required": [{"name": "API_KEY", "type": "secret", "description": "Whose?"}],
+            "missing": ["API_KEY"],
+            "variablesEndpoint": f"/threads/{thread.id}/variables/{request.id}",
+        }
+        assert (request.kind, await at.children(thread.id)) == ("child", [])
+
+
+async def test_a_child_that_lacks_tenvs_is_not_made() -> None:
+    class Needs(BaseModel):
+        place: str
+
+    @tw.tool(description="Looks.", tenvs=Needs)
+    async def look() -> str:
+        return ""
+
+    async with home(worker([DONE], [look]), {}, [call("worker", message="Do"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [result] = await at.results(thread.id)
+        assert result["error_code"] == "tenvs_required"
+        assert await at.children(thread.id) == []
+
+
+async def test_followers_are_told_of_children() -> None:
+    async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        happened = [
+            (event.type, event.payload["status"])
+            for event in await at.rt.events.list(Topic(kind="thread", id=thread.id))
+            if event.type.startswith("subagent.")
+        ]
+        assert happened == [("subagent.created", "running"), ("subagent.finished", "idle")]
+        assert child.name == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({"name": "worker", "blockin": True}, "SubagentToolConfig is faulty: there is no field 'blockin'."),
+        ({"blocking": True}, "Prompt 'boss': what it calls needs a name."),
+    ],
+)
+def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
+    boss = tw.Agent("boss", tw.Prompt("boss", tools=[config]))
+    with pytest.raises(DefinitionError) as refused:
+        tw.App(agents=[boss, worker([DONE])])
+    assert refused.value.message == sentence
