@@ -81,7 +81,7 @@ def asked_call(
 
 
 def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
-    """Calls that no model has asked for, as if the one that speaks had made them."""
+    """Calls that no model has asked for, as if the one that speaks had made them; `by` nobody."""
     return Message(
         id=hold.new_id("msg"),
         role="assistant",
@@ -90,7 +90,6 @@ def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
         run_id=hold.run.id,
         step=hold.run.step_count,
         side=hold.side,
-        by=hold.speaker,
         calls=_in_message(calls),
         created_at=hold.clock.now(),
     )
