@@ -96,3 +96,17 @@ def test_a_second_death_while_it_recovers(
     assert processes.run(kill={"unit": again, "when": "after"}, **order) in (KILLED, 0)
     assert processes.run(**order) == 0
     assert check(tmp_path) <= 2
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("unit", range(3, 11))
+def test_death_in_the_turn_of_either_side(processes: Processes, tmp_path: Path, unit: int, when: str) -> None:
+    order: dict[str, Any] = {"folder": str(tmp_path), "agent": "both"}
+    assert processes.run(kill={"unit": unit, "when": when}, **order) == KILLED
+    assert processes.run(**order) == 0
+    assert rows(tmp_path, "SELECT status, turn, step_count FROM runs") == [("completed", 4, 6)]
+    said = [json.loads(body) for _, body in rows(tmp_path, "SELECT role, body FROM messages ORDER BY seq")]
+    words = [(body.get("side"), body["content"]) for body in said if body["content"][:1] in ("a", "b")]
+    assert words == [("side_a", "a1"), ("side_b", "b1"), ("side_a", "a2"), ("side_b", "b2")]
+    begun = Counter(line.split()[1] for line in (tmp_path / "witness").read_text().splitlines())
+    assert begun["1"] <= 1

@@ -37,6 +37,8 @@ SCRIPTS: dict[str, list[Any]] = {
     ],
     "deep": [{"calls": [made("work", n=3)]}, {"text": "Deep."}],
     "expert": [{"calls": [made("look", n=7)]}, {"text": "All done."}],
+    "one": [{"calls": [made("work", n=1)]}, {"text": "a1"}, {"text": "a2"}],
+    "two": [{"calls": [made("look", n=2)]}, {"text": "b1"}, {"text": "b2"}],
 }  # fmt: skip
 
 
@@ -72,7 +74,9 @@ def catalog(witness: Witness, kill: dict[str, Any]) -> Catalog:
     main = tw.Prompt("main", model=model, tools=["sums", "deep", caller, "expert", work, look])
     expert = tw.Prompt("expert", model=model, tools=[look])
     other = tw.Agent("expert", expert, expose_as_tool=True, tool_description="Knows.")
-    return Catalog(agents=[tw.Agent("boss", main), other], prompts=prompts)
+    one, two = tw.Prompt("one", model=model, tools=[work]), tw.Prompt("two", model=model, tools=[look])
+    both = tw.Agent("both", one, two, type="dual_ai", max_session_turns=2)
+    return Catalog(agents=[tw.Agent("boss", main), other, both], prompts=prompts)
 
 
 async def run(order: dict[str, Any]) -> None:
@@ -88,7 +92,7 @@ async def run(order: dict[str, Any]) -> None:
     await runtime.start()
     async with asyncio.timeout(20):
         threads = await runtime.threads.list()
-        thread = threads[0] if threads else await runtime.threads.create("boss")
+        thread = threads[0] if threads else await runtime.threads.create(order.get("agent", "boss"))
         runs = await runtime.runs.list()
         sent = runs[0] if runs else await runtime.threads.send(thread.id, "Go")
         await runtime.runs.wait(sent.id, 20)
