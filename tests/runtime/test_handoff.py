@@ -42,7 +42,7 @@ def front(model: object, *tools: Any, **options: Any) -> tw.Agent:
     return tw.Agent("front", tw.Prompt("greets", "You greet.", model=model, tools=list(tools)), **options)
 
 
-@requirement("S0-1-3", "S0-1-4")
+@requirement("S0-1-3")
 async def test_the_next_step_is_the_other_agents_in_the_same_thread_with_the_same_history() -> None:
     asks, knows = (
         Watched([{"text": "One moment.", **call("expert")}]),
