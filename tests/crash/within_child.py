@@ -60,8 +60,9 @@ def catalog(witness: Witness, kill: dict[str, Any]) -> Catalog:
 
     @tw.tool(description="Calls.", idempotent=True)
     async def caller(state: tw.ThreadState) -> str:
-        for name, args in (("work", {"n": 4}), ("look", {"n": 5}), ("deep", {"message": "y"})):
-            await state.invoke_tool(name, args)
+        await state.invoke_tool("work", {"n": 4})
+        await state.invoke_tool("look", {"n": 5})
+        await state.invoke_tool("deep", {"message": "y"})
         state.queue_tool("look", {"n": 8})
         return "called"
 
