@@ -305,6 +305,10 @@ async def test_a_call_within_that_is_answered_from_outside_parks_the_run() -> No
         assert parked.status == "waiting"
         [waiting] = await rt.calls.list()
         assert (parked.waiting or {})["callIds"] == [waiting.id]
+        before = (await rt.threads.get(talk.thread_id)).epoch
+        await rt.threads.post(talk.thread_id, "Are you there?")
+        await motor.run_until_idle()
+        assert (await rt.threads.get(talk.thread_id)).epoch == before, "it waits on"
         await rt.calls.submit(sent.id, waiting.id, {"yes": True})
         await motor.run_until_idle()
         assert (await rt.runs.get(sent.id)).status == "completed"
