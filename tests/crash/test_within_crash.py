@@ -49,6 +49,7 @@ def check(folder: Path) -> int:
     assert {status for _, _, status, _ in calls} <= {"done", "error"}
     broken = [names[id_] for id_, _, _, result in calls if json.loads(result).get("error") == INTERRUPTED]
     assert set(broken) <= {"work"}
+    assert not [each for each in calls if "There is no tool" in each[3]], "each with the tools of who made it"
     assert rows(folder, "SELECT status, stop_reason, step_count FROM runs") == [("completed", "end_turn", 3)]
     said = rows(folder, "SELECT role, body FROM messages WHERE within IS NULL ORDER BY seq")
     assert "".join(role[0] for role, _ in said) == "uattttatata"

@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.behaviour.doors import Watched
-from tests.runtime.talk import call, calls, opened, talking, until
+from tests.runtime.talk import call, calls, opened, says, talking, until
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
+from toolwright.core.model import ModelEvent, ModelResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -360,3 +362,93 @@ async def test_what_ends_the_session_drops_what_is_queued() -> None:
         run = await talk.say()
         assert (run.stop_reason, await talk.results()) == ("session_stop", ["over"])
         assert run.queued == ()
+
+
+async def test_a_handler_sees_the_files_that_its_calls_have_written() -> None:
+    @tw.tool(description="Write.")
+    async def write(state: tw.ThreadState) -> str:
+        await state.write_file("/notes.txt", "written")
+        return "written"
+
+    @tw.tool(description="Call.", name="caller")
+    async def caller_(state: tw.ThreadState) -> list[str]:
+        await state.write_file("/own.txt", "mine")
+        await state.invoke_tool("write")
+        return [each.path for each in await state.list_files()]
+
+    async with talking(app(caller_, write), "boss") as talk:
+        await talk.say()
+        assert await talk.results() == ['["/notes.txt","/own.txt"]']
+        assert len(await talk.rt.files.list(talk.thread_id)) == 2
+
+
+# ── agents ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def family(tool: tw.Tool, child: object, **how: Any) -> tw.App:
+    """A boss with that tool, who may call a worker."""
+    worker = tw.Agent(
+        "worker", tw.Prompt("works", model=child), expose_as_tool=True, tool_description="Works."
+    )
+    model = Watched([call("caller"), {"text": "Done."}])
+    boss = tw.Agent("boss", tw.Prompt("main", tools=[tool, {"name": "worker", **how}], model=model))
+    return tw.App(agents=[boss, worker])
+
+
+async def test_a_handler_calls_an_agent_and_waits_for_its_end() -> None:
+    async with talking(family(caller("worker", message="Do it."), says("It is done.")), "boss") as talk:
+        run = await talk.say()
+        assert (run.output, await talk.results()) == ("Done.", ['["It is done."]'])
+        assert await talk.made() == [("", "caller", "done"), ("1", "worker", "resolved")]
+
+
+async def test_or_goes_on_without_waiting() -> None:
+    app_ = family(caller("worker", message="Do it."), says("It is done."), blocking=False)
+    async with talking(app_, "boss") as talk:
+        await talk.say()
+        [started] = json.loads((await talk.results())[0])
+        assert started["status"] == "running"
+
+
+async def test_a_cancel_while_a_handler_waits_for_a_child_ends_both() -> None:
+    asked = asyncio.Event()
+
+    class Silent:
+        name = "test:silent"
+
+        async def respond(self, request: object) -> AsyncGenerator[ModelEvent]:
+            asked.set()
+            await asyncio.Event().wait()
+            yield ModelResponse(text="Never.")
+
+    async with talking(family(caller("worker", message="Do it."), Silent()), "boss") as talk:
+        sent = await talk.rt.threads.send(talk.thread_id, "Go")
+        await asked.wait()
+        await talk.rt.runs.cancel(sent.id)
+        assert (await talk.rt.runs.wait(sent.id, 10)).status == "cancelled"
+        for run in await talk.rt.runs.list():
+            assert (await talk.rt.runs.wait(run.id, 10)).status == "cancelled"
+        assert {status for _, _, status in await talk.made()} <= {"done", "error", "cancelled", "resolved"}
+
+
+async def test_a_handler_that_goes_on_after_its_time_changes_nothing_more() -> None:
+    late: list[asyncio.Task[Any]] = []
+
+    @tw.tool(description="Call.", name="caller", timeout=0.05)
+    async def caller_(state: tw.ThreadState) -> str:
+        async def again() -> None:
+            with pytest.raises(InvalidRequest):
+                await state.invoke_tool("add", {"a": 1, "b": 2})
+
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            late.append(asyncio.create_task(again()))
+            raise
+        return "never"
+
+    async with talking(app(caller_, add), "boss") as talk:
+        run = await talk.say()
+        assert run.status == "completed"
+        await late[0]
+        assert await talk.made() == [("", "caller", "error")]

@@ -363,3 +363,24 @@ async def test_the_run_shows_the_call_and_the_list_of_calls_those_within() -> No
         run = await talk.say()
         listed = await talk.rt.calls.list(status=None, run_id=run.id)
         assert sorted(each.name for each in listed) == ["add", "fail", "sums"]
+
+
+async def test_no_secret_gets_into_a_conversation_within() -> None:
+    @tw.tool(description="Look it up.")
+    async def look(state: tw.ThreadState) -> str:
+        return f"It is {await state.env('TOKEN')}."
+
+    @tw.tool(description="Learn one.")
+    async def learn(state: tw.ThreadState) -> str:
+        state.set_env("LATER", "x is told later")
+        return "learned"
+
+    below = Watched([call("look"), call("learn"), {"text": "Done."}])
+    model = ask_sums(message="Sum what x is told later.")
+    async with talking(
+        app(model, ["sums"], sums(below, [look, learn])), "boss", env={"TOKEN": "a-long-secret"}
+    ) as talk:
+        await talk.say()
+        assert heard(below, 1)[-1] == ("tool", "It is [redacted:TOKEN].")
+        assert heard(below, 2)[0] == ("user", "Sum what [redacted:LATER].")
+        assert "a-long-secret" not in str(await talk.calls()) + str(await talk.messages())

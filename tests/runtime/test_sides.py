@@ -215,3 +215,23 @@ async def test_a_message_that_joins_is_heard_by_both_sides() -> None:
         assert (run.status, run.turn) == ("completed", 4)
         assert ("user", "And this") in heard(a, 1)
         assert ("user", "And this") in heard(b)
+
+
+async def test_a_prompt_tool_ends_the_turn_of_the_side_that_calls_it() -> None:
+    @tw.tool(description="Stop the side.")
+    async def enough(state: tw.ThreadState) -> str:
+        state.execution.stop_side()
+        return "enough"
+
+    below = tw.Prompt(
+        "sums", tool_description="Sums.", expose_as_tool=True, tools=[enough],
+        model=Watched([call("enough"), {"text": "Never."}]),
+    )  # fmt: skip
+    a, b = Watched([calls(call("sums", message="x"), call("add", a=1, b=1)), {"text": "Never."}]), says("b1")
+    one, two = tw.Prompt("one", model=a, tools=["sums", add]), tw.Prompt("two", model=b)
+    agent = tw.Agent("both", one, two, type="dual_ai", max_session_turns=1)
+    async with talking(tw.App(agents=[agent], prompts=[below]), "both") as talk:
+        run = await talk.say("Go")
+        assert (run.status, run.output, run.step_count) == ("completed", "b1", 2)
+        assert await talk.made() == [("", "sums", "error"), ("", "add", "error"), ("1", "enough", "done")]
+        assert [m.status for m in await talk.messages() if m.role == "tool"] == ["error", "error"]

@@ -331,10 +331,12 @@ class RunState:
         queued = QueuedCall(name=name, arguments=clean_arguments(_as_json(arguments), self._hold.redactor))
         self.execution.queued = (*self.execution.queued, queued)
 
-    def hear(self, below: RunExecution) -> None:
-        """What a call within this one asks for, this one asks for too."""
+    async def hear(self, below: RunExecution) -> None:
+        """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
         self.execution.hear(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
+        if self._drafts is not None:
+            self._drafts = self._drafts.over(await self._hold.files())
 
     @property
     def call(self) -> Call:

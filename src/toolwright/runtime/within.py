@@ -198,7 +198,7 @@ class Within:
         finally:
             hold.prepared.pop(call.id, None)
         await self._take(hold, call, ran)
-        state.hear(ran.state.execution)
+        await state.hear(ran.state.execution)
 
     async def _converse(self, hold: Hold, state: RunState, call: Call) -> ToolResult:
         """A prompt tool's whole conversation, while a handler waits for its answer."""
