@@ -85,6 +85,7 @@ def test_a_front_end_is_read_back(name: str | None) -> None:
 def test_a_thread_is_read_back(run_id: str | None) -> None:
     thread = Thread(
         id="thr_1", agent="agt_1", user_id="u", parent_id="thr_0", name="N", tags=("a", "ü"), run_id=run_id,
+        active_agent="agt_2",
         created_at=NOW,
     )  # fmt: skip
     found = read(seen.Thread, wired(thread_json(thread)))
@@ -136,7 +137,7 @@ def test_what_a_person_may_know_of_a_run_is_a_run_too() -> None:
 def test_a_call_is_read_back(result: JSON) -> None:
     call = Call(
         id="c1", thread_id="thr_1", run_id="run_1", step=1, position=0, name="add", kind="external",
-        agent="agt_1", visible=True, space_id="spc_1",
+        agent="agt_1", visible=True, space_id="spc_1", parent_id="c0",
         arguments='{"snake_case": {"camelCase": 1}}', model_call_id="m", status="resolved",
         result=result_to_json(tw.ToolResult.ok(result)), deadline=NOW, created_at=NOW, completed_at=NOW,
     )  # fmt: skip

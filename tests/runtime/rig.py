@@ -86,11 +86,13 @@ class Rig:
 @asynccontextmanager
 async def running(
     model: Model,
-    tools: Sequence[tw.Tool] = (),
+    tools: Sequence[tw.Tool | str] = (),
     *,
     max_steps: int = 50,
     store: Callable[[MemoryBus], Awaitable[Store]] | None = None,
     inline_wait: float = 1.0,
+    prompts: Sequence[tw.Prompt] = (),
+    agents: Sequence[tw.Agent] = (),
     options: Mapping[str, Any] | None = None,
     prompt_options: Mapping[str, Any] | None = None,
     app_env: Mapping[str, str] | None = None,
@@ -103,7 +105,8 @@ async def running(
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
-    `options` and `prompt_options` are further fields of the agent and its prompt.
+    `options` and `prompt_options` are further fields of the agent and its prompt, `prompts` and `agents` what else
+    the app has.
     """
     bus = MemoryBus()
     inner = MemoryStore(bus.publish) if store is None else await store(bus)
@@ -123,7 +126,11 @@ async def running(
         executors={"function": FunctionExecutor(), **(executors or {})},
     )
     rt = assemble(
-        Catalog(agents=[agent], env=app_env), parts, settings or Settings(), inline_wait, answer_limits
+        Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),
+        parts,
+        settings or Settings(),
+        inline_wait,
+        answer_limits,
     )
     await rt.start()
     try:

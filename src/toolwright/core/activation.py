@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, Side
+from toolwright.core.callees import check_below, check_once, check_properties, takes
 from toolwright.core.env import EnvVar, read_env, stored_only
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
@@ -92,6 +93,12 @@ class _Activation:
                     f"Agent {self._agent.name!r}: {name} ends with the tool {ending!r}, which its prompt does not have."
                     f"{hint(ending, known)}"
                 )
+            tool, property_ = made.by_name.get(ending), side.stop_tool_response_property
+            if tool is not None and property_ is not None and not takes(tool.parameters, property_):
+                raise DefinitionError(
+                    f"Agent {self._agent.name!r}: {name} answers with the property {property_!r}, "
+                    f"which its tool {ending!r} does not take."
+                )
         return made
 
     def _through(self, prompt: Prompt, side: SideName, stops: Side, above: tuple[str, ...]) -> ActiveAgent:
@@ -100,9 +107,12 @@ class _Activation:
                 f"The prompt {prompt.name!r} calls itself: {' → '.join([*above, prompt.name])}."
             )
         callees = [self._callee(each, prompt) for each in prompt.tools]
+        if above:
+            check_below(prompt, callees)
         tools = Toolset([each for each in callees if isinstance(each, Tool)])
         relations = [each.relation if isinstance(each, Tool) else each for each in callees]
         children = tuple([each for each in relations if isinstance(each, AgentCall)])
+        check_once(prompt, children)
         self._check_names(prompt, tools, children)
         nested = {
             each.config.name: self._through(
@@ -184,16 +194,25 @@ class _Activation:
         relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description)
         given = config.immediate
         named = isinstance(given, Immediate) and given.name_env is not None
+        if config.resumable and config.resumable.receives_messages not in agent.sides:
+            raise DefinitionError(
+                f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
+                "its side_a receives what it is told."
+            )
         if config.resumable:
             return relation
+        properties = (config.init_user_message_property, config.init_attachments_property)
         return Tool(
             name=agent.name,
             description=agent.tool_description,
             kind="agent",
-            parameters=self._prompt_of(agent).parameters(
-                config.init_user_message_property,
-                config.init_attachments_property,
-                config.init_agent_name_property or ("name" if named else None),
+            parameters=check_properties(
+                agent.name,
+                self._prompt_of(agent).parameters(
+                    *properties, config.init_agent_name_property or ("name" if named else None)
+                ),
+                *properties,
+                config.init_agent_name_property,
             ),
             relation=relation,
         )
@@ -223,11 +242,12 @@ class _Activation:
 
 
 def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
+    properties = (config.init_user_message_property, config.init_attachments_property)
     return Tool(
         name=prompt.name,
         description=prompt.tool_description,
         kind="prompt",
-        parameters=prompt.parameters(config.init_user_message_property, config.init_attachments_property),
+        parameters=check_properties(prompt.name, prompt.parameters(*properties), *properties),
         relation=PromptCall(config=config),
     )
 

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Va
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.errors import DefinitionError
+from toolwright.core.form_faults import form_fault
 from toolwright.core.run import Side
 from toolwright.core.value import value
 
@@ -35,7 +36,7 @@ class _Form(BaseModel):
                 str(part) for part in first["loc"] if not str(part).startswith(("literal", "function"))
             )
             unknown = first["type"] == "extra_forbidden"
-            said = f"there is no field {path!r}" if unknown else f"{path}: {first['msg']}"
+            said = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
             raise DefinitionError(
                 f"{cls.__name__} is faulty: {said if path else 'it is an object'}."
             ) from None

@@ -33,10 +33,14 @@ class Usage:
 
 @value
 class QueuedCall:
-    """A call that a handler has asked for; `arguments` is JSON text."""
+    """A call that a handler has asked for; `arguments` is JSON text.
+
+    `within` is the call of the prompt tool in whose conversation it is to be made, None for the thread's own.
+    """
 
     name: str
     arguments: str
+    within: str | None = None
 
 
 @value

@@ -1,4 +1,4 @@
-"""Cancelling a run: the signal that handlers see, and the scope that it ends."""
+"""Cancelling a run: the signal that handlers see, and the scopes that it ends."""
 
 import asyncio
 
@@ -8,8 +8,7 @@ class Abort:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._scope: asyncio.Timeout | None = None
-        self._grace = 0.0
+        self._scopes: dict[asyncio.Timeout, float] = {}
 
     @property
     def aborted(self) -> bool:
@@ -24,14 +23,20 @@ class Abort:
         """Raise the signal; what is at work is cancelled when its grace is over."""
         if not self._event.is_set():
             self._event.set()
-            self._interrupt()
+            for scope, grace in self._scopes.items():
+                _interrupt(scope, grace)
 
-    def within(self, scope: asyncio.Timeout | None, grace: float = 0.0) -> None:
-        """From now on an abort ends this scope, `grace` seconds later."""
-        self._scope, self._grace = scope, grace
+    def within(self, scope: asyncio.Timeout, grace: float = 0.0) -> None:
+        """From now on an abort ends this scope, `grace` seconds later; those around it are ended as before."""
+        self._scopes[scope] = grace
         if self._event.is_set():
-            self._interrupt()
+            _interrupt(scope, grace)
 
-    def _interrupt(self) -> None:
-        if self._scope is not None and not self._scope.expired():
-            self._scope.reschedule(asyncio.get_running_loop().time() + self._grace)
+    def left(self, scope: asyncio.Timeout) -> None:
+        """The scope has been left: an abort leaves it alone."""
+        self._scopes.pop(scope, None)
+
+
+def _interrupt(scope: asyncio.Timeout, grace: float) -> None:
+    if not scope.expired():
+        scope.reschedule(asyncio.get_running_loop().time() + grace)

@@ -22,7 +22,7 @@ def calls_of(hold: Hold, response: ModelResponse, step: int) -> list[Call]:
                 id=hold.call_ids.get(position) or hold.new_id("call"),
                 thread_id=hold.thread.id,
                 run_id=hold.run.id,
-                agent=hold.run.agent,
+                agent=hold.voice.agent_id,
                 step=step,
                 position=position,
                 name=asked.name,
@@ -65,7 +65,7 @@ def asked_call(
         id=call_id,
         thread_id=hold.thread.id,
         run_id=hold.run.id,
-        agent=hold.run.agent,
+        agent=hold.voice.agent_id,
         step=hold.run.step_count if parent is None else parent.step,
         position=position,
         name=asked.name,
@@ -81,7 +81,7 @@ def asked_call(
 
 
 def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
-    """Calls that no model has asked for, as if the one that speaks had made them."""
+    """Calls that no model has asked for, as if the one that speaks had made them; `by` nobody."""
     return Message(
         id=hold.new_id("msg"),
         role="assistant",
@@ -90,7 +90,6 @@ def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
         run_id=hold.run.id,
         step=hold.run.step_count,
         side=hold.side,
-        by=hold.speaker,
         calls=_in_message(calls),
         created_at=hold.clock.now(),
     )

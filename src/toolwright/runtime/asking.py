@@ -62,7 +62,7 @@ class Asking:
         """The answer within a prompt tool; it is shown to nobody."""
         voice = hold.voice
         system = hold.redactor.text(voice.system)
-        number = frame.steps + 1
+        number = frame.turns + 1
         request = self._request(voice, [*frame.opening, *frame.messages], system, number, number)
         return await self._answer(hold, voice, request, None)
 
@@ -104,7 +104,7 @@ class Asking:
                 raise
             return None
         finally:
-            hold.abort.within(None)
+            hold.abort.left(limit.scope)
         if response is None:
             raise ModelError("The model ended its answer without a response.")
         return response

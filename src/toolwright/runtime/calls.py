@@ -8,15 +8,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Protocol
 
 from toolwright.core.call import Call, CallChange, CallStatus, timer_of
-from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.message import Message
 from toolwright.core.pipeline import Executor, execute, prepare, timed_out
 from toolwright.core.ports import Bus, Clock, Store
 from toolwright.core.prepared import PreparedCall
@@ -27,6 +25,7 @@ from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind, Tool
 from toolwright.core.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
+from toolwright.runtime.call_messages import answer_message, call_message
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold, Move
@@ -58,6 +57,11 @@ class LastWords:
 
     what: str
     running: str
+
+    @property
+    def still_open(self) -> str:
+        """What a call reads whose result may still come."""
+        return f"{self.what} while this call was waiting; a late result arrives in the inbox."
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,8 @@ class Calls:
             move.effects.append(SetTimer(name=timer_of(call.id), due=expires_at))
         if outcome.wait is None:
             self._move(move, call, "pending", now, expires_at=expires_at)
-            hold.say(move, _message(hold, move, call, dumps(s3_pending(call.id)), "success"))
+            if call.id not in hold.nested:
+                hold.say(move, call_message(hold, move, call, dumps(s3_pending(call.id)), "success"))
             return True
         self._wait(hold, move, call, outcome.wait, expires_at)
         return False
@@ -188,14 +193,6 @@ class Calls:
         """A call has its result: the call's row, its message, its event. No secret is in any of them."""
         self._put_result(hold, move, call, hold.redactor.result(result))
 
-    def _record(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> ToolResult:
-        """The call's row and its event."""
-        result = self._files.recordable(hold.redactor.result(result) if hold.redactor else result)
-        status: CallStatus = "done" if result.status == "success" else "error"
-        self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
-        move.events.append(outcome_event(call.id, call.name, result))
-        return result
-
     def _put_result(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
@@ -203,7 +200,9 @@ class Calls:
         move.events.append(outcome_event(call.id, call.name, result))
         shown = _shown(move, call)
         move.effects += finished(shown, result, hold.author, source_of(hold))
-        message = _answer(hold, move, call, result)
+        if call.id in hold.nested:  # its handler reads it
+            return
+        message = answer_message(hold, move, call, result)
         if message.content == result.result:
             hold.put(move, message)
         else:
@@ -211,36 +210,37 @@ class Calls:
 
     def settle_lost(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""
-        self._take_back(hold, move, call, result)
-        hold.say(move, _answer(hold, move, call, result))
-
-    def _take_back(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
         self._armed.pop(call.id, None)
         self._move(move, call, "cancelled", hold.clock.now(), result=result_to_json(result))
         move.events.append(outcome_event(call.id, call.name, result))
+        if call.id not in hold.nested:
+            hold.say(move, answer_message(hold, move, call, result))
 
     def deliver(self, hold: Hold, move: Move, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
-        hold.say(move, _answer(hold, move, call, result_from_json(call.result)))
+        hold.say(move, answer_message(hold, move, call, result_from_json(call.result)))
 
-    def time_out(self, hold: Hold, move: Move, call: Call) -> None:
-        """A call's wait is over: the model reads an error, a late result goes to the inbox."""
+    def time_out(self, hold: Hold, move: Move, call: Call) -> ToolResult:
+        """A call's wait is over: whoever called reads an error, a late result goes to the inbox."""
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
         error = timed_out((call.deadline - began).total_seconds())
         self._flip(hold, move, call, error)
         move.effects += timed_out_message(hold, call, error)
+        return error
 
-    def give_up(self, hold: Hold, move: Move, words: LastWords) -> None:
-        """The run ends: every call without an answer gets one, in words that fit how far it came."""
+    def give_up(self, hold: Hold, move: Move, words: LastWords, below: Iterable[Call] = ()) -> None:
+        """The run ends: every call without an answer gets one, in words that fit how far it came.
+
+        So do those `below` them.
+        """
         answered = {message.call_id for message in move.messages}
         moved = {change.id for change in move.changes}
-        below = [call for frame in hold.frames[1:] for call in frame.unanswered()]
-        for call in [*below, *hold.nested.values()]:
+        for call in below:
             if call.id not in moved:
-                self.close_nested(hold, move, call)
+                self.close(hold, move, call, words)
         for call in hold.root.unanswered():
             if call.id in answered:
                 continue
@@ -253,72 +253,41 @@ class Calls:
                 case "waiting" if call.kind == "agent" and words.what == RUN_CANCELLED:
                     self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
                 case "waiting":
-                    error = f"{words.what} while this call was waiting; a late result arrives in the inbox."
-                    self._flip(hold, move, call, ToolResult.fail(error, error_code="still_pending"))
+                    self._flip(
+                        hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending")
+                    )
                 case _:
                     self.deliver(hold, move, call)
 
-    def begin_nested(self, hold: Hold, move: Move, call: Call, *, new: bool) -> ToolResult | None:
-        """A call that a handler makes begins, or begins again; its result where it cannot be carried out."""
-        prepared = prepare(hold.voice.by_name, call.name, call.arguments, call.id)
-        refused = prepared if isinstance(prepared, ToolResult) else _refused(hold, prepared.tool)
-        if new:
-            tool = hold.voice.by_name.get(call.name)
-            call = changed(call, kind="function" if tool is None else tool.kind)
-        status: CallStatus = "running" if refused is None else "error"
-        now = hold.clock.now()
-        written = None if refused is None else result_to_json(hold.redactor.result(refused))
-        change = CallChange(id=call.id, was=call.status, now=status, at=now, result=written)
-        if new:
-            move.nested.append(call.moved(change))
-        else:
-            hold.nested[call.id] = call
-            move.changes.append(change)
-        if refused is None and isinstance(prepared, PreparedCall):
-            hold.prepared[call.id] = prepared
-            move.events.append(tool_event("tool.started", call.id, call.name))
-        elif refused is not None:
-            move.events.append(outcome_event(call.id, call.name, refused))
-        return refused
-
-    def take_nested(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> ToolResult | None:
-        """Put the outcome of a handler's call into the move; None if it is waited for."""
-        call = hold.nested[call.id]
-        _inject(hold, move)
-        if isinstance(outcome, ToolResult):
-            return self._record(hold, move, call, outcome)
-        if outcome.wait is None:
-            self._move(move, call, "pending", hold.clock.now())
-            return ToolResult.ok(s3_pending(call.id))
-        self._wait(hold, move, call, outcome.wait)
-        return None
-
-    def flip_nested(self, hold: Hold, move: Move, call: Call) -> ToolResult:
-        """The wait for a handler's call is over: a late result goes to the inbox."""
-        began = call.started_at or call.created_at
-        over = hold.clock.now() if call.deadline is None else call.deadline
-        error = timed_out((over - began).total_seconds())
-        self._armed.pop(call.id, None)
-        self._move(move, call, "pending", hold.clock.now())
-        move.events.append(outcome_event(call.id, call.name, error))
-        return error
-
-    def close_nested(self, hold: Hold, move: Move, call: Call) -> None:
-        """The call that has made this one is over."""
-        hold.nested.setdefault(call.id, call)
+    def close(self, hold: Hold, move: Move, call: Call, words: LastWords) -> None:
+        """The call that has made this one is over, and so is this one: what it would have given nobody reads."""
+        hold.nested[call.id] = call
         match call.status:
             case "created" | "running":
-                self._record(hold, move, call, ToolResult.fail(INTERRUPTED, error_code="interrupted"))
+                self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
             case "waiting" if call.kind == "agent":
-                self._take_back(hold, move, call, ToolResult.fail(INTERRUPTED, error_code="cancelled"))
+                self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
             case "waiting":
-                self.flip_nested(hold, move, call)
+                self._flip(hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending"))
             case _:
                 pass
 
     def result_of(self, call: Call) -> ToolResult:
         """The result of a call that is over; word that it comes later for one that is pending."""
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
+
+    def refusal(self, hold: Hold, call: Call) -> ToolResult | None:
+        """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
+        tool = hold.voice.by_name.get(call.name)
+        missing = () if tool is None else lacking_for(hold, tool)
+        if not missing:
+            return None
+        names: list[JSON] = [each.name for each in missing]
+        return ToolResult.fail(
+            f"Tool {call.name!r} needs variables that are not set here: {', '.join(map(str, names))}.",
+            error_code="variables_required",
+            error_data={"missing": names},
+        )
 
     def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
         """The thread as the handler of that call sees it."""
@@ -346,9 +315,11 @@ class Calls:
                 hold.abort.within(scope, ABORT_GRACE)
                 outcome = await execute(self._executors, hold.prepared[call.id], state)
         except TimeoutError:
+            await state.close()
             return Ran(None, state)
         finally:
-            hold.abort.within(None)
+            hold.abort.left(scope)
+        await state.close()
         return Ran(outcome, state)
 
     async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
@@ -397,7 +368,8 @@ class Calls:
         self._armed.pop(call.id, None)
         self._move(move, call, "pending", hold.clock.now())
         move.events.append(outcome_event(call.id, call.name, error))
-        hold.say(move, _message(hold, move, call, model_text(error), "error"))
+        if call.id not in hold.nested:
+            hold.say(move, call_message(hold, move, call, model_text(error), "error"))
 
     def _move(
         self,
@@ -436,52 +408,5 @@ def _shown(move: Move, call: Call) -> Call:
     return call if space_id is None else changed(call, space_id=space_id)
 
 
-def _refused(hold: Hold, tool: Tool) -> ToolResult | None:
-    """A call from within a handler does not wait for variables: its handler reads what is missing (D4)."""
-    missing = lacking_for(hold, tool)
-    if not missing:
-        return None
-    names: list[JSON] = [each.name for each in missing]
-    return ToolResult.fail(
-        f"Tool {tool.name!r} needs variables that are not set here: {', '.join(map(str, names))}.",
-        error_code="variables_required",
-        error_data={"missing": names},
-    )
-
-
 def _clean(hold: Hold, outcome: Outcome) -> Outcome:
     return hold.redactor.result(outcome) if isinstance(outcome, ToolResult) else outcome
-
-
-def _answer(hold: Hold, move: Move, call: Call, result: ToolResult) -> Message:
-    """What the model reads of a result."""
-    files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
-    return _message(hold, move, call, model_text(result), result.status, result.stack, files)
-
-
-def _message(
-    hold: Hold,
-    move: Move,
-    call: Call,
-    content: str,
-    status: Literal["success", "error"],
-    stack: str | None = None,
-    attachments: tuple[AttachmentRef, ...] = (),
-) -> Message:
-    return Message(
-        id=hold.new_id("msg"),
-        role="tool",
-        content=content,
-        seq=hold.place(move),
-        run_id=call.run_id,
-        step=call.step,
-        side=hold.side,
-        within=call.parent_id,
-        call_id=call.id,
-        model_call_id=call.model_call_id,
-        tool_name=call.name,
-        status=status,
-        stack=stack,
-        attachments=attachments,
-        created_at=hold.clock.now(),
-    )

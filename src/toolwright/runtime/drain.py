@@ -9,6 +9,7 @@ from datetime import timedelta
 from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
+from toolwright.core.call import Call
 from toolwright.core.effects import CloseRequest
 from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
@@ -131,7 +132,16 @@ class Drainer:
             env = (await self._lineages.resolver(view.thread))(view.thread, voice, view.env)
             return math.inf if still_lacking(env, voice, run.waiting or {}) else 0.0
         open_calls = [call for call in view.calls if call.status == "waiting"]
+        if not open_calls:
+            open_calls = await self._waited_within(run)
         return self._calls.left(open_calls[0], self._clock) if open_calls else 0.0
+
+    async def _waited_within(self, run: Run) -> list[Call]:
+        """The call within a call that a parked run waits for, if it still does."""
+        named = (run.waiting or {}).get("callIds")
+        ids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        found = [await self._store.call(each) for each in ids]
+        return [call for call in found if call is not None and call.status == "waiting"]
 
     async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, leaving=leaving)

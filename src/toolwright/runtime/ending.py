@@ -101,4 +101,5 @@ def last_words(end: End) -> LastWords:
         case "failed":
             return LastWords(what="The run failed", running=INTERRUPTED)
         case _:
-            return LastWords(what="The session was stopped", running=INTERRUPTED)
+            what = "The session was stopped"
+            return LastWords(what=what, running=f"{what} while this call was running; its effect is unknown.")

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call
 from toolwright.core.message import Message
+from toolwright.core.result import ToolResult
+from toolwright.runtime.execution import RunExecution
 
 
 @dataclass(slots=True)
 class Frame:
     """Who speaks, what was said, and the calls of the last step.
 
-    That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal.
+    That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
+    handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
+    then parks the run or ends it.
     """
 
     voice: ActiveAgent | None
@@ -21,6 +25,8 @@ class Frame:
     answered: set[str] = field(default_factory=set[str])
     call: Call | None = None
     opening: tuple[Message, ...] = ()
+    holder: RunExecution | None = None
+    answer: ToolResult | None = None
 
     @classmethod
     def of(cls, voice: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
@@ -36,8 +42,13 @@ class Frame:
 
     @property
     def steps(self) -> int:
-        """How often a model has answered in it, for that of a prompt tool."""
+        """How often something was said or called in it, for that of a prompt tool."""
         return sum(message.role == "assistant" for message in self.messages)
+
+    @property
+    def turns(self) -> int:
+        """How often its model has answered in it."""
+        return sum(message.role == "assistant" and message.by is not None for message in self.messages)
 
     def unanswered(self) -> list[Call]:
         """The calls of the step that the model has no answer to yet, in order."""

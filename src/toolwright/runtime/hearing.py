@@ -1,6 +1,6 @@
 """What a model is told of a conversation: a side sees itself as the assistant, all others as users."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from toolwright.core.agent import Side as SideConfig
 from toolwright.core.json_value import dumps
@@ -34,12 +34,14 @@ def arranged(messages: Sequence[Message]) -> list[Message]:
 
 def heard_by(side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig]) -> list[Message]:
     """The conversation as one side of an agent with two hears it: of the other one the words, not the calls."""
+    messages = [*messages]
+    went_well = {message.call_id for message in messages if message.status == "success"}
     found: list[Message] = []
     for message in messages:
         if message.role == "user" or message.side in (None, side):
             found.append(message)
         elif message.role == "assistant":
-            words = _words(message, sides.get(message.side or "side_a"))
+            words = _words(message, sides.get(message.side or "side_a"), went_well)
             if words:
                 found.append(changed(message, role="user", content=words, calls=(), native=None))
     return found
@@ -52,12 +54,12 @@ def prompted(messages: list[Message], at: Message | None) -> list[Message]:
     return [*messages, changed(at, id=f"{at.id}.go", role="user", content=GO_ON, native=None)]
 
 
-def _words(message: Message, side: SideConfig | None) -> str:
+def _words(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
     """What a side has said, also by the tool that ends its turn."""
     if side is None or side.stop_tool is None:
         return message.content
     for call in message.calls:
-        if call.name == side.stop_tool:
+        if call.name == side.stop_tool and call.id in went_well:
             said, given = answer_in(call.arguments, side.stop_tool_response_property)
             if given:
                 return said if isinstance(said, str) else dumps(said)

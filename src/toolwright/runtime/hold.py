@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -23,13 +23,13 @@ from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
 from toolwright.core.ports import Clock, NewId, Store, ThreadView
 from toolwright.core.redact import NOTHING, Redactor
-from toolwright.core.result import ToolResult
 from toolwright.core.run import Run, Side, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.value import changed
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import ThreadEnv
+from toolwright.runtime.execution import RunExecution
 from toolwright.runtime.frame import Frame
 from toolwright.runtime.redaction import clean_message
 from toolwright.runtime.rooms import Rooms
@@ -90,6 +90,18 @@ class Move:
     step: Step | None = None
     leaving: Leaving | None = None
 
+    def copy(self) -> "Move":
+        """The move as it is, to be tried again from here."""
+        return replace(
+            self,
+            messages=[*self.messages],
+            changes=[*self.changes],
+            events=[*self.events],
+            read=[*self.read],
+            effects=[*self.effects],
+            shown={**self.shown},
+        )
+
 
 class Hold:
     """One drain's hold on one thread, from its claim until it leaves.
@@ -125,7 +137,6 @@ class Hold:
         self.epoch = view.thread.epoch
         self.seq = view.thread.seq
         self.nested: dict[str, Call] = {}
-        self.invoked: dict[str, list[ToolResult]] = {}
         self.base = voice
         self.context: dict[str, Any] = {}  # whatever handlers put there
         self.prepared: dict[str, PreparedCall] = {}
@@ -158,6 +169,11 @@ class Hold:
     def root(self) -> Frame:
         """The thread's own conversation."""
         return self.frames[0]
+
+    @property
+    def holder(self) -> RunExecution | None:
+        """The handler that waits in memory for what is at work, if one does: nothing may park or end the run then."""
+        return next((frame.holder for frame in reversed(self.frames) if frame.holder is not None), None)
 
     @property
     def voice(self) -> ActiveAgent:
@@ -275,6 +291,12 @@ class Hold:
             self.redactor = grown
             for frame in self.frames:
                 frame.messages = [clean_message(message, grown) for message in frame.messages]
+                frame.opening = tuple([clean_message(message, grown) for message in frame.opening])
+
+    def _unsettled(self) -> list[Call]:
+        """The calls that somebody else may have settled meanwhile."""
+        below = [call for call in self.nested.values() if not is_over(call.status)]
+        return [call for frame in self.frames for call in frame.unanswered()] + below
 
     async def _look_at_space(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
@@ -431,7 +453,7 @@ class Hold:
                 self.abort.set()
                 return conflict.guard
             case "call":
-                for call in self.unanswered():
+                for call in self._unsettled():
                     await self.reload_call(call.id)
                 return conflict.guard
             case _:

@@ -5,7 +5,6 @@ that runs again after a crash finds what it has made, and goes on from there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from toolwright.core.call import Call, is_over
 from toolwright.core.content import AttachmentRef
@@ -16,17 +15,11 @@ from toolwright.core.model import ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.result import ToolResult
 from toolwright.runtime.frame import Frame
+from toolwright.runtime.hearing import heard_by
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.prompt_tools import answer_of, config_of, opening, paths
+from toolwright.runtime.state import RunState
 from toolwright.wire.result import result_from_json
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A prompt tool's conversation, from its beginning or from where it was; or why it cannot begin."""
-
-    frame: Frame | None
-    error: ToolResult | None = None
 
 
 class Nested:
@@ -35,8 +28,11 @@ class Nested:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def frame(self, hold: Hold, call: Call) -> Begun:
-        """The conversation within this call of a prompt tool."""
+    async def frame(self, hold: Hold, call: Call) -> Frame | ToolResult:
+        """The conversation within this call of a prompt tool, from its beginning or from where it was.
+
+        An error result if it cannot begin.
+        """
         tool = hold.prepared[call.id].tool
         config = config_of(tool)
         try:
@@ -44,7 +40,7 @@ class Nested:
                 hold, paths(hold.prepared[call.id].arguments, config.init_attachments_property)
             )
         except (InvalidRequest, NotFound) as error:
-            return Begun(None, ToolResult.fail(error.message, error_code=error.code))
+            return ToolResult.fail(error.message, error_code=error.code)
         said = await hold.insist(lambda: self._store.children.within(call.id))
         below = await hold.insist(lambda: self._store.children.nested(call.id))
         last = next((m for m in reversed(said) if m.role == "assistant"), None)
@@ -52,11 +48,8 @@ class Nested:
         voice = hold.voice.nested[tool.name]
         frame = Frame.of(voice, said, [each for each in below if each.id in asked])
         frame.call = call
-        chat = (
-            [*hold.frame.opening, *hold.frame.messages] if hold.frame.call is not None else hold.root.messages
-        )
-        frame.opening = opening(voice, config, call, chat, files)
-        return Begun(frame)
+        frame.opening = opening(voice, config, call, _chat(hold), files)
+        return frame
 
     async def _files(self, hold: Hold, named: Sequence[str]) -> list[AttachmentRef]:
         if not named:
@@ -74,20 +67,38 @@ class Nested:
         return answer_of(config_of(tool), frame, below, results)
 
     async def recorded(
-        self, hold: Hold, parent: Call, name: str, arguments: str, number: int
-    ) -> tuple[str, Call | None]:
-        """The id of the next call that `parent` makes with its own code, and its row if it was made before."""
+        self, hold: Hold, state: RunState, name: str, arguments: str
+    ) -> tuple[str, int, Call | None]:
+        """The id and the number of the next call that a handler makes, and its row if it was made before."""
         while True:
-            call_id = f"{parent.id}.{number}"
+            state.number += 1
+            call_id = f"{state.call_id}.{state.number}"
             known = await hold.insist(lambda one=call_id: self._store.call(one))
             if known is None or (known.name == name and known.arguments == arguments):
-                return call_id, known
-            number += 1
+                return call_id, state.number, known
 
     async def left_open(self, hold: Hold, parent: Call) -> list[Call]:
-        """The calls below one that is over which have no end of their own."""
-        below = await hold.insist(lambda: self._store.children.nested(parent.id))
-        return [each for each in below if not is_over(each.status) and each.status != "pending"]
+        """The calls below one that is over which have no end of their own, the deepest first."""
+        found: list[Call] = []
+        for each in await hold.insist(lambda: self._store.children.nested(parent.id)):
+            if not is_over(each.status) and each.status != "pending":
+                found += [*await self.left_open(hold, each), each]
+        return found
+
+    async def open_below(self, hold: Hold) -> list[Call]:
+        """The same below all calls of the step that are at work, whoever has begun them."""
+        at_work = [call for call in hold.root.unanswered() if call.status == "running"]
+        return [each for call in at_work for each in await self.left_open(hold, call)]
+
+
+def _chat(hold: Hold) -> list[Message]:
+    """What was said before, as whoever calls the prompt has heard it."""
+    if hold.frame.call is not None:
+        return [*hold.frame.opening, *hold.frame.messages]
+    voice = hold.voice
+    if len(voice.sides) < 2:
+        return hold.root.messages
+    return heard_by(voice.side, hold.root.messages, voice.agent.sides)
 
 
 def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call]:
@@ -106,7 +117,7 @@ def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call
                 id=call_id,
                 thread_id=hold.thread.id,
                 run_id=hold.run.id,
-                agent=hold.run.agent,
+                agent=frame.voice.agent_id,
                 step=frame.call.step,
                 position=number,
                 name=asked.name,
@@ -126,7 +137,8 @@ def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call
 def nested_message(
     hold: Hold, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
 ) -> Message:
-    """The answer within a prompt tool as a message."""
+    """The answer within a prompt tool as a message; of one that no model has given it says nobody's name."""
+    assert frame.voice is not None, "a prompt tool's conversation has one"
     return Message(
         id=hold.new_id("msg"),
         role="assistant",
@@ -135,6 +147,7 @@ def nested_message(
         run_id=hold.run.id,
         step=hold.run.step_count,
         within=frame.id,
+        by=frame.voice.prompt.name if response.model else None,
         calls=tuple(
             [
                 MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)

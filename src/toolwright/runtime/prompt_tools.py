@@ -29,7 +29,7 @@ def opening(
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
     """What the prompt is told: of the chat what it asks for, then its arguments as the user's message."""
-    past = chat_for(voice, chat, call.id)
+    past = chat_for(voice, chat)
     told = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
@@ -43,14 +43,13 @@ def opening(
     return (*past, message)
 
 
-def chat_for(voice: ActiveAgent, chat: Sequence[Message], call_id: str) -> list[Message]:
-    """The conversation before the step that calls, with its words, with its calls, or neither."""
+def chat_for(voice: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
+    """The conversation before the step that is open, with its words, with its calls, with both or neither."""
     words, tools = voice.prompt.include_chat, voice.prompt.include_past_tools
     if not words and not tools:
         return []
-    here = next((i for i, m in enumerate(chat) if any(c.id == call_id for c in m.calls)), len(chat))
     past: list[Message] = []
-    for message in chat[:here]:
+    for message in _closed(chat):
         if message.role == "tool" or message.calls:
             if tools:
                 past.append(message if words else changed(message, content=_silent(message)))
@@ -59,6 +58,15 @@ def chat_for(voice: ActiveAgent, chat: Sequence[Message], call_id: str) -> list[
         elif words:
             past.append(message)
     return past
+
+
+def _closed(chat: Sequence[Message]) -> Sequence[Message]:
+    """The messages before the first whose calls are not all answered."""
+    answered = {message.call_id for message in chat}
+    for place, message in enumerate(chat):
+        if any(call.id not in answered for call in message.calls):
+            return chat[:place]
+    return chat
 
 
 def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:

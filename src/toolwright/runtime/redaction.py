@@ -20,7 +20,9 @@ T = TypeVar("T")
 def clean_message(message: Message, redactor: Redactor) -> Message:
     """The message without secrets; the same one where there are none in it."""
     content = redactor.text(message.content)
-    calls = tuple([changed(call, arguments=_arguments(call.arguments, redactor)) for call in message.calls])
+    calls = tuple(
+        [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
+    )
     stack, native = redactor.optional(message.stack), redactor.json(message.native)
     same = content == message.content and calls == message.calls and stack == message.stack
     if same and native is message.native:
@@ -34,7 +36,7 @@ def clean_response(response: ModelResponse, redactor: Redactor, tools: Container
         ModelCall(
             id=call.id,
             name=clean_name(call.name, redactor, tools),
-            arguments=_arguments(call.arguments, redactor),
+            arguments=clean_arguments(call.arguments, redactor),
         )
         for call in response.calls
     ]
@@ -53,7 +55,7 @@ def clean_call(call: Call, redactor: Redactor) -> Call:
     result = call.result
     if result is not None:
         result = result_to_json(redactor.result(result_from_json(result)))
-    return changed(call, arguments=_arguments(call.arguments, redactor), result=result)
+    return changed(call, arguments=clean_arguments(call.arguments, redactor), result=result)
 
 
 def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
@@ -88,7 +90,7 @@ def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
     return changed(kept, **{name: redactor.text(getattr(kept, name)) for name in names})
 
 
-def _arguments(text: str, redactor: Redactor) -> str:
+def clean_arguments(text: str, redactor: Redactor) -> str:
     """Arguments without secrets, still JSON if they were; as the model wrote them where there are none in them."""
     try:
         value: JSON = json.loads(text)

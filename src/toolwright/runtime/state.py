@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,16 +20,16 @@ from toolwright.core.message import Message
 from toolwright.core.plain import emitted, plain, unwritable
 from toolwright.core.ports import Bus, Clock, Store
 from toolwright.core.result import ToolResult
-from toolwright.core.run import QueuedCall, Side
+from toolwright.core.run import QueuedCall
 from toolwright.core.sandbox import CodeHandle, Sandbox
 from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.thread import Thread
-from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import Environment
+from toolwright.runtime.execution import RunExecution, Skipped
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
-from toolwright.runtime.redaction import clean_draft, clean_effect
+from toolwright.runtime.redaction import clean_arguments, clean_draft, clean_effect
 from toolwright.runtime.source import source_of
 from toolwright.runtime.state_family import Family
 from toolwright.runtime.state_words import Words
@@ -40,34 +39,6 @@ T = TypeVar("T")
 MOST_QUEUED = 100
 Invoke: TypeAlias = Callable[[Hold, "RunState", str, str], Awaitable[ToolResult]]
 """Makes a call of the tool of that name, with the JSON text of its arguments, below the call of that state."""
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """The run is to end without a word."""
-
-    reason: str | None
-
-
-@dataclass(slots=True)
-class RunExecution:
-    """Where in its run a call stands."""
-
-    step_count: int
-    current_side: Side
-    abort_signal: Abort
-    stopped: bool = False
-    side_stopped: bool = False
-    terminated: bool = False
-    skipped: Skipped | None = None
-
-    def stop_side(self) -> None:
-        """End the turn of the side that speaks once this call's result is recorded."""
-        self.side_stopped = True
-
-    def stop_session(self) -> None:
-        """End the run as `session_stop` once this call's result is recorded."""
-        self.stopped = True
 
 
 class RunState:
@@ -83,10 +54,11 @@ class RunState:
         "_family",
         "_files",
         "_hold",
+        "_inside",
         "_invoke",
         "_invoking",
         "_made",
-        "_number",
+        "_over",
         "_sandbox",
         "_set",
         "_store",
@@ -95,7 +67,7 @@ class RunState:
         "_voice",
         "_words",
         "execution",
-        "queued",
+        "number",
     )
 
     def __init__(
@@ -117,9 +89,10 @@ class RunState:
         self._values: dict[str, JSON] = {}
         self._invoke = invoke
         self._invoking = asyncio.Lock()
-        self._number = 0
+        self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
+        self._over = False
+        self.number = 0
         self._voice = hold.frame.voice
-        self.queued: tuple[QueuedCall, ...] = ()
         self._hold = hold
         self._call = call
         self._bus = bus
@@ -335,27 +308,49 @@ class RunState:
         return self._words
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
-        """Call a tool of this prompt from within this call, one after another; its failure is an error result."""
-        given = arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))
+        """Call a tool of this prompt from within this call, one after another; its failure is an error result.
+
+        Raises `InvalidRequest` once the call is over, `InvalidJSON` for arguments that JSON cannot carry.
+        """
+        given = _as_json(arguments)
         async with self._invoking:
-            return await self._invoke(self._hold, self, name, given)
+            if self._over:
+                raise InvalidRequest("This call is over: nothing can be called from within it any more.")
+            self._inside = asyncio.current_task()
+            try:
+                return await self._invoke(self._hold, self, name, given)
+            finally:
+                self._inside = None
+
+    async def close(self) -> None:
+        """The handler has returned: what it has left at work within its call ends with it."""
+        self._over = True
+        if self._inside is not None:
+            self._inside.cancel()
+            async with self._invoking:
+                pass
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
-        """Have a tool of this prompt called once this step is over, before the model is asked again."""
-        given = arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))
-        if len(self.queued) >= MOST_QUEUED:
+        """Have a tool of this prompt called once this step is over, before the model is asked again.
+
+        What ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
+        """
+        if len(self.execution.queued) >= MOST_QUEUED:
             raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
-        self.queued = (*self.queued, QueuedCall(name=name, arguments=self._hold.redactor.text(given)))
+        queued = QueuedCall(name=name, arguments=clean_arguments(_as_json(arguments), self._hold.redactor))
+        self.execution.queued = (*self.execution.queued, queued)
+
+    async def hear(self, below: RunExecution) -> None:
+        """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
+        self.execution.hear(below)
+        self.execution.queued = (*self.execution.queued, *below.queued)
+        if self._drafts is not None:
+            self._drafts = self._drafts.over(await self._hold.files())
 
     @property
     def call(self) -> Call:
         """This call, for calls that it makes."""
         return self._call
-
-    def next_number(self) -> int:
-        """The number of the next call that it makes."""
-        self._number += 1
-        return self._number
 
     @property
     def own_tenvs(self) -> JSONObject:
@@ -455,3 +450,7 @@ class RunState:
                 )
             ]
         )
+
+
+def _as_json(arguments: JSONObject | str | None) -> str:
+    return arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))

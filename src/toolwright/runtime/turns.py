@@ -69,9 +69,11 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
     return given.get(property_), property_ in given
 
 
-def steps_of(speaker: str | None, messages: Sequence[Message], run: Run) -> int:
-    """How many steps that prompt has made in the run."""
+def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: Side | None = None) -> int:
+    """How many steps that prompt has made in the run, on that side if one is named."""
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]
-    return len({message.step for message in own} - {0})  # before the first step no model has spoken
+    return len(
+        {m.step for m in own if side in (None, m.side)} - {0}
+    )  # before the first step no model has spoken

@@ -37,17 +37,23 @@ class Waiting:
         if call.kind == "agent":
             return await self._wait_for_child(hold, call)
         left = self._calls.left(call, hold.clock)
-        began = hold.waits.setdefault(call.id, hold.clock.monotonic())
-        in_memory = self._inline_wait - (hold.clock.monotonic() - began)
         if left <= 0:
             move = Move()
             self._calls.time_out(hold, move, call)
             return move
+        in_memory = self._in_memory(hold, call)
         if in_memory <= 0:
             await self._park(hold, call, left)
         else:
             await _nudged(hold, min(left, in_memory))
         return None
+
+    def _in_memory(self, hold: Hold, call: Call) -> float:
+        """How many seconds to wait in memory yet: a handler that waits for the call cannot be parked."""
+        if hold.holder is not None:
+            return math.inf
+        began = hold.waits.setdefault(call.id, hold.clock.monotonic())
+        return self._inline_wait - (hold.clock.monotonic() - began)
 
     async def nested(self, hold: Hold, call: Call) -> ToolResult:
         """Wait in memory for a call that a handler has made: its result, or word that its time is over."""
@@ -56,20 +62,37 @@ class Waiting:
             call = await hold.reload_call(call.id)
             if call.status != "waiting":
                 return self._calls.result_of(call)
-            left = self._calls.left(call, hold.clock)
-            if left <= 0 or hold.abort.aborted:
-                move = Move()
-                result = self._calls.flip_nested(hold, move, call)
-                if await hold.commit(Result, move, hold.run) == "done":
-                    return result
-                continue
-            await _nudged(hold, left)
+            if hold.abort.aborted:
+                return ToolResult.fail("The run was cancelled.", error_code="cancelled")
+            move = Move()
+            over = await self._overdue(hold, move, call)
+            if over is None:
+                await _nudged(hold, self._calls.left(call, hold.clock))
+            elif await hold.commit(Result, move, hold.run) == "done":
+                return over
+
+    async def _overdue(self, hold: Hold, move: Move, call: Call) -> ToolResult | None:
+        """What ends the wait for a call, put into the move; None while it is to be waited for."""
+        if call.kind != "agent":
+            return None if self._calls.left(call, hold.clock) > 0 else self._calls.time_out(hold, move, call)
+        if await self._awaited(hold, call):
+            return None
+        lost = ToolResult.fail(LOST, error_code="lost")
+        self._calls.settle_lost(hold, move, call, lost)
+        return lost
+
+    async def _awaited(self, hold: Hold, call: Call) -> bool:
+        """Whether there is a child whose end is the end of the call."""
+        children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
+        return any(child.report == call.id for child in children)
 
     async def _wait_for_child(self, hold: Hold, call: Call) -> Move | None:
         """A child takes its time: the run is parked at once. One that is gone is never waited for."""
-        children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
-        if any(child.report == call.id for child in children):
-            await self._park(hold, call, math.inf)
+        if await self._awaited(hold, call):
+            if hold.holder is None:
+                await self._park(hold, call, math.inf)
+            else:
+                await _nudged(hold, math.inf)
             return None
         call = await hold.reload_call(call.id)
         if call.status != "waiting":
@@ -96,4 +119,4 @@ async def _nudged(hold: Hold, seconds: float) -> None:
     except TimeoutError:
         return
     finally:
-        hold.abort.within(None)
+        hold.abort.left(scope)

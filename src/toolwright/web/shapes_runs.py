@@ -124,6 +124,7 @@ class CallShape(Shape):
     space_id: str | None
     thread_id: str
     run_id: str
+    parent_call_id: str | None = None
     agent_entity_id: str | None
     created_at: datetime
     expires_at: datetime | None

@@ -23,10 +23,11 @@ class ThreadRefused(ErrorShape):
 
 
 class ThreadShape(Shape):
-    """A thread; `running` while a run is open in it."""
+    """A thread; `running` while a run is open in it. `activeAgentId` answers since it was handed over."""
 
     id: str
     agent_id: str
+    active_agent_id: str | None
     parent_thread_id: str | None
     name: str | None
     user_id: str | None

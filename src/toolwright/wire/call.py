@@ -25,6 +25,7 @@ def call_json(call: Call) -> JSONObject:
         "spaceId": call.space_id,
         "threadId": call.thread_id,
         "runId": call.run_id,
+        "parentCallId": call.parent_id,
         "agentEntityId": agent_entity_id(call),
         "createdAt": call.created_at.isoformat(),
         "expiresAt": _instant(call.expires_at),

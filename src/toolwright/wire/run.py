@@ -120,10 +120,14 @@ def _entries(message: Message) -> list[JSON]:
 
 
 def thread_json(thread: Thread) -> JSONObject:
-    """A thread; `status` is `running` while a run is open in it."""
+    """A thread; `status` is `running` while a run is open in it.
+
+    `activeAgentId` is the agent that answers since it was handed over, null while that is its own.
+    """
     return {
         "id": thread.id,
         "agentId": thread.agent,
+        "activeAgentId": thread.active_agent,
         "parentThreadId": thread.parent_id,
         "name": thread.name,
         "userId": thread.user_id,

@@ -97,11 +97,14 @@ class Agent:
 
 @value
 class Thread:
-    """A thread; `running` while a run is open in it. `agent` is the agent's id."""
+    """A thread; `running` while a run is open in it. `agent` is the agent's id, `active_agent` that of the agent
+    which answers since it was handed over.
+    """
 
     __pydantic_config__ = _CAMEL
     id: str
     agent: Annotated[str, _spelt("agentId")]
+    active_agent: Annotated[str | None, _spelt("activeAgentId")] = None
     parent_id: Annotated[str | None, _spelt("parentThreadId")] = None
     name: str | None = None
     user_id: str | None = None
@@ -220,7 +223,10 @@ class Run:
 
 @value
 class Call:
-    """A tool call; `result` is there once it has one, and `resolved_at` says that it has."""
+    """A tool call; `result` is there once it has one, and `resolved_at` says that it has.
+
+    One that another call has made, of a prompt tool or a handler, has that as its `parent_id`.
+    """
 
     __pydantic_config__ = _CAMEL
     id: Annotated[str, _spelt("callId")]
@@ -231,6 +237,7 @@ class Call:
     space_id: str | None = None
     thread_id: str | None = None
     run_id: str
+    parent_id: Annotated[str | None, _spelt("parentCallId")] = None
     agent_entity_id: str | None = None
     created_at: datetime
     expires_at: datetime | None = None

@@ -25,8 +25,11 @@ from toolwright.core.toolkits import MIND, SPACES
 from toolwright.runtime.acts import Acts
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asking import ANSWER_LIMITS, Asking
+from toolwright.runtime.before import Before
 from toolwright.runtime.births import Births
 from toolwright.runtime.calls import Calls, Instant
+from toolwright.runtime.carrying import Carrying
+from toolwright.runtime.closing import Closing
 from toolwright.runtime.drain import Drainer
 from toolwright.runtime.ending import Ending
 from toolwright.runtime.entities import Entities
@@ -123,17 +126,11 @@ def assemble(
     offers = Offers(store, motor, clock)
     listeners = Listeners(motor.wake, offers.opened, bus.publish)
     speakers, lineages = Speakers(agents, equipment.equip), Lineages(store, agents, environment)
-    loop = Loop(
-        calls,
-        asking,
-        Waiting(store, calls, inline_wait),
-        Nested(store),
-        speakers,
-        Offering(store, lifecycle_tools),
-        Ending(Reports(store)),
-        environment,
-        max_steps=settings.max_steps,
-    )
+    nested = Nested(store)
+    closing = Closing(calls, nested, Ending(Reports(store)), max_steps=settings.max_steps)
+    carrying = Carrying(calls, asking, Waiting(store, calls, inline_wait), nested, closing)
+    before = Before(carrying, closing, speakers, Offering(store, lifecycle_tools), environment)
+    loop = Loop(calls, asking, before, carrying, closing)
     drainer = Drainer(store, loop, calls, speakers, lineages, clock, ids, listeners, rooms)
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)

@@ -146,7 +146,7 @@ def run_params(run: Run) -> Params:
         "started_at": micros_or_none(run.started_at),
         "completed_at": micros_or_none(run.completed_at),
         "revision": run.revision,
-        "queued": dumps([[each.name, each.arguments] for each in run.queued]) if run.queued else None,
+        "queued": dumps([[q.name, q.arguments, q.within] for q in run.queued]) if run.queued else None,
     }
 
 
@@ -175,7 +175,7 @@ def run(row: Row) -> Run:
         revision=row[20],
         queued=()
         if row[21] is None
-        else tuple([QueuedCall(name=n, arguments=a) for n, a in json.loads(row[21])]),
+        else tuple([QueuedCall(name=n, arguments=a, within=w) for n, a, w in json.loads(row[21])]),
     )
 
 

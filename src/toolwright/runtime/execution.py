@@ -1,0 +1,47 @@
+"""Where in its run a call stands, and what its handler wants to become of the run."""
+
+from dataclasses import dataclass
+
+from toolwright.core.run import QueuedCall, Side
+from toolwright.runtime.abort import Abort
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The run is to end without a word."""
+
+    reason: str | None
+
+
+@dataclass(slots=True)
+class RunExecution:
+    """Where in its run a call stands. What it asks for happens once the call's result is recorded."""
+
+    step_count: int
+    current_side: Side
+    abort_signal: Abort
+    stopped: bool = False
+    side_stopped: bool = False
+    terminated: bool = False
+    skipped: Skipped | None = None
+    queued: tuple[QueuedCall, ...] = ()
+
+    def stop_side(self) -> None:
+        """End the turn of the side that speaks once this call's result is recorded."""
+        self.side_stopped = True
+
+    def stop_session(self) -> None:
+        """End the run as `session_stop` once this call's result is recorded."""
+        self.stopped = True
+
+    @property
+    def ends(self) -> bool:
+        """Whether the turn or the run is to end."""
+        return self.stopped or self.side_stopped or self.skipped is not None
+
+    def hear(self, below: "RunExecution") -> None:
+        """What a call within this one has asked for, this one asks for too."""
+        self.stopped |= below.stopped
+        self.side_stopped |= below.side_stopped
+        self.terminated |= below.terminated
+        self.skipped = self.skipped or below.skipped

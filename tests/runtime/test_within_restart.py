@@ -1,0 +1,134 @@
+"""A process stops while calls within calls are at work, and another one goes on (decision D14)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.behaviour.doors import Watched
+from tests.databases import OpenStore, stores
+from tests.runtime.rig import Rig, running
+from tests.runtime.talk import Talk, call, opened
+from toolwright.core.json_value import JSON
+
+pytestmark = pytest.mark.anyio
+
+ask = tw.Tool(
+    name="ask", description="Ask outside.", kind="external", timeout=60.0, parameters={"type": "object"}
+)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+    async with stores(request.param, tmp_path) as opening:
+        yield opening
+
+
+@asynccontextmanager
+async def process(store: OpenStore, tools: Sequence[Any], **more: Any) -> AsyncGenerator[Rig]:
+    """A process that serves an agent which calls `caller` once."""
+    model = Watched([call("caller"), {"text": "Done."}])
+    async with running(model, tools, store=store, **more) as rig:
+        yield rig
+
+
+def caller(*asked: tuple[str, dict[str, JSON]], begun: asyncio.Event | None = None) -> tw.Tool:
+    """A tool that may run again, and calls these; then it says so, and never ends, if `begun` is given."""
+
+    @tw.tool(description="Call.", name="caller", idempotent=True)
+    async def made(state: tw.ThreadState) -> JSON:
+        found = [(await state.invoke_tool(name, args)).result for name, args in asked]
+        if begun is not None:
+            begun.set()
+            await asyncio.Event().wait()
+        return found
+
+    return made
+
+
+def counting(made: list[int]) -> tw.Tool:
+    @tw.tool(description="Work.")
+    async def work(n: int) -> int:
+        made.append(n)
+        return n
+
+    return work
+
+
+ONE: tuple[str, dict[str, JSON]] = ("work", {"n": 1})
+TWO: tuple[str, dict[str, JSON]] = ("work", {"n": 2})
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "made", "places"),
+    [
+        ([ONE, TWO], [ONE, TWO], [1, 2], ["", "1", "2"]),
+        ([ONE], [ONE, TWO], [1, 2], ["", "1", "2"]),
+        ([ONE], [TWO, TWO], [1, 2, 2], ["", "1", "2", "3"]),
+        ([ONE, ONE], [ONE, ONE], [1, 1], ["", "1", "2"]),
+    ],
+)
+async def test_a_handler_that_runs_again_is_given_what_the_same_calls_gave(
+    first: list[tuple[str, dict[str, JSON]]],
+    again: list[tuple[str, dict[str, JSON]]],
+    made: list[int],
+    places: list[str],
+    store: OpenStore,
+) -> None:
+    done, begun = list[int](), asyncio.Event()
+    work = counting(done)
+    async with process(store, [caller(*first, begun=begun), work]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = await rig.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+    async with process(store, [caller(*again), work]) as rig:
+        assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
+        talk = Talk(rig.rt, thread.id)
+        assert await talk.results() == [str([args["n"] for _, args in again]).replace(" ", "")]
+        assert done == made
+        assert [place for place, _, _ in await talk.made()] == places
+
+
+@pytest.mark.parametrize("answered", ["before", "after"])
+async def test_a_handler_that_runs_again_waits_for_the_same_call(answered: str, store: OpenStore) -> None:
+    tools = [caller(("ask", {})), ask]
+    async with process(store, tools) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = await rig.rt.threads.send(thread.id, "Go")
+        waiting = await opened(Talk(rig.rt, thread.id))
+    async with process(store, [caller(("ask", {})), ask]) as rig:
+        if answered == "before":
+            await rig.rt.calls.submit(sent.id, waiting, "said")
+        assert [each.id for each in await rig.rt.calls.list()] in ([waiting], [])
+        if answered == "after":
+            await rig.rt.calls.submit(sent.id, waiting, "said")
+        assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
+        talk = Talk(rig.rt, thread.id)
+        assert await talk.results() == ['["said"]']
+        assert [place for place, _, _ in await talk.made()] == ["", "1"]
+
+
+async def test_what_a_prompt_tool_waits_for_outlives_the_process(store: OpenStore) -> None:
+    def prompts() -> list[tw.Prompt]:
+        below = Watched([call("ask"), {"text": "They said it."}])
+        return [
+            tw.Prompt(
+                "caller", model=below, tools=[ask], expose_as_tool=True, tool_description="Asks."
+            )
+        ]  # fmt: skip
+
+    model = Watched([call("caller", message="x"), {"text": "Done."}])
+    async with running(model, ["caller"], store=store, prompts=prompts(), inline_wait=0.0) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = await rig.rt.threads.send(thread.id, "Go")
+        waiting = await opened(Talk(rig.rt, thread.id))
+    async with running(model, ["caller"], store=store, prompts=prompts(), inline_wait=0.0) as rig:
+        await rig.rt.calls.submit(sent.id, waiting, "said")
+        assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
+        [result] = await Talk(rig.rt, thread.id).results()
+        assert '"text":"They said it."' in result
+        assert '"result":"said"' in result
