@@ -5,7 +5,7 @@ import pytest
 from tests.web.test_statuses import below
 from toolwright.client.failures import CODES, error_of, retry_after
 from toolwright.core import errors
-from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError
+from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError, VariablesLacking
 from toolwright.web.faults import answer_error
 from toolwright.web.statuses import INTERNAL, status_of
 
@@ -21,6 +21,8 @@ def crossed(error: ToolwrightError) -> ToolwrightError:
 def an_error(kind: type[ToolwrightError]) -> ToolwrightError:
     if issubclass(kind, TenvsLacking):
         return kind("Something is missing.", ["A"], [{"name": "B", "message": "must be text"}])
+    if issubclass(kind, VariablesLacking):
+        return kind("Something is missing.", ["A"])
     return kind("Something is wrong with 'ü'.")
 
 

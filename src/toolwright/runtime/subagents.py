@@ -163,6 +163,7 @@ class Subagents:
             user_id=state.user_id,
             depth=state.chain_depth,
             link=link_of(relation),
+            most=relation.config.resumable.max_instances if relation.config.resumable else None,
             files=tuple(await self._files(state, named)),
         )
         missing = await self._births.lacking(birth, agent)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.env import LONGEST_NAME, EnvType, read_env, stored_only
+from toolwright.core.env import LONGEST_NAME, EnvType
 from toolwright.core.env import Given as GivenEnv
+from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking
 from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, check_parts
@@ -92,7 +93,7 @@ class Threads:
             created_at=now,
         )
         brought = tenv_vars(_tenvs(tenvs, active), active.secret_tenvs)
-        given = stored_only(read_env(env))
+        given = active.types.stored(env)
         values = (
             *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
             *[self._environment.change(thread_id, name, var, now) for name, var in given.items()],
@@ -110,10 +111,12 @@ class Threads:
     async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
         """Set values of the thread, or take them away with None; the names that it has then.
 
-        A run at work sees them from its next call on. Raises `CannotSeal` for a secret where there are no keys.
+        Plain text is of the type that the thread's agent declares, else a secret. A run at work sees them from its
+        next call on. Raises `CannotSeal` for a secret where there are no keys.
         """
-        given, now = read_env(env), self._clock.now()
-        by_id("thread", thread_id)
+        thread = await self.get(thread_id)
+        agent = await self._agents.usable(thread.answering)
+        given, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
         changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in given.items()])
         unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
         if isinstance(await self._store.commit(unit), Conflict):

@@ -1,12 +1,13 @@
 """Threads and their messages."""
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
 from toolwright.core.content import Attachment
-from toolwright.core.env import read_env, stored_only
+from toolwright.core.env import Given, read_env, stored_only
+from toolwright.core.prompt import Env
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
@@ -77,11 +78,16 @@ async def create_thread(
     """A new thread of an agent; a person's is theirs."""
     owner = owner_of_new(caller, new.user_id)
     await here.permits.agent(caller, new.agent_id)
-    env = stored_only(read_env(new.env))
-    await here.permits.env(caller, new.agent_id, env)
+    stored_only(read_env(new.env))
+    await here.permits.env(caller, new.agent_id, new.env or ())
     await here.permits.tenvs(caller, new.agent_id, new.tenvs or ())
     thread = await here.runtime.threads.create(
-        new.agent_id, owner, env=env, tenvs=new.tenvs, tags=new.tags, arguments=new.arguments
+        new.agent_id,
+        owner,
+        env=cast("Env | None", new.env),  # as `read_env` has found it
+        tenvs=new.tenvs,
+        tags=new.tags,
+        arguments=new.arguments,
     )
     return answer({"thread": thread_json(thread), "threadId": thread.id}, 201)
 
@@ -152,5 +158,5 @@ async def set_env(
     await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
     await here.permits.env(caller, thread.agent, new.env)
-    names = await here.runtime.threads.set_env(thread_id, read_env(new.env))
+    names = await here.runtime.threads.set_env(thread_id, cast("Given", new.env))
     return answer(env_names(names))
