@@ -328,6 +328,13 @@ class CloseRequest(ChildEffect):
 
 
 @value
+class HoldRequest(ChildEffect):
+    """A request is still open, else the guard `request` fails."""
+
+    id: str
+
+
+@value
 class TakeRequest(ChildEffect):
     """A request is answered: once, else the guard `request` fails."""
 
@@ -367,6 +374,7 @@ Effect: TypeAlias = (
     | SetValue
     | OpenRequest
     | CloseRequest
+    | HoldRequest
     | TakeRequest
 )
 

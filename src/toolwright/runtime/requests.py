@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.effects import Effect, OpenRequest, SetTimer, TakeRequest
+from toolwright.core.effects import Effect, HoldRequest, SetTimer, TakeRequest
 from toolwright.core.env import EnvChange, EnvRow, EnvVar, Given
 from toolwright.core.env_types import EnvTypes
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
@@ -192,12 +192,10 @@ class Requests:
         missing: Sequence[Variable],
     ) -> object:
         """Keep the values in one unit; when none is missing, with what they were asked for."""
-        taken = TakeRequest(thread_id=request.thread_id, id=request.id)
-        effects: list[Effect] = [taken]
-        birth = self._birth(request)
-        if missing:
-            effects.append(OpenRequest(thread_id=request.thread_id, request=request))
-        elif birth is not None:
+        kind = HoldRequest if missing else TakeRequest
+        effects: list[Effect] = [kind(thread_id=request.thread_id, id=request.id)]
+        birth = None if missing else self._birth(request)
+        if birth is not None:
             await self._check_room(birth)
             effects.append(self._births.spawn(birth, None))
         return await self._store.commit(

@@ -148,6 +148,12 @@ class Threads:
             users = [user_id] if among is None or user_id in among else []
         return await self._store.threads(users=users, limit=limit, offset=offset)
 
+    async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
+        """The threads that this one has made, the oldest first."""
+        page(limit, offset)
+        await self.get(thread_id)
+        return await self._store.children.children(thread_id, limit=limit, offset=offset)
+
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, the oldest first; one that no run has read yet is not among them."""
         page(limit, offset)

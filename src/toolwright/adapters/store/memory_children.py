@@ -14,6 +14,7 @@ from toolwright.core.effects import (
     CloseRequest,
     Delivery,
     HandOff,
+    HoldRequest,
     OpenRequest,
     Report,
     SetValue,
@@ -40,7 +41,7 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             _check_files(effect, row)
         case Report():
             _check_files(effect, tables.threads[effect.parent.id])
-        case TakeRequest():
+        case HoldRequest() | TakeRequest():
             if effect.id not in tables.requests:
                 raise GuardFailed("request")
         case _:
@@ -93,6 +94,8 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):
             tables.values[effect.thread_id, effect.key] = text
+        case HoldRequest():
+            pass
         case OpenRequest(request=request):
             tables.requests.setdefault(request.id, request)
         case CloseRequest() | TakeRequest():

@@ -18,6 +18,7 @@ from toolwright.core.effects import (
     ChildEffect,
     CloseRequest,
     HandOff,
+    HoldRequest,
     OpenRequest,
     Report,
     SetValue,
@@ -173,6 +174,8 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
         case CloseRequest():
             yield Op(sql.children.close_request, {"id": effect.id})
             yield Op(sql.children.drop_asked, {"id": effect.id})
+        case HoldRequest():
+            yield Op(sql.children.hold_request, {"id": effect.id}, "request")
         case TakeRequest():
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})

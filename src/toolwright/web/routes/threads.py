@@ -18,6 +18,7 @@ from toolwright.web.permits import owner_of_new
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_threads import (
+    ChildList,
     EnvNames,
     MessageList,
     MessageSent,
@@ -27,7 +28,7 @@ from toolwright.web.shapes_threads import (
     ThreadRefused,
 )
 from toolwright.wire.message import message_json
-from toolwright.wire.run import thread_json
+from toolwright.wire.run import child_json, thread_json
 
 router = noun("/api/threads", "threads")
 
@@ -112,6 +113,16 @@ async def get_thread(caller: Known, here: Here, thread_id: Id) -> Answer:
     return answer({"thread": thread_json(await here.runtime.threads.get(thread_id))})
 
 
+@router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
+async def list_children(
+    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+) -> Answer:
+    """The threads that this one has made, the oldest first, and how they stand."""
+    await here.permits.thread(caller, thread_id)
+    found = await here.runtime.threads.children(thread_id, limit, offset)
+    return listed("children", [child_json(child) for child in found])
+
+
 @router.post(
     "/{thread_id}/messages",
     status_code=202,
@@ -151,12 +162,12 @@ async def list_messages(
 async def set_env(
     caller: Known, here: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
-    """Set values of the thread, secrets unless said otherwise, or take them away with null.
+    """Set values of the thread, or take them away with null; plain text is of the declared type, else a secret.
 
-    A person may set only what the agent lists in its `user_env`.
+    A person may set only what the agent lists in its `user_env`, and what an open request of a run there asks for.
     """
     await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
-    await here.permits.env(caller, thread.agent, new.env)
+    await here.permits.env(caller, thread.agent, new.env, thread_id)
     names = await here.runtime.threads.set_env(thread_id, cast("Given", new.env))
     return answer(env_names(names))
