@@ -48,7 +48,7 @@ from toolwright.runtime.speakers import Speakers
 from toolwright.runtime.state import RunState
 from toolwright.runtime.turns import Made, after_calls, after_text, side_over, steps_of
 from toolwright.runtime.waiting import Waiting
-from toolwright.runtime.wants import lacking_for, lacking_now, park_for
+from toolwright.runtime.wants import lacking_for, lacking_now, needed_by, park_for
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
@@ -292,7 +292,7 @@ class Loop:
     async def _start(self, hold: Hold, call: Call) -> None:
         """A call's turn has come; it waits for the values that its tool needs."""
         tool = hold.voice.by_name.get(call.name)
-        if tool is not None and lacking_for(hold, tool):
+        if tool is not None and needed_by(hold, tool):
             await hold.insist(hold.look_at_env)
             missing = lacking_for(hold, tool)
             if missing:

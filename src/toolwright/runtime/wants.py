@@ -34,6 +34,18 @@ def lacking_for(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
     return lacking(hold.env, tool.variables, tool.name) if tool.variables else ()
 
 
+def needed_by(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
+    """What a call of the tool asks for."""
+    below = hold.voice.nested.get(tool.name)
+    return tool.variables if below is None else below.variables
+
+
+def changed_for(hold: Hold, tool: Tool, move: Move) -> bool:
+    """Whether the move changes values that a call of the tool asks for: then they are not known yet."""
+    names = {change.name for change in move.env if change.owner == hold.thread.id}
+    return bool(names) and any(each.name in names for each in needed_by(hold, tool))
+
+
 async def lacking_now(hold: Hold) -> tuple[Variable, ...]:
     """What is missing before a model is asked, the env read anew."""
     voice = hold.voice
