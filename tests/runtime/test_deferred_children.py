@@ -55,7 +55,12 @@ def scout() -> tw.Agent:
 
 
 def asks(number: int = 1) -> dict[str, Any]:  # a turn of a script
-    args = {"agent": "scout", "name": f"Ann {number}", "message": "Go", "attachments": ["/attachments/note.txt"]}
+    args = {
+        "agent": "scout",
+        "name": f"Ann {number}",
+        "message": "Go",
+        "attachments": ["/attachments/note.txt"],
+    }
     return {"calls": [{"name": "subagent_create", "args": args}]}
 
 

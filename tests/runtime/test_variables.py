@@ -175,7 +175,12 @@ async def test_requests_that_are_not_there_are_all_alike() -> None:
         thread_id, run_id, request_id = await asking(rig)
         other = await rig.rt.threads.create("tester")
         values = {"API_KEY": KEY, "REGION": REGION}
-        for thread, request in ((other.id, request_id), (thread_id, "req_none"), (thread_id, "\x00"), ("", "")):
+        for thread, request in (
+            (other.id, request_id),
+            (thread_id, "req_none"),
+            (thread_id, "\x00"),
+            ("", ""),
+        ):
             with pytest.raises(NotFound, match="There is no open request"):
                 await rig.rt.requests.get(thread, request)
             with pytest.raises(NotFound, match="There is no open request"):
@@ -221,9 +226,7 @@ async def test_values_of_any_layer_let_the_run_go_on() -> None:
 async def test_a_configured_agent_brings_what_its_runs_wait_for() -> None:
     seen: list[Any] = []
     model = ScriptedModel({"scout": [calling("search"), {"text": "Done."}]})
-    app = tw.App(
-        agents=[tw.Agent("tester", tw.Prompt("tester", "x", model=model))], tools=[searching(seen)]
-    )
+    app = tw.App(agents=[tw.Agent("tester", tw.Prompt("tester", "x", model=model))], tools=[searching(seen)])
     config: dict[str, Any] = {"tools": ["search"], "toolkits": []}
     async with tw.testing.runtime(app, tw.Settings(model="scripted:none.yaml")) as rt:
         rig = Rig(rt, None)  # type: ignore[arg-type]  # no barriers here
