@@ -45,7 +45,8 @@ async def memory(tmp_path: Path) -> AsyncGenerator[OpenStore]:
     ],
 )
 async def look(state: tw.ThreadState) -> str:
-    return f"{await state.env('API_KEY')} {await state.env('REGION')} {await state.read_file('/attachments/note.txt')!r}"
+    note = await state.read_file("/attachments/note.txt")
+    return f"{await state.env('API_KEY')} {await state.env('REGION')} {note!r}"
 
 
 def scout() -> tw.Agent:
