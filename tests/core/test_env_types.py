@@ -60,7 +60,7 @@ def test_what_is_said_counts_but_for_what_models_are_shown() -> None:
     assert (read["REGION"].type, read["OTHER"].type) == ("secret", "text")
     assert types().stored({"REGION": {"value": "x"}})["REGION"].type == "text"
     with pytest.raises(
-        InvalidRequest, match="env.COMPANY is shown to models: store it as text, not as a secret"
+        InvalidRequest, match=r"env\.COMPANY is shown to models: store it as text, not as a secret"
     ):
         types().read({"COMPANY": {"value": "x", "type": "secret"}})
     assert types().read({"COMPANY": None}) == {"COMPANY": None}
@@ -69,5 +69,5 @@ def test_what_is_said_counts_but_for_what_models_are_shown() -> None:
 
 @pytest.mark.parametrize("layer", ["env", "app"])
 def test_a_definition_with_a_secret_that_models_would_be_shown_is_refused(layer: str) -> None:
-    with pytest.raises(DefinitionError, match="Agent 'agent': env.COMPANY is shown to models"):
+    with pytest.raises(DefinitionError, match=r"Agent 'agent': env\.COMPANY is shown to models"):
         types(**{layer: {"COMPANY": {"value": "x", "type": "secret"}}})

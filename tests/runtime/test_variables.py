@@ -73,9 +73,8 @@ async def parked(rig: Rig, run_id: str) -> str:
     async with asyncio.timeout(10):
         async for event in rig.rt.events.follow(Topic(kind="run", id=run_id), after=0):
             if event.type == "variables.required":
-                break
-    waiting = (await rig.rt.runs.get(run_id)).waiting or {}
-    return str(waiting["requestId"])
+                return str(event.payload["requestId"])
+    raise AssertionError("the events have an end")
 
 
 async def asking(rig: Rig) -> tuple[str, str, str]:
