@@ -9,7 +9,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import Api, calling, read, serving
-from tests.api.town import ADA, BOB, SERVICE
+from tests.api.town import ADA, BOB, SERVICE, town
 from tests.client.rig import client_of
 from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
@@ -167,3 +167,24 @@ async def test_the_client_answers_requests() -> None:
             await client.requests.get(thread_id, request_id)
         assert (await client.runs.wait(run_id, 10)).status == "completed"
         assert await client.threads.children(thread_id) == []
+
+
+async def test_a_person_begins_the_child_of_their_thread_and_sees_it_among_its_children() -> None:
+    async with town() as made:
+        thread_id, request_id = made.ids["thread_id"], made.ids["request_id"]
+        path = f"/threads/{thread_id}/variables/{request_id}"
+        done = await made.post(path, ADA, {"env": {}}, 200)
+        assert done == {"requestId": request_id, "status": "success", "childThreadId": "thr_child"}
+        [child] = (await made.get(f"/api/threads/{thread_id}/children", ADA))["children"]
+        assert (child["id"], child["reference"], child["name"]) == ("thr_child", "thr_child", "Ann")
+        assert (child["parentThreadId"], child["childStatus"]) == (thread_id, "running")
+        assert (await made.get("/api/threads/thr_child", SERVICE))["thread"]["parentThreadId"] == thread_id
+        async with client_of(made.api.port, secret_key="sk") as client:
+            [seen] = await client.threads.children(thread_id)
+            assert (seen.id, seen.reference, seen.name, seen.child_status) == (
+                child["id"],
+                child["id"],
+                "Ann",
+                "running",
+            )
+        await made.get(f"/api/threads/{thread_id}/children", BOB, 404)

@@ -1,5 +1,8 @@
 """Which type plain text has: as declared, text for what models are shown and for flags, else secret (D5, D6)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 import toolwright as tw
@@ -7,23 +10,24 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.env_types import SECRETS, EnvTypes
 from toolwright.core.errors import DefinitionError, InvalidRequest
 
-IMMEDIATE = {
+IMMEDIATE: dict[str, Any] = {
     "nameEnv": "COMPANY",
     "descriptionEnv": "TASK",
     "scopedEnv": ["COMPANY", "TASK", "LOGIN"],
 }
 
 
-def types(env: dict[str, object] | None = None, app: dict[str, object] | None = None) -> EnvTypes:
+def types(env: Mapping[str, Any] | None = None, app: Mapping[str, Any] | None = None) -> EnvTypes:
     child = tw.Agent("child", tw.Prompt("child_prompt", "x"), expose_as_tool=True, tool_description="Help.")
+    called: dict[str, Any] = {"name": "child", "immediate": IMMEDIATE, "optional": "WITH_CHILD"}
     prompt = tw.Prompt(
         "prompt",
         "x",
-        tools=[{"name": "child", "immediate": IMMEDIATE, "optional": "WITH_CHILD"}],
+        tools=[called],
         variables=[tw.Variable("REGION"), tw.Variable("TOKEN", type="secret")],
     )
-    agent = tw.Agent("agent", prompt, env=env or {})  # type: ignore[arg-type]  # as users give it
-    catalog = Catalog(agents=[agent, child], env=app)  # type: ignore[arg-type]  # as above
+    agent = tw.Agent("agent", prompt, env=env or {})
+    catalog = Catalog(agents=[agent, child], env=app)
     found = catalog.find(agent.id)
     assert found is not None
     return found.types

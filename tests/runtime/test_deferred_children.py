@@ -67,7 +67,10 @@ def asks(number: int = 1) -> dict[str, Any]:  # a turn of a script
 
 def leader(*turns: dict[str, Any], most: int | None = None) -> tw.Agent:  # turns of a script
     model = ScriptedModel([*turns, {"text": "Told."}])
-    child = {"name": "scout", "resumable": {"receives_messages": "side_a", "maxInstances": most}}
+    child: dict[str, Any] = {
+        "name": "scout",
+        "resumable": {"receives_messages": "side_a", "maxInstances": most},
+    }
     return tw.Agent("leader", tw.Prompt("leader_prompt", "Lead.", model=model, tools=[child]))
 
 

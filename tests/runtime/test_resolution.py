@@ -1,6 +1,7 @@
 """Values over random trees of threads, against a naive model (D5)."""
 
 import asyncio
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import count
 
@@ -32,17 +33,17 @@ class Node:
 
     parent: int | None
     agent: int
-    own: set[str]
+    own: Set[str]
 
 
 @dataclass
 class World:
-    nodes: list[Node]
-    scoped: list[set[str]]
-    agents: list[set[str]]
-    prompts: list[set[str]]
-    app: set[str]
-    user: set[str]
+    nodes: Sequence[Node]
+    scoped: Sequence[Set[str]]
+    agents: Sequence[Set[str]]
+    prompts: Sequence[Set[str]]
+    app: Set[str]
+    user: Set[str]
 
 
 @st.composite
@@ -89,7 +90,7 @@ async def check(world: World) -> None:
     store, numbers = MemoryStore(lambda _: None), count()
     environment = Environment(MemoryCipher())
     made = catalog(world)
-    agents = Agents(store, made, environment, SystemClock(), lambda kind: f"{kind}_{next(numbers)}")
+    agents = Agents(store, made, environment, SystemClock(), lambda prefix: f"{prefix}_{next(numbers)}")
 
     def value(owner: str, name: str, text: str) -> EnvChange:
         return environment.change(owner, name, EnvVar(value=text, type="text"), AT)

@@ -163,7 +163,7 @@ async def test_a_part_of_the_values_is_kept_and_the_rest_is_named(store: OpenSto
 async def test_what_was_not_asked_for_is_refused_and_nothing_is_kept(given: Any, words: str) -> None:
     async with running(searches(), [searching([])]) as rig:
         thread_id, _, request_id = await asking(rig)
-        both = {**given, "REGION": REGION} if isinstance(given, dict) else given
+        both: Any = given if isinstance(given, list) else {**given, "REGION": REGION}
         with pytest.raises(InvalidRequest) as refused:
             await rig.rt.requests.answer(thread_id, request_id, both)
         assert refused.value.message == words

@@ -1,6 +1,6 @@
 """Variables that do not resolve: what is missing, and the run that waits for it (D4)."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -34,7 +34,7 @@ def lacking_for(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
     return lacking(hold.env, tool.variables, tool.name) if tool.variables else ()
 
 
-def needed_by(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
+def needed_by(hold: Hold, tool: Tool) -> Sequence[Variable]:
     """What a call of the tool asks for."""
     below = hold.voice.nested.get(tool.name)
     return tool.variables if below is None else below.variables

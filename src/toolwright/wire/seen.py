@@ -116,7 +116,7 @@ class Child(Thread):
 
     __pydantic_config__ = _CAMEL
     reference: str
-    status_as_child: Annotated[Literal["running", "idle", "terminated", "failed"], _spelt("childStatus")]
+    child_status: Literal["running", "idle", "terminated", "failed"]
 
 
 @value
