@@ -7,7 +7,16 @@ import pytest
 from tests.conformance.test_values import put, row
 from tests.play import AT, committed, create, later, token
 
-from toolwright.core.effects import CloseRequest, Effect, HoldRequest, OpenRequest, TakeRequest
+from toolwright.core.child import Link
+from toolwright.core.effects import (
+    CloseRequest,
+    Effect,
+    HoldRequest,
+    OpenRequest,
+    Room,
+    TakeRequest,
+    Terminate,
+)
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Store
 from toolwright.core.request import RequestKind, VariablesRequest
@@ -124,3 +133,22 @@ async def test_all_names_at_once_wake_those_that_ask_for_one(store: Store) -> No
     assert after.gen > before.gen, "the unit that takes the request wakes its run"
     await committed(store, given(elsewhere, "KEY"))
     assert await store.wake(asking) == after
+
+
+async def test_there_is_room_for_so_many_children_that_are_not_terminated(store: Store) -> None:
+    parent = await a_thread(store)
+
+    async def child(agent: str) -> str:
+        unit = create()
+        thread = replace(unit.thread, agent=agent, parent_id=parent, link=Link())
+        await committed(store, replace(unit, thread=thread))
+        return thread.id
+
+    room = act(Room(thread_id=parent, agent="scout", most=2))
+    first = await child("scout")
+    await child("other")
+    await committed(store, room)
+    await child("scout")
+    assert await store.commit(replace(room, token=token())) == Conflict(guard="room")
+    await committed(store, act(Terminate(thread_id=first)))
+    await committed(store, replace(room, token=token()))

@@ -50,7 +50,8 @@ async def look(state: tw.ThreadState) -> str:
 
 
 def scout() -> tw.Agent:
-    model = ScriptedModel([{"calls": [{"name": "look", "args": {}}]}, {"text": "Seen."}])
+    looks: dict[str, Any] = {"calls": [{"name": "look", "args": {}}]}
+    model = ScriptedModel([looks, {"text": "Seen."}])
     prompt = tw.Prompt("scout_prompt", "Look.", model=model, tools=[look])
     return tw.Agent("scout", prompt, expose_as_tool=True, tool_description="Look.")
 
@@ -197,14 +198,20 @@ async def test_a_request_ends_with_its_parent(memory: OpenStore) -> None:
         assert await rig.rt.threads.children(thread_id) == []
 
 
-async def test_no_more_children_begin_than_there_may_be(memory: OpenStore) -> None:
-    async with kin(memory, leader(asks(1), asks(2), most=1), scout()) as rig:
-        thread_id, [first, second] = await put_off(rig)
-        await rig.rt.requests.answer(thread_id, first, GIVEN)
-        with pytest.raises(NoRoom, match="There are 1 children"):
-            await rig.rt.requests.answer(thread_id, second, GIVEN)
+async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> None:
+    async with kin(store, leader(*[asks(n) for n in range(8)], most=1), scout()) as rig:
+        thread_id, requests = await put_off(rig)
+        assert len(requests) == 8
+        answers = await asyncio.gather(
+            *[rig.rt.requests.answer(thread_id, one, GIVEN) for one in requests], return_exceptions=True
+        )
+        assert sorted(type(each).__name__ for each in answers) == ["Answered", *["NoRoom"] * 7]
         assert len(await rig.rt.threads.children(thread_id)) == 1
-        assert (await rig.rt.requests.get(thread_id, second)).missing == ("API_KEY", "REGION")
+        left = [each.id for each in await rig.rt.requests.list(thread_id)]
+        assert len(left) == 7
+        assert (await rig.rt.requests.get(thread_id, left[0])).missing == ("API_KEY", "REGION")
+        with pytest.raises(NoRoom, match="There are as many children of 'scout' as there may be"):
+            await rig.rt.requests.answer(thread_id, left[0], GIVEN)
 
 
 async def test_a_value_of_the_parent_is_none_of_the_child(memory: OpenStore) -> None:

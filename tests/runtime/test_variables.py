@@ -15,6 +15,7 @@ from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
 from toolwright.core.event import Topic
 from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.prepared import PreparedCall
 from toolwright.core.units import Answer, Leave, Park, Unit
 from toolwright.runtime.requests import Requests
 from toolwright.testing import ScriptedModel
@@ -344,3 +345,32 @@ async def test_secrets_are_in_no_event_request_or_log(caplog: pytest.LogCaptureF
 async def test_the_runtime_has_the_noun() -> None:
     async with running(searches(), [searching([])]) as rig:
         assert isinstance(rig.rt.requests, Requests)
+
+
+async def test_what_a_url_needs_is_waited_for_like_a_variable_that_is_declared() -> None:
+    config: dict[str, Any] = {
+        "name": "fetch",
+        "description": "Fetch.",
+        "inputSchema": {"type": "object"},
+        "executionType": "gateway",
+        "visible": False,
+        "execution": {"url": "https://shop.test/${env.SHOP}", "headers": {"x-key": "${env.SHOP_KEY}"}},
+        "variables": [{"name": "SHOP", "type": "text", "required": False, "description": "Where"}],
+    }
+    asked: list[PreparedCall] = []
+
+    async def shop(prepared: PreparedCall, _: tw.ThreadState) -> tw.ToolResult:
+        asked.append(prepared)
+        return tw.ToolResult.ok("Fetched.")
+
+    model = Counting(calling("fetch"), {"text": "Done."})
+    async with running(model, [tw.Tool.from_config(config)], executors={"gateway": shop}) as rig:
+        thread_id, run_id, request_id = await asking(rig)
+        wanted = await rig.rt.requests.get(thread_id, request_id)
+        assert [(each.name, each.type, each.description) for each in wanted.required] == [
+            ("SHOP", "text", "Where"),
+            ("SHOP_KEY", "secret", ""),
+        ]
+        await rig.rt.requests.answer(thread_id, request_id, {"SHOP": "x", "SHOP_KEY": KEY})
+        assert (await rig.rt.runs.wait(run_id, 10)).status == "completed"
+        assert len(asked) == 1

@@ -328,6 +328,14 @@ class CloseRequest(ChildEffect):
 
 
 @value
+class Room(ChildEffect):
+    """The thread has fewer than `most` children of that agent that are not terminated, else the guard `room` fails."""
+
+    agent: str
+    most: int
+
+
+@value
 class HoldRequest(ChildEffect):
     """A request is still open, else the guard `request` fails."""
 
@@ -374,6 +382,7 @@ Effect: TypeAlias = (
     | SetValue
     | OpenRequest
     | CloseRequest
+    | Room
     | HoldRequest
     | TakeRequest
 )

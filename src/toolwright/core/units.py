@@ -44,6 +44,7 @@ Guard: TypeAlias = Literal[
     "plan",  # there is no such plan, or it has changed since it was read
     "message",  # there is no such message in the space
     "request",  # there is no such request any more
+    "room",  # there are as many children as there may be
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]
 

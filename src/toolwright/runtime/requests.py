@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.effects import Effect, HoldRequest, SetTimer, TakeRequest
+from toolwright.core.effects import Effect, HoldRequest, Room, SetTimer, TakeRequest
 from toolwright.core.env import EnvChange, EnvRow, EnvVar, Given
 from toolwright.core.env_types import EnvTypes
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
@@ -100,7 +100,7 @@ class Requests:
         given = _read(request, env)
         rows = self._rows(request, given)
         missing = await self._missing(request, thread, rows)
-        if isinstance(await self._commit(request, thread, rows, missing), Conflict):
+        if not await self._commit(request, thread, rows, missing):
             raise _no_request(request_id)
         if missing:
             missing = await self._missing(request, thread)  # somebody else may have given the rest meanwhile
@@ -190,39 +190,29 @@ class Requests:
         thread: Thread,
         rows: Sequence[EnvRow],
         missing: Sequence[Variable],
-    ) -> object:
-        """Keep the values in one unit; when none is missing, with what they were asked for."""
+    ) -> bool:
+        """Keep the values in one unit; when none is missing, with what they were asked for.
+
+        Whether the request was still open; raises `NoRoom` where no more children may begin.
+        """
         kind = HoldRequest if missing else TakeRequest
         effects: list[Effect] = [kind(thread_id=request.thread_id, id=request.id)]
         birth = None if missing else self._birth(request)
         if birth is not None:
-            await self._check_room(birth)
+            if birth.most is not None:
+                effects.append(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
             effects.append(self._births.spawn(birth, None))
-        return await self._store.commit(
-            SetEnv(
-                token=self._new_id("unit"),
-                at=self._clock.now(),
-                thread_id=thread.id,
-                env=tuple([_put(row) for row in rows]),
-                effects=tuple(effects),
-            )
+        unit = SetEnv(
+            token=self._new_id("unit"),
+            at=self._clock.now(),
+            thread_id=thread.id,
+            env=tuple([_put(row) for row in rows]),
+            effects=tuple(effects),
         )
-
-    async def _check_room(self, birth: Birth) -> None:
-        if birth.most is None:
-            return
-        children = await self._store.children.children(birth.parent_id)
-        alive = [
-            each
-            for each in children
-            if each.agent == birth.agent_id
-            and each.child_status != "terminated"
-            and each.id != birth.thread_id
-        ]
-        if len(alive) >= birth.most:
-            raise NoRoom(
-                f"There are {len(alive)} children of that agent already, which is the most there may be."
-            )
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Conflict) and answer.guard == "room":
+            raise NoRoom(f"There are as many children of {request.agent!r} as there may be.")
+        return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> Birth | None:
         """The child that is put off, whose end nobody waits for any more."""

@@ -17,6 +17,7 @@ from toolwright.core.effects import (
     HoldRequest,
     OpenRequest,
     Report,
+    Room,
     SetValue,
     Spawn,
     Speak,
@@ -41,6 +42,10 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             _check_files(effect, row)
         case Report():
             _check_files(effect, tables.threads[effect.parent.id])
+        case Room():
+            ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
+            if len([row for row in ours if row.state != "terminated"]) >= effect.most:
+                raise GuardFailed("room")
         case HoldRequest() | TakeRequest():
             if effect.id not in tables.requests:
                 raise GuardFailed("request")
@@ -94,7 +99,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):
             tables.values[effect.thread_id, effect.key] = text
-        case HoldRequest():
+        case HoldRequest() | Room():
             pass
         case OpenRequest(request=request):
             tables.requests.setdefault(request.id, request)

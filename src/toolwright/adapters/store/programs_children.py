@@ -21,6 +21,7 @@ from toolwright.core.effects import (
     HoldRequest,
     OpenRequest,
     Report,
+    Room,
     SetValue,
     Spawn,
     Speak,
@@ -174,6 +175,8 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
         case CloseRequest():
             yield Op(sql.children.close_request, {"id": effect.id})
             yield Op(sql.children.drop_asked, {"id": effect.id})
+        case Room():
+            yield Op(sql.children.room, _room(effect), "room")
         case HoldRequest():
             yield Op(sql.children.hold_request, {"id": effect.id}, "request")
         case TakeRequest():
@@ -181,6 +184,10 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:
             raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+
+
+def _room(effect: Room) -> Params:
+    return {"thread_id": effect.thread_id, "agent": effect.agent, "most": effect.most}
 
 
 def _set_value(effect: SetValue, sql: Statements) -> Op:

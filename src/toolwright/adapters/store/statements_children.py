@@ -71,6 +71,11 @@ class ChildStatements:
             )
         )
         self.terminate = compiled(changed.values(report=MUTE, state="terminated"))
+        ours = and_(
+            threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), not_terminated
+        )
+        alive = select(func.count()).select_from(threads).where(ours).scalar_subquery()
+        self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
         self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
         self.activated = compiled(changed.values(activated=_text("activated")))
 
