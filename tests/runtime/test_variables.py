@@ -153,8 +153,8 @@ async def test_a_part_of_the_values_is_kept_and_the_rest_is_named(store: OpenSto
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"OTHER": "x"}, "env.OTHER was not asked for."),
-        ({"HINT": "x"}, "env.HINT was not asked for."),
+        ({"OTHER": "x", "REGION": REGION}, "env.OTHER was not asked for."),
+        ({"HINT": "x", "REGION": REGION}, "env.HINT was not asked for."),
         ({"API_KEY": {"value": "plain-text-value", "type": "text"}}, "env.API_KEY is declared as a secret."),
         ({"API_KEY": None}, "env.API_KEY must be text, or an object with value and type."),
         ({"API_KEY": 7}, "env.API_KEY must be text, or an object with value and type."),
@@ -164,9 +164,8 @@ async def test_a_part_of_the_values_is_kept_and_the_rest_is_named(store: OpenSto
 async def test_what_was_not_asked_for_is_refused_and_nothing_is_kept(given: Any, words: str) -> None:
     async with running(searches(), [searching([])]) as rig:
         thread_id, _, request_id = await asking(rig)
-        both: Any = given if isinstance(given, list) else {**given, "REGION": REGION}
         with pytest.raises(InvalidRequest) as refused:
-            await rig.rt.requests.answer(thread_id, request_id, both)
+            await rig.rt.requests.answer(thread_id, request_id, given)
         assert refused.value.message == words
         assert await rig.rt.threads.env(thread_id) == {}
 
@@ -359,7 +358,7 @@ async def test_what_a_url_needs_is_waited_for_like_a_variable_that_is_declared()
     }
     asked: list[PreparedCall] = []
 
-    async def shop(prepared: PreparedCall, _: tw.ThreadState) -> tw.ToolResult:
+    async def shop(prepared: PreparedCall, state: tw.ThreadState) -> tw.ToolResult:
         asked.append(prepared)
         return tw.ToolResult.ok("Fetched.")
 

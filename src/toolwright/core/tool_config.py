@@ -173,9 +173,7 @@ def _variables(given: JSON, fault: Fault) -> tuple[Variable, ...]:
             fault(f"{path}.type", "must be text or secret")
         elif fine.get("name"):
             try:
-                variable = Variable(
-                    **cast("Any", {"required": False, **fine})
-                )  # of the right types, as just judged
+                variable = Variable(**cast("Any", fine))  # of the right types, as just judged
             except DefinitionError:
                 fault(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
                 continue
