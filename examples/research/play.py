@@ -18,8 +18,8 @@ async def play(address: str) -> None:
         results = [message for message in await client.threads.messages(thread.id) if message.role == "tool"]
         asked = json.loads(results[1].content)
         print("Missing:", ", ".join(asked["missing"]), "for", asked["error_code"])
-        given = await client.requests.answer(thread.id, asked["requestId"], {"NEWS_KEY": "a-key-of-my-own"})
-        print("Given:", given.status)
+        await client.requests.answer(thread.id, asked["requestId"], {"NEWS_KEY": "a-key-of-my-own"})
+        print("Given: the researcher begins.")
         async for event in client.threads.follow(thread.id, after=0):
             if event.type == "run.completed" and await told(client, thread.id):
                 break

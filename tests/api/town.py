@@ -7,9 +7,14 @@ from typing import Any
 
 import toolwright as tw
 from tests.api.rig import JSON, Api, read, serving
-from tests.play import dump
+from tests.play import AT, dump
 from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
+from toolwright.core.child import Link
+from toolwright.core.effects import OpenRequest
+from toolwright.core.request import VariablesRequest
+from toolwright.core.units import Act
+from toolwright.runtime.births import Birth, birth_json
 from toolwright.web.people import SharedSecret
 from toolwright.web.tokens_judged import Wanted
 
@@ -45,6 +50,25 @@ class Town:
         return str((await self.post("/api/stream-tokens", headers, None, 200))["token"])
 
 
+def asked_for_child(thread_id: str, agent_id: str) -> VariablesRequest:
+    """A request of the thread, for a child of it that begins when somebody answers."""
+    birth = Birth(
+        thread_id="thr_child",
+        parent_id=thread_id,
+        agent_id=agent_id,
+        name="Ann",
+        message="Go",
+        arguments={},
+        user_id=None,
+        depth=0,
+        link=Link(),
+    )
+    return VariablesRequest(
+        id="req_child", thread_id=thread_id, kind="child", agent="tester", required=(), child=birth_json(birth),
+        created_at=AT,
+    )  # fmt: skip
+
+
 @asynccontextmanager
 async def town(**options: Any) -> AsyncGenerator[Town]:
     """With a secret key `sk`, a public key `pk` and tokens signed with `SECRET`, unless said otherwise."""
@@ -68,11 +92,16 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
         said = (await spaces.say(space.id, ada.id, "Hello")).message
         await spaces.react(said.id, ada.id, "+1")
         client = await api.rig.rt.clients.register(ada.id, "Phone")
+        request = asked_for_child(thread.id, agent.id)
+        await api.rig.store.commit(
+            Act(token="request", at=AT, effects=(OpenRequest(thread_id=thread.id, request=request),))
+        )
         ids = {
             "client_id": client.id,
             "space_id": space.id,
             "message_id": said.id,
             "path": "attachments/note.txt",
+            "request_id": request.id,
             "event_id": "tr:x",
             "thread_id": thread.id,
             "run_id": run.id,

@@ -374,6 +374,10 @@ async def test_no_route_is_left_out() -> None:
     """What the client asks for in this module, held against the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
     left_out |= {"GET /api/tools/stream", "GET /api/sse"}  # see test_worker; the other is for browsers
+    asked = (
+        "/api/threads/{thread_id}/variables/{request_id}"  # see tests.api.test_variables, also for children
+    )
+    left_out |= {f"GET {asked}", f"POST {asked}", "GET /api/threads/{thread_id}/children"}
     beside = ("/api/spaces", "/api/messages", "/api/clients")  # see test_spaces, test_front_ends
     async with serving(hello(), [outside]) as api:
         document = (await api.client.get("/openapi.json")).json()

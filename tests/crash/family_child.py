@@ -18,7 +18,7 @@ from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import Parts, assemble
 from toolwright.wiring.settings import Settings
 
-LOOK = {"calls": [{"name": "look", "args": {}}]}
+LOOK: dict[str, Any] = {"calls": [{"name": "look", "args": {}}]}
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "boss": [
         {"when": "[Subagent", "text": "Thanks."},

@@ -29,7 +29,7 @@ def test_the_newsroom_plays_through(tmp_path: Path) -> None:
             server.terminate()
     assert played.returncode == 0, played.stderr
     said = played.stdout.splitlines()
-    assert said[:2] == ["Missing: NEWS_KEY for subagent_env_required", "Given: success"]
+    assert said[:2] == ["Missing: NEWS_KEY for subagent_env_required", "Given: the researcher begins."]
     assert any("Ferries have grown by 13 percent since 2022." in line for line in said)
     assert any("More Ferries Than Ever" in line for line in said)
     assert any("Nina has added: a new line opens in spring." in line for line in said)

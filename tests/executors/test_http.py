@@ -74,7 +74,7 @@ async def test_missing_variables_are_named_and_nothing_is_sent() -> None:
             "/?a=${env.ONE}",
             headers={"X": "${env.TWO} ${env.THREE}"},
             env={"TWO": "here"},
-            variables=[{"name": "FOUR", "required": True}, {"name": "FIVE"}],
+            variables=[{"name": "FOUR", "required": True}, {"name": "FIVE", "required": False}],
         )
         assert result.error_code == "variables_required"
         assert result.error == "Tool 'fetch' needs variables that are not set here: ONE, THREE, FOUR."

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from toolwright import testing
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
 from toolwright.core.model import ModelEvent, ModelRequest
@@ -520,7 +520,13 @@ async def test_a_child_for_each_group_of_values_which_no_model_sees() -> None:
 async def test_a_secret_is_not_taken_for_a_name() -> None:
     agent = worker([DONE])
     async with home(agent, {"immediate": {"nameEnv": "SITE", "scopedEnv": ["SITE"]}}, [DONE]) as at:
-        thread = await at.thread(env={"SITE": {"value": "Alpha-is-secret", "type": "secret"}})
+        with pytest.raises(
+            InvalidRequest, match="SITE is shown to models: store it as text, not as a secret"
+        ):
+            await at.thread(env={"SITE": {"value": "Alpha-is-secret", "type": "secret"}})
+        ada = await at.rt.entities.create(external_id="ada")
+        await at.rt.entities.set_env(ada.id, {"SITE": "of-nobody-knows-which-agent"})
+        thread = await at.thread(user_id="ada")
         run = await at.run(thread.id)
         assert (run.status, run.error) == (
             "failed",

@@ -14,6 +14,7 @@ from toolwright.client.front_ends import FrontEnds
 from toolwright.client.http import Http, Pause
 from toolwright.client.identity import Identity, Token
 from toolwright.client.inboxes import Inboxes
+from toolwright.client.requests import Requests
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Spaces
 from toolwright.client.threads import Threads
@@ -55,6 +56,7 @@ class Client:
         self.threads = Threads(self._http)
         self.files = Files(self._http)
         self.runs = Runs(self._http)
+        self.requests = Requests(self._http)
         self.calls = Calls(self._http)
         self.inboxes = Inboxes(self._http)
         self.entities = Entities(self._http)

@@ -8,7 +8,7 @@ from typing import cast
 from toolwright.core import errors
 from toolwright.core.brief import brief
 from toolwright.core.call import ForbiddenMove
-from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError
+from toolwright.core.errors import InvalidRequest, TenvsLacking, ToolwrightError, VariablesLacking
 from toolwright.core.json_value import JSON, JSONObject
 
 Kind = type[ToolwrightError]
@@ -64,8 +64,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _made(kind: Kind, message: str, shown: JSONObject, later: float | None) -> ToolwrightError:
+    missing = [name for name in _listed(shown.get("missing")) if isinstance(name, str)]
+    if issubclass(kind, VariablesLacking):
+        return kind(message, missing)
     if issubclass(kind, TenvsLacking):
-        missing = [name for name in _listed(shown.get("missing")) if isinstance(name, str)]
         return kind(message, missing, _pairs(shown.get("invalid")))
     if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
         return kind(message, _pairs(shown.get("details")))

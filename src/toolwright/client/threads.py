@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.wire.reading import read, read_field, read_list
 from toolwright.wire.result import attachment_to_json
-from toolwright.wire.seen import Event, Message, Sent, Thread
+from toolwright.wire.seen import Child, Event, Message, Sent, Thread
 
 
 class Threads:
@@ -54,6 +54,11 @@ class Threads:
         query = {"userId": user_id, "limit": limit, "offset": offset}
         return read_list(Thread, await self._http.get("/api/threads", query), "threads")
 
+    async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Child]:
+        """The threads that this one has made, the oldest first."""
+        query = {"limit": limit, "offset": offset}
+        return read_list(Child, await self._http.get(f"{_path(thread_id)}/children", query), "children")
+
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
         """Send a message: it joins the running run, or starts one; `run_id` of what it returns says which.
 
@@ -71,7 +76,10 @@ class Threads:
         return read_list(Message, await self._http.get(f"{_path(thread_id)}/messages", query), "messages")
 
     async def set_env(self, thread_id: str, env: Values) -> dict[str, EnvType]:
-        """Set values, secrets unless said otherwise, or take them away with None; the names that are set then."""
+        """Set values, or take them away with None; the names that are set then.
+
+        Plain text is of the type that the thread's agent declares, else a secret.
+        """
         body: JSONObject = {"env": values_json(env)}
         answer = await self._http.call("PATCH", f"{_path(thread_id)}/env", body, repeat="lost")
         return read_names(answer.json)

@@ -8,11 +8,11 @@ from typing import Any, Protocol, cast
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, Side
 from toolwright.core.callees import check_below, check_once, check_properties, takes
-from toolwright.core.env import EnvVar, read_env, stored_only
-from toolwright.core.errors import DefinitionError
+from toolwright.core.env_types import SECRETS, EnvTypes, Shown
+from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import plain
-from toolwright.core.prompt import Callee, Prompt
+from toolwright.core.prompt import Callee, Env, Prompt
 from toolwright.core.relations import (
     AgentCall,
     Handoff,
@@ -38,15 +38,17 @@ class Declared(Protocol):
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]: ...
 
 
-def activated(agent: Agent, app: Declared, env: Mapping[str, EnvVar], model: object) -> ActiveAgent:
+def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
     """The agent ready to speak, side by side; `model` is used instead of that of its prompts.
 
     Raises `DefinitionError` where a name leads nowhere, or one prompt calls itself.
     """
-    activation = _Activation(agent, app, env, model)
-    made: dict[SideName, ActiveAgent] = {
+    activation = _Activation(agent, app, model)
+    bare: dict[SideName, ActiveAgent] = {
         name: activation.side(name, side) for name, side in agent.sides.items()
     }
+    types = _types(bare.values())
+    made: dict[SideName, ActiveAgent] = {name: _valued(each, types, env) for name, each in bare.items()}
     secret_tenvs = frozenset[str]().union(
         *(need.secrets for each in _all(made.values()) for need in each.needs)
     )
@@ -76,11 +78,9 @@ def activated(agent: Agent, app: Declared, env: Mapping[str, EnvVar], model: obj
 class _Activation:
     """One agent, on its way."""
 
-    def __init__(self, agent: Agent, app: Declared, env: Mapping[str, EnvVar], model: object) -> None:
+    def __init__(self, agent: Agent, app: Declared, model: object) -> None:
         self._agent = agent
         self._app = app
-        self._layers = (env, stored_only(read_env(agent.env)))
-        self._tool_env = {name: stored_only(read_env(own)) for name, own in agent.tool_env.items()}
         self._model = model
 
     def side(self, name: SideName, side: Side) -> ActiveAgent:
@@ -141,13 +141,14 @@ class _Activation:
                     *[each for below in nested.values() for each in below.variables],
                 ]
             ),
-            env=(*self._layers, stored_only(read_env(prompt.env))),
-            tool_env=self._tool_env,
+            env=(),
+            tool_env={},
             relations=children,
             nested=nested,
             sides={},
             secret_tenvs=frozenset(),
             secrets=frozenset(),
+            types=SECRETS,
             scoped=frozenset(),
             hidden=frozenset(),
         )
@@ -273,6 +274,32 @@ def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
     for each in voices:
         yield each
         yield from each.below
+
+
+def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
+    """The types that plain text has for the whole agent."""
+    through = list(_all(voices))
+    relations = [relation.config for each in through for relation in each.relations]
+    given = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
+    return EnvTypes(
+        declared={each.name: each.type for each in merged(v for voice in through for v in voice.variables)},
+        flags=frozenset([config.optional for config in relations if config.optional is not None]),
+        shown=tuple(
+            [Shown(names=each.designated, related=each.related) for each in given if each.designated]
+        ),
+    )
+
+
+def _valued(one: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
+    """The voice, and those below it, with the layers of values below a thread's."""
+    agent, prompt = one.agent, one.prompt
+    try:
+        layers = (types.stored(env), types.stored(agent.env), types.stored(prompt.env))
+        tool_env = {name: types.stored(own) for name, own in agent.tool_env.items()}
+    except InvalidRequest as error:
+        raise DefinitionError(f"Agent {agent.name!r}: {error.message}") from error
+    nested = {name: _valued(each, types, env) for name, each in one.nested.items()}
+    return replace(one, env=layers, tool_env=tool_env, types=types, nested=nested)
 
 
 def _hidden(one: ActiveAgent) -> Iterable[str]:

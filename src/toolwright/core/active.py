@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from toolwright.core.agent import Agent, Side
 from toolwright.core.env import EnvVar
+from toolwright.core.env_types import EnvTypes
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.needs import Lacking, Needs, lacking
 from toolwright.core.prompt import Prompt
@@ -27,6 +28,7 @@ class ActiveAgent:
     names of secrets among what the whole agent needs. `variables` are those of the prompt, of its tools and of the
     prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
     names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
+    `types` are those of values that are given as plain text, by what the whole agent declares.
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
     run at once, and to no model (D6).
     """
@@ -50,6 +52,7 @@ class ActiveAgent:
     sides: Mapping[SideName, "ActiveAgent"]
     secret_tenvs: frozenset[str]
     secrets: frozenset[tuple[str, str]]
+    types: EnvTypes
     scoped: frozenset[str]
     hidden: frozenset[str]
 

@@ -7,7 +7,6 @@ from toolwright.core.activation import activated, hint
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent
 from toolwright.core.asked import declared_list, shown
-from toolwright.core.env import read_env, stored_only
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.prompt import Env, Prompt, check_values
 from toolwright.core.tool import Tool
@@ -34,8 +33,7 @@ class Catalog:
         declared_list("App: agents", agents, Agent, "agents")
         declared_list("App: prompts", prompts, Prompt, "prompts")
         check_values("App", {}, {} if env is None else env)
-        self._given_env = env
-        self._env = stored_only(read_env(env))
+        self._env: Env = {} if env is None else env
         self._models = dict(models or {})
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
@@ -85,7 +83,7 @@ class Catalog:
             agents=self.agents,
             prompts=list(self._prompts.values()),
             tools=self.tools,
-            env=self._given_env,
+            env=self._env,
             models={**self._models, self.active(agent_id).agent.id: model},
         )
 

@@ -341,6 +341,21 @@ class CloseRequest(ChildEffect):
 
 
 @value
+class Room(ChildEffect):
+    """The thread has fewer than `most` children of that agent that are not terminated, else the guard `room` fails."""
+
+    agent: str
+    most: int
+
+
+@value
+class HoldRequest(ChildEffect):
+    """A request is still open, else the guard `request` fails."""
+
+    id: str
+
+
+@value
 class TakeRequest(ChildEffect):
     """A request is answered: once, else the guard `request` fails."""
 
@@ -382,6 +397,8 @@ Effect: TypeAlias = (
     | SetValue
     | OpenRequest
     | CloseRequest
+    | Room
+    | HoldRequest
     | TakeRequest
 )
 

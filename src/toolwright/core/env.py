@@ -1,6 +1,6 @@
 """Environment values: texts by name that tools ask for, plain ones and secrets (D5)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias, cast
 
@@ -12,7 +12,9 @@ from toolwright.core.value import value
 
 EnvType: TypeAlias = Literal["text", "secret"]
 Given: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
-"""What users write: a text, which is a secret, or `{"value": …, "type": "text"}`; None takes the name away."""
+"""What users write: a text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
+name away.
+"""
 
 MOST_NAMES = 1_000  # at once
 LONGEST_NAME = 200  # characters
@@ -56,15 +58,28 @@ class EnvChange:
     row: EnvRow | None = None
 
 
-def read_env(given: object, path: str = "env") -> dict[str, EnvVar | None]:
-    """What a caller gave, checked. Raises `InvalidRequest`; no value is ever in its words."""
+def always_secret(_: str) -> EnvType:
+    """The type of a value that is given without one, where nobody has declared it."""
+    return "secret"
+
+
+def read_env(
+    given: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
+) -> dict[str, EnvVar | None]:
+    """What a caller gave, checked; `type_of` says which type plain text has.
+
+    Raises `InvalidRequest`; no value is ever in its words.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise _faulty(path, "must be an object of names and values")
     if len(given) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
         raise _faulty(path, f"must have at most {MOST_NAMES} names")
-    return {_name(name, path): _read(each, f"{path}.{name}") for name, each in cast("Given", given).items()}
+    return {
+        _name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
+        for name, each in cast("Given", given).items()
+    }
 
 
 def stored_only(given: Mapping[str, EnvVar | None], path: str = "env") -> dict[str, EnvVar]:
@@ -89,17 +104,17 @@ def _name(name: str, path: str) -> str:
     return name
 
 
-def _read(given: object, path: str) -> EnvVar | None:
+def _read(given: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | None:
     if given is None or isinstance(given, EnvVar):
         return given
     if isinstance(given, str):
-        return EnvVar(value=_value(given, path))
+        return EnvVar(value=_value(given, path), type=type_of())
     if not isinstance(given, Mapping):
         raise _faulty(path, "must be text, or an object with value and type")
     parts = cast("Mapping[str, object]", given)  # keys of other types are found to be unknown
     if "value" not in parts or not set(parts) <= {"value", "type"}:
         raise _faulty(path, "must have a value, and may have a type")
-    kind = parts.get("type", "secret")
+    kind = parts["type"] if "type" in parts else type_of()
     if kind not in ("text", "secret"):
         raise _faulty(path, "has a type that is neither text nor secret")
     return EnvVar(value=_value(parts["value"], path), type=kind)

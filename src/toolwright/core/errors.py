@@ -5,7 +5,8 @@ ToolwrightError
 │   └── InvalidConfiguration a configuration as JSON is faulty; `details` name the paths
 ├── InvalidJSON          a value or a text is not JSON
 ├── InvalidRequest       a caller's input is faulty; `details` name the paths
-│   └── TenvsLacking         a thread would miss tenvs that its tools need
+│   ├── TenvsLacking         a thread would miss tenvs that its tools need
+│   └── VariablesLacking     a request for values is not answered whole; `missing` names the rest
 ├── CannotSeal           a secret was given where there are no keys to encrypt it
 ├── CannotUnseal         a secret cannot be read with the keys that there are
 ├── NotFound             the thing is not there, or not the caller's
@@ -17,6 +18,7 @@ ToolwrightError
 ├── CallClaimed          another worker has a call
 ├── NotFailed            an inbox event is tried again, but has not failed
 ├── AlreadyThere         something else has this name
+├── NoRoom               there are as many of these as there may be
 ├── CallExpired          a pending call's time is over
 ├── Forbidden            the caller may not do this
 ├── Unauthorized         no key or token, or a wrong one
@@ -99,6 +101,16 @@ class TenvsLacking(InvalidRequest):
         self.invalid = invalid
 
 
+class VariablesLacking(InvalidRequest):
+    """Values are still missing."""
+
+    code = "variables_required"
+
+    def __init__(self, message: str, missing: list[str]) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
 class CannotSeal(ToolwrightError):
     """Secrets cannot be kept here: set TOOLWRIGHT_ENCRYPTION_KEYS (make one with `toolwright keys new`)."""
 
@@ -163,6 +175,12 @@ class AlreadyThere(ToolwrightError):
     """This is there already."""
 
     code = "already_there"
+
+
+class NoRoom(ToolwrightError):
+    """There are as many of these as there may be."""
+
+    code = "max_instances"
 
 
 class CallExpired(ToolwrightError):

@@ -69,6 +69,16 @@ class Immediate(_Form):
     description_env: Name | None = None
     scoped_env: tuple[Name, ...] = Field(default=(), strict=False)
 
+    @property
+    def designated(self) -> tuple[str, ...]:
+        """The names whose values models are shown."""
+        return tuple([name for name in (self.name_env, self.description_env) if name is not None])
+
+    @property
+    def related(self) -> tuple[str, ...]:
+        """The names that one child has values of, all with the same suffix."""
+        return self.scoped_env or self.designated
+
 
 class Resumable(_Form):
     """A child that lives on (S0 §5): which of its sides is spoken to, how many there may be at once (None for any

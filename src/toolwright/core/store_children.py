@@ -36,6 +36,14 @@ class ChildReads(Protocol):
         """The open requests of a thread, the oldest first."""
         ...
 
+    async def asked(self) -> Sequence[str]:
+        """The names of values that parked runs wait for."""
+        ...
+
+    async def askers(self, name: str) -> Sequence[str]:
+        """The ids of the threads whose runs wait for a value of that name."""
+        ...
+
     async def value(self, thread_id: str, key: str) -> str | None:
         """A value of the thread's own, as JSON text."""
         ...

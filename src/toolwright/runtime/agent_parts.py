@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from toolwright.core.agent import Agent
 from toolwright.core.agent_config import Identity
 from toolwright.core.configured import ConfiguredAgent
-from toolwright.core.env import EnvVar, read_env, stored_only
+from toolwright.core.env import EnvVar
+from toolwright.core.env_types import EnvTypes
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
@@ -72,10 +73,10 @@ def identity_of(row: ConfiguredAgent) -> Identity:
     return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
 
 
-def values_of(agent: Agent) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
-    """All values that an agent brings."""
-    tools = {name: stored_only(read_env(own)) for name, own in agent.tool_env.items()}
-    return stored_only(read_env(agent.env)), plain(agent.tenvs), tools
+def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
+    """All values that an agent brings, of these types where they are plain text."""
+    tools = {name: types.stored(own) for name, own in agent.tool_env.items()}
+    return types.stored(agent.env), plain(agent.tenvs), tools
 
 
 def within_config(fault: dict[str, str]) -> dict[str, str]:

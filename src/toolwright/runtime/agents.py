@@ -8,7 +8,7 @@ from toolwright.core.agent import Agent, agent_id_of, entity_id_of
 from toolwright.core.agent_config import faulty, read_agent
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
-from toolwright.core.env import EnvChange, read_env, stored_only
+from toolwright.core.env import EnvChange
 from toolwright.core.errors import (
     AlreadyThere,
     DefinitionError,
@@ -274,7 +274,9 @@ class Agents:
             return None
         stored = await self.usable(was.id, was.revision)
         given = self._checked(was, whole)
-        return None if stored is None or values_of(stored.agent) != values_of(given) else stored.agent
+        if stored is None or values_of(stored.agent, stored.types) != values_of(given, stored.types):
+            return None
+        return stored.agent
 
     def _checked(self, row: ConfiguredAgent, whole: JSONObject) -> Agent:
         """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
@@ -309,13 +311,14 @@ class Agents:
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
         """The rows of its values: env and tenvs under the revision, those of single tools under their place in it."""
         change, at = self._environment.change, row.updated_at
-        changes = [change(row.owner, name, var, at) for name, var in stored_only(read_env(agent.env)).items()]
-        secret = self._catalog.activate(agent).secret_tenvs
-        tenvs = tenv_vars(read_object(plain(agent.tenvs)), secret)
+        active = self._catalog.activate(agent)
+        types = active.types
+        changes = [change(row.owner, name, var, at) for name, var in types.stored(agent.env).items()]
+        tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
         changes += [self._environment.tenv(row.owner, name, var, at) for name, var in tenvs.items()]
         for place, entry in with_env(row.config):
             own = agent.tool_env.get(str(entry.get("name")), {})
-            values = stored_only(read_env(own)).items()
+            values = types.stored(own).items()
             changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
         return tuple(changes)
 

@@ -26,7 +26,10 @@ REQUEST_LIFE = timedelta(hours=24)
 
 @value
 class Birth:
-    """All that a child begins with. `files` are those of its parent that it gets copies of."""
+    """All that a child begins with. `files` are those of its parent that it gets copies of.
+
+    `most` is how many children of its agent there may be at once, None for any number.
+    """
 
     thread_id: str
     parent_id: str
@@ -37,6 +40,7 @@ class Birth:
     user_id: str | None
     depth: int
     link: Link
+    most: int | None = None
     files: tuple[File, ...] = ()
 
 
@@ -136,6 +140,7 @@ def birth_json(birth: Birth) -> JSONObject:
         "userId": birth.user_id,
         "depth": birth.depth,
         "link": [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]],
+        "most": birth.most,
         "files": files,
     }
 
@@ -156,6 +161,7 @@ def birth_from_json(written: JSONObject, clock: Clock) -> Birth:
         link=Link(
             blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
         ),
+        most=kept.get("most"),
         files=tuple([_file(kept["parentId"], each, clock) for each in kept["files"]]),
     )
 

@@ -34,7 +34,7 @@ from toolwright.runtime.state import Invoke, RunState
 from toolwright.runtime.state_words import said
 from toolwright.runtime.visible import finished, outside_any_space, posted
 from toolwright.runtime.visible import timed_out as timed_out_message
-from toolwright.runtime.wants import lacking_for
+from toolwright.runtime.wants import changed_for, lacking_for
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
@@ -97,7 +97,7 @@ class Calls:
     def begin(self, hold: Hold, calls: Iterable[Call], move: Move) -> None:
         """Calls in order: those that need no outside world are settled, the first other one is started.
 
-        One that lacks a variable is left as it is, and all behind it.
+        One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it.
         """
         tools = hold.voice.by_name
         for call in calls:
@@ -105,7 +105,7 @@ class Calls:
             if isinstance(prepared, ToolResult):
                 self.take(hold, move, call, self._cut(hold, prepared))
                 continue
-            if lacking_for(hold, prepared.tool):
+            if lacking_for(hold, prepared.tool) or changed_for(hold, prepared.tool, move):
                 return
             instant = self._instants.get(prepared.tool.carrier)
             if prepared.tool.visible and not self._show(hold, tools, move, call, prepared.tool):

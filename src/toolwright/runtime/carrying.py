@@ -18,7 +18,7 @@ from toolwright.runtime.hold import Answered, Hold, Move
 from toolwright.runtime.nested import Nested
 from toolwright.runtime.turns import Made, after_calls, side_over
 from toolwright.runtime.waiting import Waiting
-from toolwright.runtime.wants import lacking_for, park_for
+from toolwright.runtime.wants import lacking_for, needed_by, park_for
 from toolwright.runtime.within import Within
 from toolwright.wire.event import step_event
 
@@ -73,7 +73,7 @@ class Carrying:
         """A call's turn has come; it waits for the values that its tool needs."""
         tool = hold.voice.by_name.get(call.name)
         move = Move()
-        if tool is not None and lacking_for(hold, tool):
+        if tool is not None and needed_by(hold, tool):
             await hold.insist(hold.look_at_env)
             missing = lacking_for(hold, tool)
             if missing and hold.holder is None:

@@ -35,6 +35,7 @@ log = logger("toolwright.runtime")
 
 LONELY_LIVES, LAST_LIVES = 3, 10
 LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
+STRAGGLERS = 20.0  # seconds within which a commit that was under way when a run parked is over
 LAST_WORD = 5.0  # seconds to give a run back
 
 
@@ -126,11 +127,7 @@ class Drainer:
     async def _left(self, view: ThreadView, run: Run) -> float:
         """How many seconds a parked run has still to wait, as far as can be known."""
         if (run.waiting or {}).get("reason") == "variables":
-            voice = await self._speakers.of(view.thread, run)
-            if isinstance(voice, str):
-                return 0.0
-            env = (await self._lineages.resolver(view.thread))(view.thread, voice, view.env)
-            return math.inf if still_lacking(env, voice, run.waiting or {}) else 0.0
+            return await self._lacks(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if not open_calls:
             open_calls = await self._waited_within(run)
@@ -142,6 +139,22 @@ class Drainer:
         ids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
         found = [await self._store.call(each) for each in ids]
         return [call for call in found if call is not None and call.status == "waiting"]
+
+    async def _lacks(self, view: ThreadView, run: Run) -> float:
+        """The same for one that waits for values. It looks once more when what was at work as it parked is over."""
+        voice = await self._speakers.of(view.thread, run)
+        if isinstance(voice, str):
+            return 0.0
+        resolve = await self._lineages.resolver(view.thread)
+        names = (run.waiting or {}).get("missing")
+        asked = names if isinstance(names, list) else []
+        if not still_lacking(lambda each: resolve(view.thread, each, view.env), voice, asked):
+            return 0.0
+        request = await self._store.children.request(str((run.waiting or {}).get("requestId")))
+        if request is None:
+            return 0.0
+        settled = (request.created_at - self._clock.now()).total_seconds() + STRAGGLERS
+        return settled if settled > 0 else math.inf
 
     async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, leaving=leaving)
@@ -198,6 +211,8 @@ class Drainer:
             move = Move(events=[run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
+                if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
+                    taken = replace(taken, revision=agent.agent.revision)
                 move.effects.append(CloseRequest(thread_id=hold.thread.id, id=asked))
             await hold.commit(claim, move, taken)
             return

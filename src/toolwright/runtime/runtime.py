@@ -20,6 +20,7 @@ from toolwright.runtime.minds import Minds
 from toolwright.runtime.offers import Offers
 from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.prompts import Prompts
+from toolwright.runtime.requests import Requests
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.spaces import Spaces
 from toolwright.runtime.threads import Threads
@@ -40,6 +41,7 @@ class Runtime:
         timers: Timers,
         threads: Threads,
         runs: Runs,
+        requests: Requests,
         calls: PendingCalls,
         offers: Offers,
         files: ThreadFiles,
@@ -63,6 +65,7 @@ class Runtime:
         self._timers = timers
         self.threads = threads
         self.runs = runs
+        self.requests = requests
         self.calls = calls
         self.offers = offers
         self.files = files
@@ -95,6 +98,7 @@ class Runtime:
         self._tasks = [
             asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping"),
             asyncio.create_task(self.offers.run(), name="toolwright-offers"),
+            asyncio.create_task(self.requests.run(), name="toolwright-requests"),
         ]
 
     async def stop(self, grace: float = 10.0) -> None:

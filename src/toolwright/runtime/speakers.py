@@ -17,11 +17,17 @@ class Speakers:
         self._equip = equip
 
     async def of(self, thread: Thread, run: Run) -> ActiveAgent | str:
-        """The agent as the run began with it, or as it is now; or why it cannot run."""
+        """The agent as the run began with it, or as it is now; or why it cannot run.
+
+        A run that waits for values goes on with the agent as it is now: it may bring them since.
+        """
         agent_id = thread.answering
         began = run.started_at is not None and agent_id == run.agent
+        waits = (run.waiting or {}).get("reason") == "variables"
         try:
-            found = await self._agents.find(agent_id, run.revision if began else None)
+            found = await self._agents.usable(agent_id) if began and waits else None
+            if found is None:
+                found = await self._agents.find(agent_id, run.revision if began else None)
         except (InvalidRequest, DefinitionError) as error:
             return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
         if found is None:

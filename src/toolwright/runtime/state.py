@@ -13,6 +13,7 @@ from toolwright.core.drafts import FileDrafts, as_bytes
 from toolwright.core.effects import Effect, SetValue, Source
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
+from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -167,12 +168,16 @@ class RunState:
         return env.get(name, own=name not in self._set, tool=self._call.name)
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
-        """Set a name for this thread with the call's result, or take it away; a secret unless said otherwise.
+        """Set a name for this thread with the call's result, or take it away; of the declared type, else a secret.
 
         Raises `InvalidRequest` for a faulty name or value, `CannotSeal` for a secret where there are no keys.
         """
-        given = read_env({name: None if value is None else {"value": value, "type": type or "secret"}})
+        types = SECRETS if self._hold.root.voice is None else self._hold.root.voice.types
+        among = (name, *self._set, *self._hold.env.names()) if types.shown else ()
+        kind = type or types.of(name, among)
+        given = read_env({name: None if value is None else {"value": value, "type": kind}})
         for each, var in given.items():
+            types.check(each, var)
             self._change(each, var)
             self._set[each] = var
             if var is not None and var.type == "secret":

@@ -10,7 +10,7 @@ from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.effects import HandOff, OpenRequest, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.file import File
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSONObject
 from toolwright.core.pipeline import lacks_tenvs
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.prepared import PreparedCall
@@ -26,6 +26,7 @@ from toolwright.runtime.prompt_tools import paths, spoken
 from toolwright.runtime.state import RunState
 from toolwright.runtime.wants import waiting_json
 from toolwright.wire.event import run_event
+from toolwright.wire.variables import required_json
 
 FOREVER = Pending(wait=math.inf)
 """The caller waits for its child, however long that takes."""
@@ -166,6 +167,7 @@ class Subagents:
             user_id=state.user_id,
             depth=state.chain_depth,
             link=link_of(relation),
+            most=relation.config.resumable.max_instances if relation.config.resumable else None,
             files=tuple(await self._files(state, named)),
         )
         missing = await self._births.lacking(birth, agent)
@@ -219,11 +221,6 @@ def link_of(relation: AgentCall) -> Link:
         implicit=resumable.parent_communication == "implicit",
         hidden=hidden,
     )
-
-
-def required_json(variables: Sequence[Variable]) -> list[JSON]:
-    """`[{name, type, description}]`."""
-    return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]
 
 
 def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.env import LONGEST_NAME, EnvType, read_env, stored_only
+from toolwright.core.env import LONGEST_NAME, EnvType
 from toolwright.core.env import Given as GivenEnv
+from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, RunOver, TenvsLacking
 from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, check_parts
@@ -96,7 +97,7 @@ class Threads:
             created_at=now,
         )
         brought = tenv_vars(_tenvs(tenvs, active), active.secret_tenvs)
-        given = stored_only(read_env(env))
+        given = active.types.stored(env)
         values = (
             *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
             *[self._environment.change(thread_id, name, var, now) for name, var in given.items()],
@@ -114,10 +115,12 @@ class Threads:
     async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
         """Set values of the thread, or take them away with None; the names that it has then.
 
-        A run at work sees them from its next call on. Raises `CannotSeal` for a secret where there are no keys.
+        Plain text is of the type that the thread's agent declares, else a secret. A run at work sees them from its
+        next call on. Raises `CannotSeal` for a secret where there are no keys.
         """
-        given, now = read_env(env), self._clock.now()
-        by_id("thread", thread_id)
+        thread = await self.get(thread_id)
+        agent = await self._agents.usable(thread.answering)
+        given, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
         changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in given.items()])
         unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
         if isinstance(await self._store.commit(unit), Conflict):
@@ -131,12 +134,6 @@ class Threads:
         if thread is None:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return thread
-
-    async def children(self, thread_id: str, limit: int = 50, offset: int = 0) -> Sequence[Thread]:
-        """The threads that this one has made, the oldest first."""
-        page(limit, offset)
-        await self.get(thread_id)
-        return await self._store.children.children(thread_id, limit=limit, offset=offset)
 
     async def list(
         self,
@@ -154,6 +151,12 @@ class Threads:
         if user_id is not None:
             users = [user_id] if among is None or user_id in among else []
         return await self._store.threads(users=users, limit=limit, offset=offset)
+
+    async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
+        """The threads that this one has made, the oldest first."""
+        page(limit, offset)
+        await self.get(thread_id)
+        return await self._store.children.children(thread_id, limit=limit, offset=offset)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, the oldest first; one that no run has read yet is not among them."""

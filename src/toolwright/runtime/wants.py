@@ -1,7 +1,8 @@
 """Variables that do not resolve: what is missing, and the run that waits for it (D4)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.effects import OpenRequest
@@ -16,6 +17,9 @@ from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.hold import Answered, Hold, Move
 from toolwright.wire.event import run_event
 
+EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
+"""What holds in a thread for a voice."""
+
 
 def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None) -> tuple[Variable, ...]:
     """The required ones that have no value. An empty text is one; one that cannot be read is none."""
@@ -26,8 +30,20 @@ def lacking_for(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
     """What is missing for a call of the tool, by what is known of the env."""
     below = hold.voice.nested.get(tool.name)
     if below is not None:
-        return _of_voice(hold, below)
+        return lacking_of(hold.env_for, below)
     return lacking(hold.env, tool.variables, tool.name) if tool.variables else ()
+
+
+def needed_by(hold: Hold, tool: Tool) -> Sequence[Variable]:
+    """What a call of the tool asks for."""
+    below = hold.voice.nested.get(tool.name)
+    return tool.variables if below is None else below.variables
+
+
+def changed_for(hold: Hold, tool: Tool, move: Move) -> bool:
+    """Whether the move changes values that a call of the tool asks for: then they are not known yet."""
+    names = {change.name for change in move.env if change.owner == hold.thread.id}
+    return bool(names) and any(each.name in names for each in needed_by(hold, tool))
 
 
 async def lacking_now(hold: Hold) -> tuple[Variable, ...]:
@@ -35,15 +51,12 @@ async def lacking_now(hold: Hold) -> tuple[Variable, ...]:
     voice = hold.voice
     if voice.variables or hold.thread.parent_id is not None:
         await hold.insist(hold.look_at_env)
-    return _of_voice(hold, voice) if voice.variables else ()
+    return lacking_of(hold.env_for, voice) if voice.variables else ()
 
 
-def still_lacking(env: ThreadEnv, voice: ActiveAgent, waiting: JSONObject) -> bool:
-    """Whether a parked run still misses what it waits for."""
-    missing = waiting.get("missing")
-    named = {name for name in missing if isinstance(name, str)} if isinstance(missing, list) else set[str]()
-    tools = [tool.name for tool in voice.tools]
-    return any(not any(_resolves(env, name, tool) for tool in [None, *tools]) for name in named)
+def still_lacking(env_for: EnvFor, voice: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
+    """What a parked run still misses of the names that it waits for; only what is needed is missing."""
+    return tuple([each for each in lacking_of(env_for, voice) if each.name in asked])
 
 
 async def park_for(hold: Hold, missing: tuple[Variable, ...]) -> Answered:
@@ -74,12 +87,12 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
     }
 
 
-def _of_voice(hold: Hold, voice: ActiveAgent) -> tuple[Variable, ...]:
-    """A tool's own variables may come from what is configured for that tool alone."""
-    env = hold.env_for(voice)
+def lacking_of(env_for: EnvFor, voice: ActiveAgent) -> tuple[Variable, ...]:
+    """What a voice lacks. A tool's own variables may come from what is configured for that tool alone."""
+    env = env_for(voice)
     own = lacking(env, voice.prompt.variables)
     tools = [each for tool in voice.tools for each in lacking(env, tool.variables, tool.name)]
-    below = [each for nested in voice.nested.values() for each in _of_voice(hold, nested)]
+    below = [each for nested in voice.nested.values() for each in lacking_of(env_for, nested)]
     return merged([*own, *tools, *below])
 
 

@@ -19,6 +19,7 @@ from toolwright.core.errors import (
     StoreError,
     TenvsLacking,
     ToolwrightError,
+    VariablesLacking,
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answer import Answer, answer
@@ -48,6 +49,9 @@ def answer_error(error: ToolwrightError) -> Answer:
         shown["missing"] = [*error.missing]
         invalid: list[JSON] = [{**each} for each in error.invalid]
         shown["invalid"] = invalid
+        del shown["details"]
+    if isinstance(error, VariablesLacking):
+        shown["missing"] = [*error.missing]
         del shown["details"]
     headers = {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable) else None
     return answer(shown, status, headers)

@@ -13,6 +13,7 @@ from toolwright.web.cors import HEADERS, METHODS, Cors
 from toolwright.web.document import describe_people
 from toolwright.web.faults import Guard, add_fault_handlers
 from toolwright.web.options import GatewayOptions
+from toolwright.web.other_paths import OtherPaths
 from toolwright.web.routes import (
     agents,
     calls,
@@ -28,9 +29,9 @@ from toolwright.web.routes import (
     streams,
     threads,
     tokens,
+    variables,
 )
 from toolwright.web.serving import Serving
-from toolwright.web.smart_spaces import SmartSpaces
 from toolwright.web.stream_tokens import StreamTokens
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
@@ -93,6 +94,7 @@ def _application(
         spaces,
         space_messages,
         threads,
+        variables,
         files,
         runs,
         calls,
@@ -106,7 +108,7 @@ def _application(
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)
-    gateway.add_middleware(SmartSpaces)
+    gateway.add_middleware(OtherPaths)
     if options.cors_origins:
         gateway.add_middleware(
             Cors, allow_origins=options.cors_origins, allow_methods=METHODS, allow_headers=HEADERS

@@ -30,11 +30,20 @@ class Permits:
         except NotFound:
             raise NotFound(f"There is no agent {name_or_id!r}.") from None
 
-    async def env(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
-        """Whether the caller may set these names in a thread of that agent, else `Forbidden` (D24)."""
+    async def env(
+        self, caller: Caller, agent: str, names: Iterable[str], thread_id: str | None = None
+    ) -> None:
+        """Whether the caller may set these names in a thread of that agent, else `Forbidden` (D24).
+
+        What a run of the thread `thread_id` waits for they may set there too.
+        """
         if caller.kind == "service":
             return
         refused = sorted(set(names) - set((await self._runtime.agents.get(agent)).user_env))
+        if refused and thread_id is not None:
+            requests = await self._runtime.requests.list(thread_id)
+            asked = {each.name for one in requests if one.kind == "run" for each in one.required}
+            refused = [name for name in refused if name not in asked]
         if refused:
             raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
 
@@ -55,6 +64,11 @@ class Permits:
         """Whether the caller may read and write the thread, else `NotFound`."""
         if caller.kind == "person" and not await self._owns(caller, thread_id):
             raise NotFound(f"There is no thread {thread_id!r}.")
+
+    async def request(self, caller: Caller, thread_id: str, request_id: str) -> None:
+        """Whether the caller may read and answer requests of the thread, else `NotFound`."""
+        if caller.kind == "person" and not await self._owns(caller, thread_id):
+            raise NotFound(f"There is no open request {request_id!r}.")
 
     async def run(self, caller: Caller, run_id: str) -> None:
         """Whether the caller may see all of the run and cancel it, else `NotFound`."""

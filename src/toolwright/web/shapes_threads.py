@@ -55,6 +55,50 @@ class ThreadList(Shape):
     threads: list[ThreadShape]
 
 
+class ChildShape(ThreadShape):
+    """A thread that another one has made; `reference` is what that one calls it by."""
+
+    reference: str
+    child_status: Literal["running", "idle", "terminated", "failed"]
+
+
+class ChildList(Shape):
+    """The threads that one has made, the oldest first."""
+
+    children: list[ChildShape]
+
+
+class VariableShape(Shape):
+    """A value that is asked for."""
+
+    name: str
+    type: Literal["text", "secret"]
+    description: str
+
+
+class VariablesWanted(Shape):
+    """An open request: what was asked for, and the names of it that have no value now."""
+
+    request_id: str
+    agent_name: str
+    required: list[VariableShape]
+    missing: list[str]
+
+
+class VariablesAnswered(Shape):
+    """A request that has all it asked for; the thread of the child that begins with it, if it was for one."""
+
+    request_id: str
+    status: Literal["success"]
+    child_thread_id: str | None = None
+
+
+class VariablesMissing(ErrorShape):
+    """The names that are still missing."""
+
+    missing: list[str]
+
+
 class MessageCallShape(Shape):
     """A tool call of an assistant's message; `arguments` is JSON text as the model wrote it."""
 

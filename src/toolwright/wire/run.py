@@ -137,6 +137,11 @@ def thread_json(thread: Thread) -> JSONObject:
     }
 
 
+def child_json(thread: Thread) -> JSONObject:
+    """A thread as its parent knows it."""
+    return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
+
+
 def _count(shown: JSON) -> int:
     if type(shown) is not int:
         raise TypeError("a count is a whole number")

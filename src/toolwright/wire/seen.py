@@ -114,6 +114,45 @@ class Thread:
 
 
 @value
+class Child(Thread):
+    """A thread that another one has made, and how it stands; `reference` is what that one calls it by."""
+
+    __pydantic_config__ = _CAMEL
+    reference: str
+    child_status: Literal["running", "idle", "terminated", "failed"]
+
+
+@value
+class VariableSeen:
+    """A value that is asked for."""
+
+    __pydantic_config__ = _CAMEL
+    name: str
+    type: Literal["text", "secret"]
+    description: str = ""
+
+
+@value
+class Wanted:
+    """An open request for values: what was asked for, and the names of it that have no value now."""
+
+    __pydantic_config__ = _CAMEL
+    request_id: str
+    agent_name: str
+    required: tuple[VariableSeen, ...]
+    missing: tuple[str, ...]
+
+
+@value
+class Answered:
+    """A request that has all it asked for; the thread of the child that begins with it, if it was for one."""
+
+    __pydantic_config__ = _CAMEL
+    request_id: str
+    child_thread_id: str | None = None
+
+
+@value
 class MessageCall:
     """A tool call of an assistant's message; `arguments` is JSON text as the model wrote it."""
 

@@ -56,6 +56,7 @@ from toolwright.runtime.pending import PendingCalls
 from toolwright.runtime.plans import Plans
 from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.reports import Reports
+from toolwright.runtime.requests import Requests
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.runs import Runs
 from toolwright.runtime.runtime import Runtime
@@ -135,6 +136,7 @@ def assemble(
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, bus, clock, ids)
+    requests = Requests(store, motor, agents, speakers, lineages, births, environment, clock, ids)
     pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, rooms, clock, ids)
     return Runtime(
         catalog=catalog,
@@ -145,6 +147,7 @@ def assemble(
         timers=Timers(store, drainer, {CALL: pending.expire, PLAN: plans.fire}, clock, ids),
         threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids, lineages),
         runs=runs,
+        requests=requests,
         calls=pending,
         offers=offers,
         files=ThreadFiles(store, keeper),

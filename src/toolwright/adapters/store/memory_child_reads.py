@@ -37,5 +37,15 @@ class MemoryChildren:
         found = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
         return sorted(found, key=lambda each: (each.created_at, each.id))
 
+    async def asked(self) -> Sequence[str]:
+        return sorted({each.name for request in self._parked() for each in request.required})
+
+    async def askers(self, name: str) -> Sequence[str]:
+        asking = [each for each in self._parked() if name in {one.name for one in each.required}]
+        return sorted({each.thread_id for each in asking})
+
+    def _parked(self) -> list[VariablesRequest]:
+        return [each for each in self._tables.requests.values() if each.kind == "run"]
+
     async def value(self, thread_id: str, key: str) -> str | None:
         return self._tables.values.get((thread_id, key))

@@ -15,9 +15,11 @@ from toolwright.core.effects import (
     CloseRequest,
     Delivery,
     HandOff,
+    HoldRequest,
     Notify,
     OpenRequest,
     Report,
+    Room,
     SetValue,
     Spawn,
     Speak,
@@ -49,7 +51,11 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             _check_files(effect, row)
             if effect.notice.event.event_id in row.inbox:
                 raise GuardFailed("duplicate")
-        case TakeRequest():
+        case Room():
+            ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
+            if len([row for row in ours if row.state != "terminated"]) >= effect.most:
+                raise GuardFailed("room")
+        case HoldRequest() | TakeRequest():
             if effect.id not in tables.requests:
                 raise GuardFailed("request")
         case _:
@@ -107,6 +113,8 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):
             tables.values[effect.thread_id, effect.key] = text
+        case HoldRequest() | Room():
+            pass
         case OpenRequest(request=request):
             tables.requests.setdefault(request.id, request)
         case CloseRequest() | TakeRequest():

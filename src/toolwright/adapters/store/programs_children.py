@@ -19,9 +19,11 @@ from toolwright.core.effects import (
     Close,
     CloseRequest,
     HandOff,
+    HoldRequest,
     Notify,
     OpenRequest,
     Report,
+    Room,
     SetValue,
     Spawn,
     Speak,
@@ -183,11 +185,19 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
         case CloseRequest():
             yield Op(sql.children.close_request, {"id": effect.id})
             yield Op(sql.children.drop_asked, {"id": effect.id})
+        case Room():
+            yield Op(sql.children.room, _room(effect), "room")
+        case HoldRequest():
+            yield Op(sql.children.hold_request, {"id": effect.id}, "request")
         case TakeRequest():
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:
             raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+
+
+def _room(effect: Room) -> Params:
+    return {"thread_id": effect.thread_id, "agent": effect.agent, "most": effect.most}
 
 
 def _set_value(effect: SetValue, sql: Statements) -> Op:

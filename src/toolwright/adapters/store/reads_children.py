@@ -9,7 +9,7 @@ from toolwright.adapters.store import rows, rows_children
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import calls, messages, requests, thread_values, threads
+from toolwright.adapters.store.tables import asked, calls, messages, requests, thread_values, threads
 from toolwright.core.call import Call
 from toolwright.core.json_value import dumps
 from toolwright.core.message import Message
@@ -45,6 +45,9 @@ class ChildQueries:
         self.request = compiled(select(requests).where(requests.c.id == _text("id")))
         of_thread = select(requests).where(requests.c.thread_id == _text("thread_id"))
         self.requests = compiled(of_thread.order_by(requests.c.created_at, requests.c.id))
+        self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
+        asking = select(asked.c.thread_id).where(asked.c.name == _text("name")).distinct()
+        self.askers = compiled(asking.order_by(asked.c.thread_id))
         this = (thread_values.c.thread_id == _text("thread_id"), thread_values.c.key == _text("key"))
         self.value = compiled(select(thread_values.c.value).where(*this))
 
@@ -61,8 +64,8 @@ class SqlChildren:
         return await self._driver.read(lambda: rows_read(rows.thread, self._sql.lineage, here))
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
-        asked: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.children, asked))
+        page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
+        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.children, page))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
         return await self._driver.read(lambda: rows_read(rows.call, self._sql.nested, {"call_id": call_id}))
@@ -81,6 +84,12 @@ class SqlChildren:
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         here: Params = {"thread_id": thread_id}
         return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.requests, here))
+
+    async def asked(self) -> Sequence[str]:
+        return await self._driver.read(lambda: rows_read(_value, self._sql.asked, {}))
+
+    async def askers(self, name: str) -> Sequence[str]:
+        return await self._driver.read(lambda: rows_read(_value, self._sql.askers, {"name": name}))
 
     async def value(self, thread_id: str, key: str) -> str | None:
         this: Params = {"thread_id": thread_id, "key": dumps(key)}

@@ -78,6 +78,11 @@ class ChildStatements:
         )
         self.terminate = compiled(changed.values(report=MUTE, state="terminated"))
         self.close = compiled(changed.values(state="terminated"))
+        ours = and_(
+            threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), not_terminated
+        )
+        alive = select(func.count()).select_from(threads).where(ours).scalar_subquery()
+        self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
         self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
         self.activated = compiled(changed.values(activated=_text("activated")))
 
@@ -100,9 +105,10 @@ class ChildStatements:
             ["thread_id", "due", "gen"], chosen.where(literal(value=True))
         )
         earlier = case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due)
+        # It returns something, so that it is not put together with others that wake the same thread.
         return upsert.on_conflict_do_update(
             index_elements=[wakes.c.thread_id], set_={"due": earlier, "gen": wakes.c.gen + 1}
-        )
+        ).returning(wakes.c.thread_id)
 
     def _request_statements(self, compiled: Compiler) -> None:
         once = self._insert(requests).values(_all(requests)).on_conflict_do_nothing()
@@ -110,6 +116,8 @@ class ChildStatements:
         self.ask = compiled(self._insert(asked).values(_all(asked)).on_conflict_do_nothing())
         closed = delete(requests).where(requests.c.id == _text("id"))
         self.close_request = compiled(closed)
+        held = update(requests).where(requests.c.id == _text("id")).values(id=requests.c.id)
+        self.hold_request = compiled(held.returning(requests.c.id))
         self.take_request = compiled(closed.returning(requests.c.id))
         self.drop_asked = compiled(delete(asked).where(asked.c.request_id == _text("id")))
         asking = (

@@ -1,12 +1,13 @@
 """Threads and their messages."""
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
 from toolwright.core.content import Attachment
-from toolwright.core.env import read_env, stored_only
+from toolwright.core.env import Given, read_env, stored_only
+from toolwright.core.prompt import Env
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
@@ -17,6 +18,7 @@ from toolwright.web.permits import owner_of_new
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_threads import (
+    ChildList,
     EnvNames,
     MessageList,
     MessageSent,
@@ -26,7 +28,7 @@ from toolwright.web.shapes_threads import (
     ThreadRefused,
 )
 from toolwright.wire.message import message_json
-from toolwright.wire.run import thread_json
+from toolwright.wire.run import child_json, thread_json
 
 router = noun("/api/threads", "threads")
 
@@ -77,11 +79,16 @@ async def create_thread(
     """A new thread of an agent; a person's is theirs."""
     owner = owner_of_new(caller, new.user_id)
     await here.permits.agent(caller, new.agent_id)
-    env = stored_only(read_env(new.env))
-    await here.permits.env(caller, new.agent_id, env)
+    stored_only(read_env(new.env))
+    await here.permits.env(caller, new.agent_id, new.env or ())
     await here.permits.tenvs(caller, new.agent_id, new.tenvs or ())
     thread = await here.runtime.threads.create(
-        new.agent_id, owner, env=env, tenvs=new.tenvs, tags=new.tags, arguments=new.arguments
+        new.agent_id,
+        owner,
+        env=cast("Env | None", new.env),  # as `read_env` has found it
+        tenvs=new.tenvs,
+        tags=new.tags,
+        arguments=new.arguments,
     )
     return answer({"thread": thread_json(thread), "threadId": thread.id}, 201)
 
@@ -104,6 +111,16 @@ async def get_thread(caller: Known, here: Here, thread_id: Id) -> Answer:
     """One thread."""
     await here.permits.thread(caller, thread_id)
     return answer({"thread": thread_json(await here.runtime.threads.get(thread_id))})
+
+
+@router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
+async def list_children(
+    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+) -> Answer:
+    """The threads that this one has made, the oldest first, and how they stand."""
+    await here.permits.thread(caller, thread_id)
+    found = await here.runtime.threads.children(thread_id, limit, offset)
+    return listed("children", [child_json(child) for child in found])
 
 
 @router.post(
@@ -145,12 +162,12 @@ async def list_messages(
 async def set_env(
     caller: Known, here: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
-    """Set values of the thread, secrets unless said otherwise, or take them away with null.
+    """Set values of the thread, or take them away with null; plain text is of the declared type, else a secret.
 
-    A person may set only what the agent lists in its `user_env`.
+    A person may set only what the agent lists in its `user_env`, and what an open request of a run there asks for.
     """
     await here.permits.thread(caller, thread_id)
     thread = await here.runtime.threads.get(thread_id)
-    await here.permits.env(caller, thread.agent, new.env)
-    names = await here.runtime.threads.set_env(thread_id, read_env(new.env))
+    await here.permits.env(caller, thread.agent, new.env, thread_id)
+    names = await here.runtime.threads.set_env(thread_id, cast("Given", new.env))
     return answer(env_names(names))

@@ -1,0 +1,31 @@
+"""Requests for values, as a client sees them."""
+
+from toolwright.client.env import Values, values_json
+from toolwright.client.http import Http, segment
+from toolwright.core.json_value import JSONObject
+from toolwright.wire.reading import read
+from toolwright.wire.seen import Answered, Wanted
+
+
+class Requests:
+    """What a client does with open requests. One that is unknown, over or another thread's raises `NotFound`."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def get(self, thread_id: str, request_id: str) -> Wanted:
+        """What is asked for, and which of it has no value now."""
+        return read(Wanted, await self._http.get(_path(thread_id, request_id)))
+
+    async def answer(self, thread_id: str, request_id: str, env: Values) -> Answered:
+        """Give values. When none is missing any more, the run goes on, or the child begins.
+
+        Raises `VariablesLacking` with what is still `missing`; what was given is kept then. It is not repeated when
+        its answer is lost (`AnswerLost`).
+        """
+        body: JSONObject = {"env": values_json(env)}
+        return read(Answered, (await self._http.call("POST", _path(thread_id, request_id), body)).json)
+
+
+def _path(thread_id: str, request_id: str) -> str:
+    return f"/api/threads/{segment(thread_id)}/variables/{segment(request_id)}"

@@ -1,0 +1,63 @@
+"""Requests for values: what a parked run, or a child that cannot begin yet, waits for (S0 §6).
+
+`/threads/…` without `/api` leads here too: so S0 spells it.
+"""
+
+from typing import Annotated, cast
+
+from fastapi import Depends
+
+from toolwright.core.env import Given
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.web.answer import Answer, answer
+from toolwright.web.body import described, reads
+from toolwright.web.callers import Known
+from toolwright.web.env import NewEnv
+from toolwright.web.fields import Id
+from toolwright.web.noun import noun
+from toolwright.web.serving import Here
+from toolwright.web.shapes import answers
+from toolwright.web.shapes_threads import VariablesAnswered, VariablesMissing, VariablesWanted
+from toolwright.wire.variables import required_json
+
+router = noun("/api/threads", "variables")
+
+
+@router.get(
+    "/{thread_id}/variables/{request_id}",
+    responses=answers(VariablesWanted, "What is asked for.", errors=(404,)),
+)
+async def get_variables(caller: Known, here: Here, thread_id: Id, request_id: Id) -> Answer:
+    """What is asked for, and which of it has no value now."""
+    await here.permits.request(caller, thread_id, request_id)
+    wanted = await here.runtime.requests.get(thread_id, request_id)
+    missing: list[JSON] = [*wanted.missing]
+    return answer(
+        {
+            "requestId": wanted.request_id,
+            "agentName": wanted.agent_name,
+            "required": required_json(wanted.required),
+            "missing": missing,
+        }
+    )
+
+
+@router.post(
+    "/{thread_id}/variables/{request_id}",
+    responses=answers(
+        VariablesAnswered, "All is there: the run goes on, or the child begins.", 200, (404, 409, 413)
+    )
+    | {422: {"model": VariablesMissing, "description": "The values are kept, but others are still missing."}},
+    openapi_extra=described(NewEnv),
+)
+async def give_variables(
+    caller: Known, here: Here, thread_id: Id, request_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+) -> Answer:
+    """Give values that were asked for, and no others; plain text is of the type that was asked for."""
+    await here.permits.request(caller, thread_id, request_id)
+    given = cast("Given", new.env)  # read where it is answered
+    done = await here.runtime.requests.answer(thread_id, request_id, given)
+    shown: JSONObject = {"requestId": done.request_id, "status": "success"}
+    if done.child_thread_id is not None:
+        shown["childThreadId"] = done.child_thread_id
+    return answer(shown)

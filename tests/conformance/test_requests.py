@@ -1,0 +1,154 @@
+"""Requests for values in every store: opened once, held, answered once, and what wakes those that ask."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.conformance.test_values import put, row
+from tests.play import AT, committed, create, later, token
+
+from toolwright.core.child import Link
+from toolwright.core.effects import (
+    CloseRequest,
+    Effect,
+    HoldRequest,
+    OpenRequest,
+    Room,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Store
+from toolwright.core.request import RequestKind, VariablesRequest
+from toolwright.core.units import Act, Committed, Conflict, SetEnv
+from toolwright.core.variable import Variable
+
+pytestmark = pytest.mark.anyio
+
+KEY = Variable("KEY", type="secret", description="Über\nall")
+REGION = Variable("REGION", scoped=True)
+
+
+def request(
+    thread_id: str, number: int = 1, kind: RequestKind = "run", required: tuple[Variable, ...] = (KEY, REGION)
+) -> VariablesRequest:
+    child: JSONObject | None = {"threadId": "thr_x", "files": [], "ü": None} if kind == "child" else None
+    return VariablesRequest(
+        id=f"req_{thread_id}_{number}",
+        thread_id=thread_id,
+        kind=kind,
+        agent="helper",
+        required=required,
+        child=child,
+        expires_at=later(60) if kind == "child" else None,
+        created_at=later(number),
+    )
+
+
+def act(*effects: Effect) -> Act:
+    return Act(token=token(), at=AT, effects=effects)
+
+
+def opening(asked: VariablesRequest) -> OpenRequest:
+    return OpenRequest(thread_id=asked.thread_id, request=asked)
+
+
+async def a_thread(store: Store) -> str:
+    unit = create()
+    await committed(store, unit)
+    return unit.thread.id
+
+
+def given(thread_id: str, *names: str, effects: tuple[Effect, ...] = ()) -> SetEnv:
+    rows = [row(thread_id, name) for name in names]
+    return SetEnv(token=token(), at=AT, thread_id=thread_id, env=put(*rows), effects=effects)
+
+
+async def test_requests_are_read_as_they_were_opened_once(store: Store) -> None:
+    thread_id = await a_thread(store)
+    first, second = request(thread_id, 1), request(thread_id, 2, "child")
+    await committed(store, act(opening(second), opening(first)))
+    await committed(store, act(opening(replace(first, agent="other"))))
+    assert await store.children.request(first.id) == first
+    assert await store.children.request(second.id) == second
+    assert list(await store.children.requests(thread_id)) == [first, second]
+    assert await store.children.request("req_none") is None
+    assert list(await store.children.requests("thr_none")) == []
+
+
+async def test_only_what_runs_wait_for_is_asked(store: Store) -> None:
+    one, two = sorted([await a_thread(store), await a_thread(store)])
+    await committed(store, act(opening(request(two)), opening(request(one, required=(KEY,)))))
+    await committed(store, act(opening(request(one, 2, "child", (Variable("OTHER"),)))))
+    assert list(await store.children.asked()) == ["KEY", "REGION"]
+    assert list(await store.children.askers("KEY")) == [one, two]
+    assert list(await store.children.askers("REGION")) == [two]
+    assert list(await store.children.askers("OTHER")) == []
+    await committed(store, act(CloseRequest(thread_id=two, id=request(two).id)))
+    assert list(await store.children.asked()) == ["KEY"]
+
+
+async def test_a_request_is_taken_once_and_closed_at_any_time(store: Store) -> None:
+    thread_id = await a_thread(store)
+    asked = request(thread_id)
+    await committed(store, act(opening(asked)))
+    taking = TakeRequest(thread_id=thread_id, id=asked.id)
+    answers = await asyncio.gather(*[store.commit(act(taking)) for _ in range(5)])
+    assert sorted(type(answer).__name__ for answer in answers) == ["Committed", *["Conflict"] * 4]
+    assert Conflict(guard="request") in answers
+    assert await store.children.request(asked.id) is None
+    assert list(await store.children.asked()) == []
+    await committed(store, act(CloseRequest(thread_id=thread_id, id=asked.id)))
+
+
+async def test_values_are_kept_only_while_their_request_is_open(store: Store) -> None:
+    thread_id = await a_thread(store)
+    asked = request(thread_id)
+    await committed(store, act(opening(asked)))
+    held = HoldRequest(thread_id=thread_id, id=asked.id)
+    await committed(store, given(thread_id, "KEY", effects=(held,)))
+    assert await store.children.request(asked.id) == asked
+    assert list(await store.children.askers("REGION")) == [thread_id]
+    taken = TakeRequest(thread_id=thread_id, id=asked.id)
+    await committed(store, given(thread_id, "REGION", effects=(taken,)))
+    for effect in (held, taken):
+        late = given(thread_id, "LATE", effects=(effect,))
+        assert await store.commit(late) == Conflict(guard="request")
+    assert [each.name for each in await store.env_of(thread_id)] == ["KEY", "REGION"]
+
+
+async def test_all_names_at_once_wake_those_that_ask_for_one(store: Store) -> None:
+    asking, idle, elsewhere = [await a_thread(store) for _ in range(3)]
+    await committed(store, act(opening(request(asking))))
+    await committed(store, act(opening(request(idle, required=(Variable("OTHER"),)))))
+    assert isinstance(await store.commit(given(elsewhere, "KEY", "REGION", "MORE")), Committed)
+    assert await store.wake(asking) is not None
+    assert await store.wake(idle) is None
+    before = await store.wake(asking)
+    assert before is not None
+    taken = TakeRequest(thread_id=asking, id=request(asking).id)
+    await committed(store, given(asking, "KEY", "REGION", effects=(taken,)))
+    after = await store.wake(asking)
+    assert after is not None
+    assert after.gen > before.gen, "the unit that takes the request wakes its run"
+    await committed(store, given(elsewhere, "KEY"))
+    assert await store.wake(asking) == after
+
+
+async def test_there_is_room_for_so_many_children_that_are_not_terminated(store: Store) -> None:
+    parent = await a_thread(store)
+
+    async def child(agent: str) -> str:
+        unit = create()
+        thread = replace(unit.thread, agent=agent, parent_id=parent, link=Link())
+        await committed(store, replace(unit, thread=thread))
+        return thread.id
+
+    room = act(Room(thread_id=parent, agent="scout", most=2))
+    first = await child("scout")
+    await child("other")
+    await committed(store, room)
+    await child("scout")
+    assert await store.commit(replace(room, token=token())) == Conflict(guard="room")
+    await committed(store, act(Terminate(thread_id=first)))
+    await committed(store, replace(room, token=token()))

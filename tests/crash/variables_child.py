@@ -1,0 +1,59 @@
+"""Processes whose run waits for a value, which they give it, and which kill themselves before or after a unit."""
+
+from typing import Any
+
+import toolwright as tw
+from tests.crash.child import die
+from tests.crash.forks import Order, serve
+from tests.databases import OpenStore, opened
+from tests.runtime.rig import Rig, running
+from tests.runtime.test_variables import calling, parked
+from toolwright.core.units import Unit
+from toolwright.testing import ScriptedModel
+
+UNITS = 8  # create, send, claim, park, the answer, claim, the model's answer, the result
+
+
+def journal(folder: str) -> OpenStore:
+    return lambda bus: opened(f"sqlite:///{folder}/journal.db", bus)
+
+
+def regional() -> tw.Tool:
+    @tw.tool(description="Search.", variables=[tw.Variable("REGION")], read_only=True)
+    async def search(state: tw.ThreadState) -> str:
+        return f"In {await state.env('REGION')}"
+
+    return search
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel([calling("search"), {"text": "Done."}])
+
+
+async def whole(rig: Rig) -> str:
+    """All of it, from the thread to the end of the run; the run's id."""
+    thread = await rig.rt.threads.create("tester")
+    run = await rig.rt.threads.send(thread.id, "Go")
+    request_id = await parked(rig, run.id)
+    await rig.rt.requests.answer(thread.id, request_id, {"REGION": "eu"})
+    await rig.rt.runs.wait(run.id, 10)
+    return run.id
+
+
+async def run(order: Order) -> None:
+    seen = 0
+
+    async def kill(_: int, unit: Unit) -> Any:  # nothing, or no return
+        nonlocal seen
+        if type(unit).__name__ != "Leave":  # whether a drain looks once more is a matter of time
+            seen += 1
+            if seen == order["unit"]:
+                die()
+
+    async with running(script(), [regional()], store=journal(order["folder"])) as rig:
+        setattr(rig.store, order["when"], kill)
+        await whole(rig)
+
+
+if __name__ == "__main__":
+    serve(run)

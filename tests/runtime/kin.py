@@ -1,0 +1,42 @@
+"""A runtime of several agents, over a store with barriers and a clock that a test may set forward."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+import toolwright as tw
+from tests.databases import OpenStore
+from tests.runtime.rig import Barriers, Rig
+from toolwright.adapters.system import SystemClock
+from toolwright.core.catalog import Catalog
+from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
+from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.settings import Settings
+
+
+class Ahead(SystemClock):
+    """The time, and more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+@asynccontextmanager
+async def kin(
+    store: OpenStore, *agents: tw.Agent, tools: Sequence[tw.Tool] = (), clock: Ahead | None = None
+) -> AsyncGenerator[Rig]:
+    """These agents at work, each callable by those that name it."""
+    bus, clock = MemoryBus(), clock or Ahead()
+    barriers = Barriers(await store(bus))
+    motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
+    parts = Parts(store=barriers, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    rt = assemble(Catalog(agents=agents, tools=tools), parts, Settings())
+    await rt.start()
+    try:
+        yield Rig(rt, barriers)
+    finally:
+        await rt.stop(1.0)

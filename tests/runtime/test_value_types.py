@@ -1,0 +1,108 @@
+"""Plain text is of the declared type, wherever it is given (D5)."""
+
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import running
+from tests.runtime.test_variables import calling
+from toolwright.core.errors import InvalidRequest
+from toolwright.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+PLAIN = {"REGION": "eu-west-1", "TOKEN": "t-0123456789"}
+DECLARED = [tw.Variable("REGION", required=False), tw.Variable("TOKEN", type="secret", required=False)]
+TYPES = {"REGION": "text", "TOKEN": "secret"}
+
+
+def telling(names: tuple[str, ...] = tuple(PLAIN)) -> tw.Tool:
+    @tw.tool(description="Tell.", variables=DECLARED)
+    async def tell(state: tw.ThreadState) -> dict[str, str | None]:
+        return {name: await state.env_type(name) for name in names}
+
+    return tell
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel([calling("tell"), {"text": "Done."}])
+
+
+@pytest.mark.parametrize("layer", ["app_env", "options", "prompt_options", "thread", "later"])
+async def test_values_of_every_layer_are_of_the_declared_type(layer: str) -> None:
+    options: dict[str, Any] = {}
+    if layer not in ("thread", "later"):
+        options[layer] = PLAIN if layer == "app_env" else {"env": PLAIN}
+    async with running(script(), [telling()], **options) as rig:
+        thread = await rig.rt.threads.create("tester", env=PLAIN if layer == "thread" else None)
+        if layer == "later":
+            assert await rig.rt.threads.set_env(thread.id, PLAIN) == TYPES
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await rig.rt.runs.wait(run.id, 10)
+        result = (await rig.transcript(thread.id))[2]
+        assert result.content == '{"REGION":"text","TOKEN":"secret"}'
+
+
+async def test_a_handlers_values_are_of_the_declared_type_unless_it_says_another() -> None:
+    @tw.tool(description="Set.", variables=DECLARED)
+    async def put(state: tw.ThreadState) -> str:
+        state.set_env("REGION", "eu-west-1")
+        state.set_env("TOKEN", "t-0123456789")
+        state.set_env("OTHER", "o-0123456789")
+        state.set_env("PLAIN", "p-0123456789", "text")
+        return f"{await state.env('REGION')} {await state.env('TOKEN')} {await state.env('OTHER')}"
+
+    async with running(ScriptedModel([calling("put"), {"text": "Done."}]), [put]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await rig.rt.runs.wait(run.id, 10)
+        result = (await rig.transcript(thread.id))[2]
+        assert result.content == "eu-west-1 [redacted:TOKEN] [redacted:OTHER]"
+        assert await rig.rt.threads.env(thread.id) == {**TYPES, "OTHER": "secret", "PLAIN": "text"}
+
+
+async def test_a_configured_agents_values_are_of_the_declared_type_and_the_same_again_is_no_change() -> None:
+    app = tw.App(agents=[], tools=[telling()])
+    config: dict[str, Any] = {
+        "tools": [{"name": "tell", "env": {"REGION": "us"}}],
+        "toolkits": [],
+        "env": PLAIN,
+    }
+    async with tw.testing.runtime(app) as rt:
+        first = (await rt.agents.save("scout", config)).agent
+        again = (await rt.agents.save("scout", config)).agent
+        assert first.revision == again.revision == 1
+        active = await rt.agents.active("scout")
+        assert {name: var.type for name, var in active.env[1].items()} == TYPES
+        assert {name: var.type for name, var in active.tool_env["tell"].items()} == {"REGION": "text"}
+
+
+async def test_a_secret_that_models_would_be_shown_is_refused_wherever_it_is_given() -> None:
+    refused: list[str] = []
+
+    @tw.tool(description="Set.")
+    async def put(state: tw.ThreadState) -> str:
+        try:
+            state.set_env("COMPANY", "Acme & Sons", "secret")
+        except InvalidRequest as error:
+            refused.append(error.message)
+        state.set_env("COMPANY", None)
+        return "Set."
+
+    child = tw.Agent("child", tw.Prompt("child_prompt", "x"), expose_as_tool=True, tool_description="Help.")
+    called: dict[str, Any] = {"name": "child", "immediate": {"nameEnv": "COMPANY"}, "optional": "WITH_CHILD"}
+    model = ScriptedModel([calling("put"), {"text": "Done."}])
+    leader = tw.Agent("leader", tw.Prompt("leader_prompt", "x", model=model, tools=[put, called]))
+    secret = {"COMPANY": {"value": "Acme & Sons", "type": "secret"}}
+    async with tw.testing.runtime(tw.App(agents=[leader, child])) as rt:
+        with pytest.raises(InvalidRequest, match="shown to models"):
+            await rt.threads.create("leader", env=secret)
+        thread = await rt.threads.create("leader", env={"COMPANY": "Acme & Sons", "WITH_CHILD": "no"})
+        assert await rt.threads.env(thread.id) == {"COMPANY": "text", "WITH_CHILD": "text"}
+        with pytest.raises(InvalidRequest, match="shown to models"):
+            await rt.threads.set_env(thread.id, secret)
+        run = await rt.threads.send(thread.id, "Go")
+        await rt.runs.wait(run.id, 10)
+        assert refused == ["env.COMPANY is shown to models: store it as text, not as a secret."]
+        assert await rt.threads.env(thread.id) == {"WITH_CHILD": "text"}
