@@ -89,14 +89,13 @@ title = tw.Prompt(
     expose_as_tool=True,
     tool_description="Finds a title.",
 )
-RESUMABLE = {"receives_messages": "side_a"}
 orchestrator = tw.Prompt(
     "orchestrator",
     "You answer questions with a short article. Ask your researchers first, then have it written and titled.",
     model=MODEL,
     tools=[
-        tw.SubagentToolConfig(name="figures", resumable=RESUMABLE),
-        tw.SubagentToolConfig(name="headlines", resumable=RESUMABLE),
+        {"name": "figures", "resumable": {"receives_messages": "side_a"}},
+        {"name": "headlines", "resumable": {"receives_messages": "side_a"}},
         "article",
         "title",
     ],

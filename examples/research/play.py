@@ -24,7 +24,7 @@ async def play(address: str) -> None:
             if event.type == "run.completed" and await told(client, thread.id):
                 break
         for message in await client.threads.messages(thread.id):
-            print(f"{message.role:>9}: {message.content[:100]}")
+            print(f"{message.role:>9}: {message.content[:200]}")
 
 
 async def told(client: Client, thread_id: str) -> bool:
