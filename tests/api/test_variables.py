@@ -10,6 +10,7 @@ import pytest
 import toolwright as tw
 from tests.api.rig import Api, calling, read, serving
 from tests.api.town import ADA, BOB, SERVICE, town
+from tests.behaviour.marks import requirement
 from tests.client.rig import client_of
 from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
@@ -50,6 +51,7 @@ async def asking(owner: str | None = None, **options: Any) -> AsyncGenerator[tup
         yield api, thread.id, run.id, request.id
 
 
+@requirement("S0-6-6")
 @pytest.mark.parametrize("prefix", ["", "/api"])
 async def test_a_request_is_read_and_answered(prefix: str) -> None:
     async with asking() as (api, thread_id, run_id, request_id):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, stores
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
@@ -91,6 +92,7 @@ async def ended(rig: Rig, thread_id: str) -> None:
                 return
 
 
+@requirement("S0-6-7")
 async def test_the_values_are_the_childs_and_it_begins_with_its_message_and_files(store: OpenStore) -> None:
     async with kin(store, leader(asks()), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)
@@ -214,6 +216,7 @@ async def test_no_more_children_begin_than_there_may_be(store: OpenStore) -> Non
             await rig.rt.requests.answer(thread_id, left[0], GIVEN)
 
 
+@requirement("S0-3-5")
 async def test_a_value_of_the_parent_is_none_of_the_child(memory: OpenStore) -> None:
     async with kin(memory, leader(asks()), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.conformance.test_entities import human, save
 from tests.play import AT, token
 from toolwright.adapters.cipher.memory import MemoryCipher
@@ -118,6 +119,7 @@ async def check(world: World) -> None:
             assert (None if found is None else found.value) == naive(world, n, name), (n, name)
 
 
+@requirement("S0-3-5", "S0-3-6")
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds())
 def test_every_thread_of_a_tree_has_the_value_that_the_model_says(world: World) -> None:

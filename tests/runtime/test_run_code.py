@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.runtime.rig import running
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.memory_state import MemoryState
@@ -18,6 +19,7 @@ def calling(name: str) -> dict[str, object]:
     return {"calls": [{"name": name, "args": {}}]}
 
 
+@requirement("S0-1-5")
 async def test_a_handler_runs_code_that_calls_a_tool_of_the_run() -> None:
     @tw.tool(description="Adds.", read_only=True)
     async def add(a: int, b: int) -> int:
@@ -41,6 +43,7 @@ async def test_a_handler_runs_code_that_calls_a_tool_of_the_run() -> None:
         assert [call.name for call in made] == ["work", "add"]
 
 
+@requirement("S0-1-6")
 async def test_code_ends_with_its_run() -> None:
     begun = asyncio.Event()
 

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from toolwright import testing
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.event import Topic
@@ -141,6 +142,7 @@ def journal(rt: Runtime) -> Store:
 # ── direct calls ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@requirement("S0-1-4", "S0-5-2")
 async def test_a_direct_call_gives_what_the_child_says_last() -> None:
     agent = worker([{"text": "I have done it."}])
     async with home(agent, {}, [call("worker", message="Do it"), DONE]) as at:
@@ -255,6 +257,7 @@ async def test_a_call_that_does_not_block_is_told_in_the_inbox() -> None:
         assert notice == f'[Subagent] (reference: {child.id}, status: terminated) "Ready."'
 
 
+@requirement("S0-5-1")
 async def test_a_child_is_named_by_the_property_for_it() -> None:
     agent = worker([{"text": "Ready."}])
     config = {"initAgentNameProperty": "who", "initUserMessageProperty": "task"}
@@ -268,6 +271,7 @@ async def test_a_child_is_named_by_the_property_for_it() -> None:
 # ── agents that live on ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@requirement("S0-5-3", "S0-6-1", "S0-6-4")
 async def test_an_agent_that_lives_on_is_created_and_goes_on_with_its_history() -> None:
     agent = worker([{"text": "Yes?"}])
 
@@ -293,6 +297,7 @@ async def test_an_agent_that_lives_on_is_created_and_goes_on_with_its_history() 
         assert [c.id for c in await at.children(thread.id)] == [child.id]
 
 
+@requirement("S0-6-3")
 @pytest.mark.parametrize("name", ["", "  ", None])
 async def test_a_name_is_required(name: str | None) -> None:
     args: dict[str, object] = {"agent": "worker", "message": "Hi"}
@@ -306,6 +311,7 @@ async def test_a_name_is_required(name: str | None) -> None:
         assert await at.children(thread.id) == []
 
 
+@requirement("S0-6-2")
 async def test_the_lifecycle_tools_are_there_only_with_an_agent_that_lives_on() -> None:
     lifecycle = ["subagent_create", "subagent_message"]
     offers: list[tuple[Config, list[str]]] = [({}, ["worker"]), (RESUMABLE, lifecycle)]
@@ -315,6 +321,7 @@ async def test_the_lifecycle_tools_are_there_only_with_an_agent_that_lives_on() 
             assert [tool.name for tool in at.boss.requests[0].tools] == names
 
 
+@requirement("S0-5-1", "S0-6-2")
 async def test_no_more_than_the_most_instances_are_created() -> None:
     config = {"resumable": {"receives_messages": "side_a", "maxInstances": 1}}
     both = [{"name": "subagent_create", "args": {"agent": "worker", "name": name}} for name in "AB"]
@@ -343,6 +350,7 @@ async def test_another_threads_reference_is_as_if_it_were_not_there() -> None:
         assert await at.heard(child.id) == ["Hello"]
 
 
+@requirement("S0-5-9")
 @pytest.mark.parametrize("communication", ["implicit", "explicit"])
 async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication: str) -> None:
     config = {
@@ -364,6 +372,7 @@ async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication
         assert len({event.event_id for event in inbox}) == len(inbox)
 
 
+@requirement("S0-5-9", "S0-7-2")
 async def test_a_child_tells_its_parent_what_it_wants() -> None:
     @tw.tool(description="Tells.")
     async def tell(state: tw.ThreadState) -> str:
@@ -392,6 +401,7 @@ async def test_a_child_tells_its_parent_what_it_wants() -> None:
         assert await at.rt.files.read(thread.id, "/attachments/report.txt") == b"hi"
 
 
+@requirement("S0-5-1")
 async def test_messages_are_for_the_side_that_receives_them() -> None:
     side_b = tw.Prompt("reviewer", "You review.", model=Watched([{"text": "Good."}]))
     agent = worker([{"text": "Thanks."}], type="dual_ai", side_b=side_b, max_session_turns=1)
@@ -405,6 +415,7 @@ async def test_messages_are_for_the_side_that_receives_them() -> None:
         assert said == [("side_b", "Good."), ("side_a", "Thanks.")]
 
 
+@requirement("S0-5-8")
 async def test_a_flag_turns_an_agent_on_and_off_at_every_step() -> None:
     @tw.tool(description="Turns it.")
     async def turn(state: tw.ThreadState, flag: str) -> str:
@@ -421,6 +432,7 @@ async def test_a_flag_turns_an_agent_on_and_off_at_every_step() -> None:
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@requirement("S0-7-1", "S0-7-2", "S0-7-3")
 async def test_files_are_copied_both_ways_under_free_names() -> None:
     @tw.tool(description="Draws.")
     async def draw(state: tw.ThreadState) -> tw.ToolResult:
@@ -464,6 +476,7 @@ async def test_a_file_that_is_not_there_makes_the_call_an_error_and_no_child() -
 # ── at once ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@requirement("S0-5-4")
 async def test_an_agent_runs_before_the_first_step_once() -> None:
     agent = worker([{"text": "Prepared."}])
     async with home(agent, {"immediate": True}, [DONE]) as at:
@@ -478,6 +491,7 @@ async def test_an_agent_runs_before_the_first_step_once() -> None:
         _valid(await at.rt.threads.messages(thread.id))
 
 
+@requirement("S0-5-5", "S0-5-6", "S0-5-7", "S0-5-10")
 async def test_a_child_for_each_group_of_values_which_no_model_sees() -> None:
     seen: list[str | None] = []
 
@@ -654,6 +668,7 @@ async def test_a_thread_ends_itself_and_tells_its_parent() -> None:
         assert child.child_status == "terminated"
 
 
+@requirement("S0-6-5")
 async def test_a_child_that_lacks_scoped_variables_asks_for_them() -> None:
     key = tw.Variable("API_KEY", type="secret", scoped=True, description="Whose?")
     async with home(worker([DONE], variables=[key]), {}, [call("worker", message="Do"), DONE]) as at:

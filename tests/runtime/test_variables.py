@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, stores
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
@@ -85,6 +86,7 @@ async def asking(rig: Rig) -> tuple[str, str, str]:
     return thread.id, run.id, await parked(rig, run.id)
 
 
+@requirement("S0-3-1", "S0-3-2", "S0-3-3")
 async def test_a_run_waits_for_what_is_missing_before_a_model_is_asked(store: OpenStore) -> None:
     model, seen = searches(), list[Any]()
     async with running(model, [searching(seen)], store=store) as rig:
@@ -321,6 +323,7 @@ async def test_tools_of_one_name_with_values_of_their_own_do_not_answer_for_each
         assert [each.id for each in await rt.requests.list(thread.id)] == [request_id]
 
 
+@requirement("S0-3-4")
 async def test_secrets_are_in_no_event_request_or_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     async with running(searches(), [searching([])]) as rig:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from tests.behaviour.marks import requirement
 from tests.sandbox.rig import LANGUAGES, Programs, children, descriptors, folders, reason, run, sandbox
 from toolwright.core.sandbox import CodeLimits, CodeLog
 from toolwright.core.sandbox_options import read_options
@@ -196,12 +197,14 @@ async def test_code_without_an_end_is_ended_in_time(box: CodeSandbox, programs: 
         assert str(outcome.error) == "The code ran for more than 0.5 s."
 
 
+@requirement("S0-1-6")
 async def test_code_without_measure_is_ended_by_its_memory(box: CodeSandbox, programs: Programs) -> None:
     outcome = await run(box, programs.greedy, language=programs.language)
     assert reason(outcome) == ("terminated", "memory")
     assert "67108864 bytes" in str(outcome.error)
 
 
+@requirement("S0-1-6")
 async def test_code_is_ended_from_outside_for_a_reason_and_keeps_its_logs(
     box: CodeSandbox, programs: Programs
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
 
+from tests.behaviour.marks import requirement
 from tests.sandbox.rig import children, folders, reason, run, sandbox
 from toolwright.adapters.sandbox.deno import FLAGS
 from toolwright.core.sandbox import CodeLimits
@@ -98,6 +99,7 @@ async def test_modules_that_code_makes_itself_have_no_more_rights(box: CodeSandb
     assert (await run(box, source)).result == "undefined" * 3
 
 
+@requirement("S0-1-6")
 async def test_the_process_itself_has_no_permission_at_all(kept: Path, tmp_path: Path) -> None:
     """Without our runner: what Deno's flags hold by themselves, should code find its names again."""
     attempts = {
