@@ -16,8 +16,9 @@ from toolwright.core.function import FunctionExecutor
 from toolwright.core.memory_state import MemoryState
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
 from toolwright.wiring.http_tools import HttpTools
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 

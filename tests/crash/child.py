@@ -29,7 +29,8 @@ from toolwright.core.tool import Kind
 from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 CALLS = 3

@@ -17,7 +17,8 @@ from toolwright.core.function import FunctionExecutor
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Lock
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 

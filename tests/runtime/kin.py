@@ -10,7 +10,8 @@ from tests.runtime.rig import Barriers, Rig
 from toolwright.adapters.system import SystemClock
 from toolwright.core.catalog import Catalog
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 

@@ -16,7 +16,8 @@ from toolwright.core.units import Committed, Conflict, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 AGENT = tw.Agent("thinker", "p")

@@ -22,7 +22,8 @@ from toolwright.runtime.calls import Instant
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 Hook = Callable[[int, Unit], Awaitable[None]]

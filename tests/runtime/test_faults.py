@@ -23,7 +23,8 @@ from toolwright.core.ports import Store
 from toolwright.core.units import Committed, Conflict, Release, Result, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel, by_hand
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,8 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio

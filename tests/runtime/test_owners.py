@@ -22,7 +22,8 @@ from toolwright.core.ports import Store
 from toolwright.core.units import Claim, Committed, Result, Takeover, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio

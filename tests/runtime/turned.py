@@ -17,7 +17,8 @@ from toolwright.runtime.calls import Instant
 from toolwright.runtime.instants import INSTANTS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import Parts, assemble
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
 outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)

@@ -15,9 +15,9 @@ from toolwright.cli.settings import the_app
 from toolwright.core.errors import ToolwrightError
 from toolwright.web.access import is_loopback
 from toolwright.wiring import database
-from toolwright.wiring.assembly import file_store, key_file
 from toolwright.wiring.loading import DEFAULT_FILE
 from toolwright.wiring.models import NamedModels
+from toolwright.wiring.parts import file_store, key_file
 from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.variables import warning
 

@@ -38,7 +38,8 @@ class App:
 
         On leaving, calls at work have `grace` seconds to end; what is unfinished goes on at the next start.
         """
-        from toolwright.wiring.assembly import assemble, open_parts  # noqa: PLC0415 - keeps the import light
+        from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
+        from toolwright.wiring.parts import open_parts  # noqa: PLC0415 - the same
 
         declared("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
         chosen = Settings() if settings is None else settings

@@ -1,0 +1,128 @@
+"""The parts of a runtime: the adapters that the settings name."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from toolwright.adapters.bus.memory import MemoryBus
+from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.locks import FileLock, NoLock, beside
+from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.opening import open_postgres, open_sqlite
+from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.event import Event
+from toolwright.core.function import FunctionExecutor
+from toolwright.core.pipeline import Executor
+from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
+from toolwright.core.sandbox import Sandbox
+from toolwright.core.tool import Kind
+from toolwright.runtime.calls import Instant
+from toolwright.runtime.instants import INSTANTS
+from toolwright.wiring.http_tools import HttpTools
+from toolwright.wiring.models import NamedModels
+from toolwright.wiring.sandbox import CodeSandbox
+from toolwright.wiring.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything that a runtime is made of."""
+
+    store: Store
+    motor: Motor
+    bus: Bus
+    clock: Clock = field(default_factory=SystemClock)
+    new_id: NewId = new_id
+    models: Models = field(default_factory=NamedModels)
+    files: Files = field(default_factory=MemoryFiles)
+    cipher: Cipher = field(default_factory=MemoryCipher)
+    sandbox: Sandbox = field(default_factory=CodeSandbox)
+    executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
+    close: Sequence[Callable[[], Awaitable[None]]] = ()
+    instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
+
+
+async def open_parts(settings: Settings) -> Parts:
+    """The parts that the settings name: a journal, its lock, the embedded motor."""
+    bus, clock, files = MemoryBus(), SystemClock(), file_store(settings)
+    if settings.files_url is not None and settings.files_folder is not None:
+        await files.probe()  # a folder that was named must be usable; a bucket is not waited for
+    store, lock = await _journal(settings, bus.publish)
+    await _check_key(settings, store)
+    motor = EmbeddedMotor(store, clock, lock, concurrency=settings.concurrency)
+    models, functions = NamedModels(), FunctionExecutor()
+    http_tools = HttpTools(settings)
+
+    async def end_threads() -> None:
+        functions.close()
+
+    return Parts(
+        store=store,
+        motor=motor,
+        bus=bus,
+        clock=clock,
+        models=models,
+        files=files,
+        cipher=_cipher(settings),
+        executors={"function": functions, "gateway": http_tools},
+        close=(models.aclose, http_tools.aclose, end_threads, files.close),
+    )
+
+
+async def _check_key(settings: Settings, store: Store) -> None:
+    """A key that is lost must not be replaced in silence: what it has sealed could never be read again."""
+    file = key_file(settings)
+    if file is not None and not file.exists() and await store.sealed_otherwise("", 1):
+        await store.close()
+        raise CannotUnseal(
+            f"The journal holds secrets, but their key file {str(file)!r} is not there: put it back, or set "
+            "TOOLWRIGHT_ENCRYPTION_KEYS to go on without them."
+        )
+
+
+def file_store(settings: Settings) -> Files:
+    """Where the settings say that files lie."""
+    folder = settings.files_folder
+    if folder is None and not (settings.files_url or "").startswith("s3://"):
+        return MemoryFiles()
+    objects = import_module(
+        "toolwright.adapters.files.objects"
+    )  # by name: it loads when files are configured
+    opened: Files = objects.open_bucket(settings.files_url) if folder is None else objects.open_folder(folder)
+    return opened
+
+
+def _cipher(settings: Settings) -> Cipher:
+    """The configured keys; else a key file for a journal in a file, and none for one in Postgres."""
+    path = settings.sqlite_path
+    if path is None and settings.database_url.startswith("memory:") and not settings.encryption_keys:
+        return MemoryCipher()
+    fernet = import_module(
+        "toolwright.adapters.cipher.fernet"
+    )  # by name: cryptography takes its time to load
+    file = key_file(settings)
+    made: Cipher = (
+        fernet.FernetCipher(settings.encryption_keys) if file is None else fernet.KeyFileCipher(file)
+    )
+    return made
+
+
+def key_file(settings: Settings) -> Path | None:
+    """Where the key of an SQLite journal lies for which none is configured; None for any other."""
+    path = settings.sqlite_path
+    return None if path is None or settings.encryption_keys else beside(path, "key")
+
+
+async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None]) -> tuple[Store, Lock]:
+    path = settings.sqlite_path
+    if path is not None:
+        return await open_sqlite(path, publish), FileLock(path)
+    if settings.database_url.startswith("memory:"):
+        return MemoryStore(publish), NoLock()
+    store = await open_postgres(settings.database_url, publish, connections=settings.database_connections)
+    locks = import_module("toolwright.adapters.store.postgres_lock")  # by name: it needs the extra
+    return store, locks.PostgresLock(settings.database_url)
