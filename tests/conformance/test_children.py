@@ -385,3 +385,27 @@ async def test_many_children_end_at_once_and_each_is_told_once(store: Store) -> 
     assert sorted(each.event_id for each in unread) == sorted(f"sub:{child_id}" for child_id in ids)
     assert [each.n for each in unread] == list(range(1, 13))
     assert len(await store.runs(thread_id="th_1")) == 1
+
+
+async def test_several_words_for_one_thread_in_one_unit_all_arrive(store: Store) -> None:
+    await create_thread(store)
+    await done(store, spawn())
+    told = report(None).notice
+    assert told is not None
+
+    def notice(number: int) -> Notify:
+        new = replace(
+            told,
+            event=event("th_1", f"sub:{number}", "subagent"),
+            run=run_of("th_1", f"run_told_{number}"),
+        )
+        return Notify(thread_id="th_1", notice=new)
+
+    answer = await done(store, notice(1), notice(2), speak("a"), speak("b"))
+    assert answer.runs == (
+        ("th_1", "run_told_1"), ("th_1", "run_told_1"), ("th_2", "run_th_2"), ("th_2", "run_th_2"),
+    )  # fmt: skip
+    assert [each.event_id for each in await store.unread("th_1")] == ["sub:1", "sub:2"]
+    assert [each.event_id for each in await store.unread("th_2")] == ["msg_th_2", "a", "b"]
+    for thread_id in ("th_1", "th_2"):
+        assert await store.wake(thread_id) is not None

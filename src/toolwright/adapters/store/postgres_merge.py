@@ -36,6 +36,42 @@ THEN $2::BIGINT ELSE ('no error: a guard of a unit failed, ' || count(*) || ' ro
 FROM ({rows}) AS found RETURNING answer"""
 
 
+def apart(writes: Sequence[Write], most: int) -> list[list[Write]]:
+    """The writes in their order, in parts of `most` at the most, none of which could write a row twice.
+
+    New rows are always other rows; those that are written over what may be there are told by their first key.
+    """
+    parts: list[list[Write]] = [[]]
+    written: set[tuple[str, object]] = set()
+    for statement, row in writes:
+        table, way = _written(statement.sql)
+        marks: set[tuple[str, object]] = set()
+        if way != "new":
+            marks = {(table, row[0] if way == "upsert" else None)}
+        clash = bool(marks & written) or (way != "new" and (table, None) in written)
+        clash |= way == "change" and any(name == table for name, _ in written)
+        if clash or len(parts[-1]) == most:
+            parts.append([])
+            written = set()
+        parts[-1].append((statement, row))
+        written |= marks or {(table, _NEW)}
+    return parts
+
+
+_NEW = object()
+_TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
+
+
+@lru_cache(maxsize=1_000)
+def _written(sql: str) -> tuple[str, str]:
+    """Which table a statement writes, and how: `new` rows, an `upsert`, or a `change` of rows that are there."""
+    found = _TABLE.search(sql)
+    table = found[1] if found else ""
+    if found is None or not sql.startswith("INSERT"):
+        return table, "change"
+    return table, "upsert" if "ON CONFLICT" in sql or "SELECT" in sql else "new"
+
+
 def guarded(ops: Sequence[Op]) -> tuple[str, list[object]]:
     """One query that runs all ops and gives their rows, each with the number of its op."""
     parts = tuple([(op.statement.sql, len(op.statement.order)) for op in ops])

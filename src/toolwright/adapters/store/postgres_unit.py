@@ -12,6 +12,7 @@ from toolwright.adapters.store.ops import Op, Ops, Program, Whole, filled
 from toolwright.adapters.store.postgres_connection import Connection
 from toolwright.adapters.store.postgres_merge import (
     REFUSED,
+    apart,
     at_once,
     followed_by,
     guarded,
@@ -126,12 +127,11 @@ class Transaction:
         unit = self._unit
         params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
         token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
-        while len(self._later) > MERGED:
-            *chunk, last = self._later[:MERGED]
-            del self._later[:MERGED]
+        *before, rest = apart(self._later, MERGED)
+        for *chunk, last in before:
             sql, values = followed_by(chunk, last)
             await self._connection.execute(sql, *values)
-        sql, values = followed_by(self._later, token)
+        sql, values = followed_by(rest, token)
         await self._connection.execute(sql, *values)
 
 

@@ -1,0 +1,33 @@
+"""What Postgres may write in one statement: never the same row twice, for one of the writes would be lost."""
+
+from toolwright.adapters.store.compiled import statements
+from toolwright.adapters.store.postgres_merge import apart
+from toolwright.adapters.store.statements import Statements
+
+SQL = statements(Statements, "postgresql")
+
+
+def parts(*writes: tuple[object, tuple[object, ...]], most: int = 24) -> list[int]:
+    return [len(part) for part in apart(list(writes), most)]  # type: ignore[arg-type]  # statements of ours
+
+
+def test_new_rows_and_different_keys_go_together_and_the_same_key_does_not() -> None:
+    assert parts() == [0]
+    assert parts(
+        (SQL.insert_event, ("a", 1)), (SQL.insert_event, ("a", 2)), (SQL.insert_message, ("a", 1))
+    ) == [3]
+    assert parts((SQL.wake, ("a", 1, 1)), (SQL.wake, ("b", 1, 1))) == [2]
+    assert parts((SQL.wake, ("a", 1, 1)), (SQL.wake, ("b", 1, 1)), (SQL.wake, ("a", 1, 1))) == [2, 1]
+
+
+def test_rows_that_are_there_are_changed_in_a_statement_of_their_own_table() -> None:
+    enter, hand_off = SQL.spaces.enter, SQL.children.hand_off
+    assert parts((enter, ("s", "a")), (hand_off, ("b", "a"))) == [1, 1]
+    assert parts((enter, ("s", "a")), (SQL.wake, ("a", 1, 1))) == [2]
+    assert parts(
+        (SQL.insert_message, ("a", 1)), (SQL.drop_message, ("a", 0)), (SQL.insert_message, ("a", 2))
+    ) == [1, 1, 1]
+
+
+def test_no_statement_is_longer_than_it_may_be() -> None:
+    assert parts(*[(SQL.insert_event, ("a", n)) for n in range(5)], most=2) == [2, 2, 1]
