@@ -97,9 +97,9 @@ def test_the_database_is_made_once_and_then_is_current(empty: Shell) -> None:
     made = empty.run("db", "upgrade")
     assert (made.returncode, made.stdout) == (
         0,
-        "sqlite:///here.db went from nothing to the revision 0004.\n",
+        "sqlite:///here.db went from nothing to the revision 0005.\n",
     )
-    assert empty.run("db", "upgrade").stdout == "sqlite:///here.db is at the newest revision, 0004.\n"
+    assert empty.run("db", "upgrade").stdout == "sqlite:///here.db is at the newest revision, 0005.\n"
 
 
 @pytest.mark.anyio
@@ -107,7 +107,7 @@ async def test_a_postgres_database_is_upgraded_and_checked_alike(empty: Shell) -
     async with fresh_database(migrated=False) as url:
         empty.env["TOOLWRIGHT_DATABASE_URL"] = url
         assert findings(empty)[1]["schema"][0] == "note"
-        assert empty.run("db", "upgrade").stdout.endswith("went from nothing to the revision 0004.\n")
+        assert empty.run("db", "upgrade").stdout.endswith("went from nothing to the revision 0005.\n")
         code, found = findings(empty)
         assert (code, found["schema"][0], found["owner"][0]) == (0, "ok", "ok")
 

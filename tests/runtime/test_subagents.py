@@ -4,7 +4,8 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.databases import OpenStore, stores
+from tests.runtime.kin import kin
 from toolwright import testing
+from toolwright.core.effects import Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
@@ -20,6 +24,7 @@ from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.ports import Store
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
+from toolwright.core.units import Act, Result, Unit
 from toolwright.runtime.runtime import Runtime
 
 pytestmark = pytest.mark.anyio
@@ -729,3 +734,79 @@ def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         tw.App(agents=[boss, worker([DONE])])
     assert refused.value.message == sentence
+
+
+# ── races ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+    async with stores(request.param, tmp_path) as opening:
+        yield opening
+
+
+def leader(config: Config, turns: Sequence[object]) -> tw.Agent:
+    prompt = tw.Prompt("boss", model=testing.ScriptedModel(turns), tools=[{"name": "worker", **config}])
+    return tw.Agent("boss", prompt)
+
+
+async def test_of_two_who_create_the_last_instance_at_once_one_is_refused(store: OpenStore) -> None:
+    config = {"resumable": {"receives_messages": "side_a", "maxInstances": 1}}
+    async with kin(store, leader(config, [create(message="Hi"), DONE]), worker([{"text": "Hi"}])) as rig:
+
+        async def overtake(_: int, unit: Unit) -> None:
+            begins = (
+                [each for each in unit.effects if isinstance(each, Spawn)] if isinstance(unit, Result) else []
+            )
+            for one in begins:
+                thread = replace(one.thread, id="thr_other", run_id="run_other")
+                other = Spawn(
+                    thread_id="thr_other",
+                    thread=thread,
+                    event=replace(one.event, thread_id="thr_other", event_id="msg_other"),
+                    run=replace(one.run, id="run_other", thread_id="thr_other"),
+                    queued=one.queued,
+                )
+                await rig.store.commit(Act(token="other", at=unit.at, effects=(other,)))
+
+        rig.store.before = overtake
+        thread = await rig.rt.threads.create("boss")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.output == "Done."
+        assert [each.id for each in await rig.rt.threads.children(thread.id)] == ["thr_other"]
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert _read(answer.content)["error_code"] == "max_instances"
+
+
+async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenStore) -> None:
+    @tw.tool(description="Speaks to it.")
+    async def again(state: tw.ThreadState) -> object:
+        [child] = state.children
+        result = await state.invoke_tool(
+            "subagent_message", {"reference": child.reference, "message": "Again"}
+        )
+        return result.error or result.result
+
+    prompt = tw.Prompt(
+        "boss",
+        model=testing.ScriptedModel([create(message="Hi"), call("again"), DONE]),
+        tools=[again, {"name": "worker", **RESUMABLE}],
+    )
+    async with kin(store, tw.Agent("boss", prompt), worker([{"text": "Hi"}])) as rig:
+        overtaken: list[str] = []
+
+        async def overtake(_: int, unit: Unit) -> None:
+            if not isinstance(unit, Result) or overtaken:
+                return
+            if any(isinstance(each, Speak) and each.report for each in unit.effects):
+                [child] = await rig.rt.threads.children(unit.thread_id)
+                overtaken.append((await rig.rt.threads.send(child.id, "From outside")).id)
+
+        rig.store.before = overtake
+        thread = await rig.rt.threads.create("boss")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert (run.output, len(overtaken)) == ("Done.", 1)
+        answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
+        busy = "has just become busy: send the message again." in answer.content
+        assert busy or _read(answer.content)["status"] == "idle"  # it may be idle again by then
+        assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

@@ -1,5 +1,6 @@
 """What Python tries that wants out of its interpreter."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -137,4 +138,6 @@ async def test_what_has_no_measure_ends_for_a_reason(box: CodeSandbox, source: s
     outcome = await run(box, source, language="python", timeout=0.7 if "timeout" in ends else 20)
     assert outcome.error is not None and outcome.error.code in ends, outcome
     assert (await run(box, "1", language="python")).result == 1, "others go on"
-    assert len(children() - before) <= 1
+    async with asyncio.timeout(10):
+        while len(children() - before) > 1:  # noqa: ASYNC110 - the kernel tells nobody
+            await asyncio.sleep(0.02)

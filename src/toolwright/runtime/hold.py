@@ -43,7 +43,7 @@ Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], Th
 """What holds in a thread for an agent through one of its prompts, from the rows of values."""
 Opened: TypeAlias = Callable[[Call, str], None]
 """Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
-Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space", "busy"]
+Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room"]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
 
@@ -441,7 +441,7 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file" | "busy":
+            case "file" | "busy" | "room":
                 return conflict.guard
             case "space":
                 await self._look_at_space()

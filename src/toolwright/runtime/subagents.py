@@ -7,8 +7,8 @@ from functools import partial
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.effects import HandOff, OpenRequest, Speak
-from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
+from toolwright.core.effects import HandOff, OpenRequest, Room, Spawn, Speak
+from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound
 from toolwright.core.file import File
 from toolwright.core.json_value import JSONObject
 from toolwright.core.pipeline import lacks_tenvs
@@ -60,7 +60,7 @@ class Subagents:
                     return ToolResult.fail(
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
-        except (InvalidRequest, NotFound, DefinitionError) as error:
+        except (InvalidRequest, NotFound, NoRoom, DefinitionError) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
     async def _create(
@@ -73,15 +73,7 @@ class Subagents:
         said = arguments.get("message")
         message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
-        children = await state.insist(lambda: self._store.children.children(state.thread_id))
-        alive = [
-            each for each in children if each.agent == relation.agent_id and each.child_status != "terminated"
-        ]
-        if not has_room(relation, len(alive)):
-            return ToolResult.fail(
-                f"There are {len(alive)} children of {config.name!r} already, which is the most there may be.",
-                error_code="max_instances",
-            )
+        await state.insist(lambda: self._check_room(state.thread_id, relation))
         return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
@@ -174,11 +166,30 @@ class Subagents:
         if missing:
             return self._ask(state, birth, agent, missing)
         blocking = relation.config.blocking
-        state.effect(self._births.spawn(birth, state.call_id if blocking else None))
+        if birth.most is not None:
+            state.effect(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
+        state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
         state.tell_created(birth.thread_id, name, agent.agent.name)
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": name, "status": "running"})
+
+    async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:
+        """The child's beginning, while there is room for it: others may have begun meanwhile."""
+        await self._check_room(birth.parent_id, relation)
+        return self._births.spawn(birth, report)
+
+    async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
+        """Raise `NoRoom` if there are as many children of that agent as there may be."""
+        resumable = relation.config.resumable
+        if not resumable or resumable.max_instances is None:
+            return
+        children = await self._store.children.children(thread_id)
+        alive = [c for c in children if c.agent == relation.agent_id and c.child_status != "terminated"]
+        if not has_room(relation, len(alive)):
+            raise NoRoom(
+                f"There are {len(alive)} children of {relation.config.name!r} already, which is the most there may be."
+            )
 
     def _ask(
         self, state: RunState, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable]

@@ -226,7 +226,7 @@ class Within:
 
     async def _take_outcome(self, hold: Hold, call: Call, ran: Ran, outcome: Outcome) -> None:
         committed: Answered = "file"
-        while committed in ("file", "space", "busy"):
+        while committed in ("file", "space", "busy", "room"):
             kept, move = await self._calls.keep(hold, ran, call, outcome)
             await self.close_below(hold, move, call)
             self._calls.take(hold, move, call, kept)
