@@ -26,6 +26,7 @@ from toolwright.core.effects import (
     Terminate,
 )
 from toolwright.core.env import EnvChange, EnvRow
+from toolwright.core.event import Topic
 from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject
@@ -148,6 +149,18 @@ async def test_a_child_begins_once_with_all_that_it_brings(store: Store, journal
     before = await dump(store)
     assert (await done(store, born)).runs == ()
     assert await dump(store) == before
+
+
+async def test_followers_of_the_parent_are_told_once_of_a_child_that_no_call_has_begun(
+    store: Store, journal: Journal
+) -> None:
+    await create_thread(store)
+    born = spawn(told=draft("subagent.created", reference="th_2"))
+    await done(store, born)
+    await done(store, born)
+    [told] = [each for each in journal.published if each.thread_id == "th_1"]
+    assert (told.type, told.run_id, told.agent, told.n) == ("subagent.created", None, "helper", 1)
+    assert [each.type for each in await store.events(Topic(kind="thread", id="th_1"))] == ["subagent.created"]
 
 
 async def test_values_flow_down_and_families_are_listed(store: Store) -> None:

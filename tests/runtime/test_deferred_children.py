@@ -112,6 +112,10 @@ async def test_the_values_are_the_childs_and_it_begins_with_its_message_and_file
         assert await rig.rt.threads.env(child.id) == {"API_KEY": "secret", "REGION": "text"}
         assert await rig.rt.threads.env(thread_id) == {}
         await ended(rig, thread_id)
+        happened = await rig.rt.events.list(Topic(kind="thread", id=thread_id))
+        assert [each.type for each in happened if each.type.startswith("subagent.")] == [
+            "subagent.created", "subagent.finished",
+        ]  # fmt: skip
         said = await rig.transcript(child.id)
         assert_valid(said)
         assert said[0].content == "Go"

@@ -719,6 +719,9 @@ async def test_followers_are_told_of_children() -> None:
             if event.type.startswith("subagent.")
         ]
         assert happened == [("subagent.created", "running"), ("subagent.finished", "idle")]
+        told = await at.rt.events.list(Topic(kind="thread", id=thread.id))
+        named = [event.payload["agentId"] for event in told if event.type.startswith("subagent.")]
+        assert named == [child.agent, child.agent]
         assert child.name == "Ada"
 
 

@@ -237,7 +237,10 @@ class ChildEffect:
 
 @value
 class Spawn(ChildEffect):
-    """A child thread begins with a message, its files and values, and is woken; once, however often it is asked."""
+    """A child thread begins with a message, its files and values, and is woken; once, however often it is asked.
+
+    `told` is what followers of the parent read of it, where no call of the parent says so.
+    """
 
     thread: Thread
     event: InboxEvent
@@ -245,6 +248,7 @@ class Spawn(ChildEffect):
     queued: EventDraft
     files: tuple[FileChange, ...] = ()
     env: tuple[EnvChange, ...] = ()
+    told: EventDraft | None = None
 
 
 @value

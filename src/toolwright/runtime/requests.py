@@ -24,6 +24,7 @@ from toolwright.runtime.env import Environment
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.speakers import Speakers
 from toolwright.runtime.wants import still_lacking
+from toolwright.wire.event import subagent_event
 
 log = logger("toolwright.runtime")
 
@@ -201,7 +202,9 @@ class Requests:
         if birth is not None:
             if birth.most is not None:
                 effects.append(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
-            effects.append(self._births.spawn(birth, None))
+            born = self._births.spawn(birth, None)
+            told = subagent_event("subagent.created", birth.thread_id, birth.name, birth.agent_id, "running")
+            effects.append(changed(born, told=told))
         unit = SetEnv(
             token=self._new_id("unit"),
             at=self._clock.now(),

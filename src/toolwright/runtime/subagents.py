@@ -169,7 +169,7 @@ class Subagents:
         if birth.most is not None:
             state.effect(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
         state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
-        state.tell_created(birth.thread_id, name, agent.agent.name)
+        state.tell_created(birth.thread_id, name, relation.agent_id)
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": name, "status": "running"})

@@ -86,6 +86,8 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
                 tables.threads[effect.thread_id] = _unspoken(ThreadRow.born_as(effect.thread))
                 tables.set_env(effect.env)
                 _speak(effect, unit, tables, done)
+                if effect.told is not None and effect.thread.parent_id is not None:
+                    _tell(effect.thread.parent_id, (effect.told,), None, unit, tables, done)
         case Speak():
             _speak(effect, unit, tables, done)
         case Report():
@@ -159,7 +161,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
         _settle(effect, effect.report, unit, tables, done)
     elif effect.notice is not None:
         deliver(effect.notice, unit, tables, done)
-        _tell(effect, (effect.finished,), done.runs[-1][1], unit, tables, done)
+        _tell(effect.parent.id, (effect.finished,), done.runs[-1][1], unit, tables, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
@@ -173,19 +175,24 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Perf
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
     drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
-    _tell(effect, drafts, call.run_id, unit, tables, done)
+    _tell(effect.parent.id, drafts, call.run_id, unit, tables, done)
     tables.wake(effect.parent.id, unit.at)
     done.runs.append((effect.parent.id, call.run_id))
 
 
 def _tell(
-    effect: Report, drafts: tuple[EventDraft, ...], run_id: str, unit: Unit, tables: Tables, done: Performed
+    parent_id: str,
+    drafts: tuple[EventDraft, ...],
+    run_id: str | None,
+    unit: Unit,
+    tables: Tables,
+    done: Performed,
 ) -> None:
     """The parent's followers are told."""
-    parent = tables.threads[effect.parent.id]
+    parent = tables.threads[parent_id]
     for draft in drafts:
         parent.ev += 1
-        events = numbered((draft,), parent.ev, unit, effect.parent.id, run_id, parent.born.agent)
+        events = numbered((draft,), parent.ev, unit, parent_id, run_id, parent.born.agent)
         parent.events += events
         done.events += events
 

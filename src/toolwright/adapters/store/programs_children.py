@@ -87,6 +87,8 @@ def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps
         if change.row is not None:
             yield Op(sql.put_env, rows_kept.env_params(change.row))
     yield from _begin(effect, effect.run, effect.thread.posted, effect.thread.ev, unit, sql, done)
+    if effect.told is not None and effect.thread.parent_id is not None:
+        yield from _tell(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
 
 
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -132,7 +134,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
         yield from _settle(effect, effect.report, unit, sql, done)
     elif effect.notice is not None:
         yield from deliver(effect.notice, unit, sql, done)
-        yield from _tell(effect, (effect.finished,), done.runs[-1][1], unit, sql, done)
+        yield from _tell(effect.parent.id, (effect.finished,), done.runs[-1][1], unit, sql, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -154,18 +156,23 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Per
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, rows.inbox_params(effect.late, posted), "duplicate")
     drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
-    yield from _tell(effect, drafts, run_id, unit, sql, done)
+    yield from _tell(effect.parent.id, drafts, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_now(unit)})
     done.runs.append((effect.parent.id, run_id))
 
 
 def _tell(
-    effect: Report, drafts: tuple[EventDraft, ...], run_id: str, unit: Unit, sql: Statements, done: Performed
+    parent_id: str,
+    drafts: tuple[EventDraft, ...],
+    run_id: str | None,
+    unit: Unit,
+    sql: Statements,
+    done: Performed,
 ) -> Steps:
     """The parent's followers are told."""
     for draft in drafts:
-        [(ev, agent)] = yield Op(sql.touch, {"thread_id": effect.parent.id}, "thread")
-        events = numbered((draft,), ev, unit, effect.parent.id, run_id, agent)
+        [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id}, "thread")
+        events = numbered((draft,), ev, unit, parent_id, run_id, agent)
         yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
         done.events += events
 

@@ -30,7 +30,7 @@ class GuardFailed(Exception):
 
 
 def numbered(
-    drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str, agent: str
+    drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str | None, agent: str
 ) -> tuple[Event, ...]:
     """The drafts as events, the last of which gets the number `last`."""
     first = last - len(drafts) + 1
