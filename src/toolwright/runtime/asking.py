@@ -49,7 +49,8 @@ class Asking:
         voice = hold.voice
         number = hold.run.step_count + 1
         system = hold.redactor.text(await self._system(hold, voice, move))
-        messages = _heard(voice, [*hold.root.messages, *move.messages])
+        messages = [*hold.root.messages, *move.messages]
+        messages = _heard(voice, arranged(messages) if hold.root.mixed else messages)
         turn = steps_of(hold.speaker, hold.root.messages, hold.run) + 1
         request = self._request(voice, messages, system, turn if _alone(hold) else number, turn)
         stream = AnswerStream(hold, self._bus, number, voice.by_name, await hold.unspoken())
@@ -140,7 +141,6 @@ def _heard(voice: ActiveAgent, messages: list[Message]) -> list[Message]:
     last = messages[-1] if messages else None
     if last is not None and last.role == "assistant" and last.side not in (None, voice.side):
         last = None  # the other side has spoken: that is heard as a user
-    messages = arranged(messages)
     if len(voice.sides) > 1:
         messages = heard_by(voice.side, messages, voice.agent.sides)
     return prompted(messages, last)

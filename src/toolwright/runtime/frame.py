@@ -8,6 +8,7 @@ from toolwright.core.call import Call
 from toolwright.core.message import Message
 from toolwright.core.result import ToolResult
 from toolwright.runtime.execution import RunExecution
+from toolwright.runtime.hearing import arranged
 
 
 @dataclass(slots=True)
@@ -16,7 +17,7 @@ class Frame:
 
     That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
     handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
-    then parks the run or ends it.
+    then parks the run or ends it. It is `mixed` if something was said between a call and its answer.
     """
 
     voice: ActiveAgent | None
@@ -27,12 +28,14 @@ class Frame:
     opening: tuple[Message, ...] = ()
     holder: RunExecution | None = None
     answer: ToolResult | None = None
+    mixed: bool = False
 
     @classmethod
     def of(cls, voice: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
         """The frame of these messages."""
         frame = cls(voice, [*messages], {call.id: call for call in calls})
         frame.answered = {m.call_id for m in messages if m.call_id is not None}
+        frame.mixed = [m.id for m in arranged(messages)] != [m.id for m in messages]
         return frame
 
     @property
@@ -59,3 +62,5 @@ class Frame:
         self.messages.append(message)
         if message.call_id is not None:
             self.answered.add(message.call_id)
+        elif self.unanswered():
+            self.mixed = True

@@ -354,8 +354,12 @@ class Hold:
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
         While the journal cannot be written the same unit is tried again: what it carries is never dropped.
         """
-        self._intended = kind, move, run
-        unit = self._unwritten = await self.insist(lambda: self._made(kind, move, run))
+        if move.effects:
+            self._intended = kind, move, run
+            unit = await self.insist(lambda: self._made(kind, move, run))
+        else:
+            unit = self._unit(kind, move, run)
+        self._unwritten = unit
         try:
             answer = await self.insist(lambda: self._store.commit(unit))
         except Unwritable:
