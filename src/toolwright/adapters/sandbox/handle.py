@@ -11,6 +11,7 @@ from toolwright.core.brief import brief
 from toolwright.core.sandbox import CodeError, CodeResult, ended
 from toolwright.core.value import changed
 
+INSIST = 0.5  # seconds between two cancellations of work that does not end
 Work = Callable[[Log], Coroutine[Any, Any, CodeResult]]
 
 
@@ -83,9 +84,10 @@ async def _carry_out(work: Work, log: Log, asked: "asyncio.Future[str]", timeout
 
 
 async def _end(job: "asyncio.Task[CodeResult]") -> None:
-    if not job.done():
+    """End the work, however often it has to be told: a library may lose a cancellation that comes as it begins to wait."""
+    while not job.done():
         job.cancel()
-        await asyncio.wait((job,))
+        await asyncio.wait((job,), timeout=INSIST)
 
 
 def _terminated(reason: str) -> CodeResult:
