@@ -84,7 +84,7 @@ async def _carry_out(work: Work, log: Log, asked: "asyncio.Future[str]", timeout
 
 
 async def _end(job: "asyncio.Task[CodeResult]") -> None:
-    """End the work, however often it has to be told: a library may lose a cancellation that comes as it begins to wait."""
+    """End the work, however often it has to be told: a library may lose a cancellation."""
     while not job.done():
         job.cancel()
         await asyncio.wait((job,), timeout=INSIST)

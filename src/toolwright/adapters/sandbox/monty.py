@@ -1,8 +1,8 @@
 """Python, each run in a process of its own of Monty's: an interpreter that has no way to the outside at all."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -73,7 +73,8 @@ class MontySandbox:
 
     async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
         hosted = Hosted(options.imports, self._threads, self._limits.result)
-        functions = {name: _function(hosted, name) for name in options.imports}
+        going = _Going()
+        functions = {name: _function(hosted, name, going) for name in options.imports}
         pool = await self._processes()
         try:
             async with pool.checkout(script_name=str(options.filename), limits=_bounds(options)) as session:
@@ -85,6 +86,8 @@ class MontySandbox:
             return ended(CodeError(code="result", message=f"The result is no JSON: {brief(str(error))}"))
         except MontyError:
             return ended(CodeError(code="exited", message="The process that ran the code has died."))
+        finally:
+            going.end()
         return self._carried(value)
 
     async def _processes(self) -> AsyncMonty:
@@ -134,9 +137,37 @@ async def _defines(session: AsyncMontySession, name: str) -> bool:
     return True
 
 
-def _function(hosted: Hosted, name: str) -> _Function:
+class _Going:
+    """The calls of our functions that are at work in one run: Monty may forget one when its run is cancelled."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any] | None] = set()  # of whatever Monty makes them
+        self._over = False
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        """A call while it is at work. Raises `CancelledError` once the run is over."""
+        if self._over:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+
+    def end(self) -> None:
+        """The run is over: so is everything that it has called."""
+        self._over = True
+        for task in self._tasks:
+            if task is not None:
+                task.cancel()
+
+
+def _function(hosted: Hosted, name: str, going: _Going) -> _Function:
     async def called(*args: object, **named: object) -> JSON:
-        return await hosted.call(name, args, named)
+        with going.one():
+            return await hosted.call(name, args, named)
 
     return called
 
