@@ -159,7 +159,8 @@ class Carrying:
         if hold.frame.call is not None:
             return await hold.commit(kind, move, run)
         before = run.turn
-        run, reason = after_calls(hold.voice, run, _made(hold, move))
+        made = _made(hold, move) if hold.voice.stops.ending else ()
+        run, reason = after_calls(hold.voice, run, made)
         if run.queued and (reason is not None or run.turn != before):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._closing.limit_end(hold, run) if reason is None else End("completed", reason)

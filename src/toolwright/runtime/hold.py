@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -92,7 +92,7 @@ class Move:
 
     def copy(self) -> "Move":
         """The move as it is, to be tried again from here."""
-        return replace(
+        return changed(
             self,
             messages=[*self.messages],
             changes=[*self.changes],
@@ -127,7 +127,8 @@ class Hold:
         self._resolve = resolve
         self._rows: Sequence[EnvRow] = view.env
         self._envs: dict[int, ThreadEnv] = {}
-        self.frames = [Frame.of(voice, view.messages, view.calls)]
+        self.root = Frame.of(voice, view.messages, view.calls)  # the thread's own conversation
+        self.frames = [self.root]
         self.author = None if voice is None else entity_of(voice.agent)
         self.redactor = NOTHING
         self.clock = clock
@@ -164,11 +165,6 @@ class Hold:
     def frame(self) -> Frame:
         """The conversation that is at work: that of the innermost prompt tool, else the thread's own."""
         return self.frames[-1]
-
-    @property
-    def root(self) -> Frame:
-        """The thread's own conversation."""
-        return self.frames[0]
 
     @property
     def holder(self) -> RunExecution | None:
@@ -499,6 +495,8 @@ class Hold:
 
     def _frame_of(self, call_id: str | None) -> Frame:
         """The conversation within that call, the thread's own for None."""
+        if call_id is None:
+            return self.root
         return next(frame for frame in reversed(self.frames) if frame.id == call_id)
 
     def _absorb_effect(self, effect: Effect) -> None:

@@ -133,9 +133,11 @@ class MemoryBus:
         for event in events:
             if event.space_id is not None and event.n is not None:
                 self._count(event.n)
+            if not self._followers:
+                continue
             if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
                 about = event.thread_id, event.run_id, event.space_id
-                followers = self._of(*about) if self._followers else []
+                followers = self._of(*about)
             takers = [each for each in followers if each.types is None or _is_named(event, each.types)]
             if takers:
                 size = _size(event) if event.n is None else RECORDED
