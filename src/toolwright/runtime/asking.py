@@ -11,9 +11,10 @@ from toolwright.runtime.answer_limit import AnswerLimit
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.frame import Frame
 from toolwright.runtime.hearing import arranged, heard_by, prompted
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
 from toolwright.runtime.home import Homes, Section, prompt, sections
 from toolwright.runtime.inbox import preview
+from toolwright.runtime.move import Move
 from toolwright.runtime.stream import AnswerStream
 from toolwright.runtime.turns import steps_of
 
@@ -53,7 +54,7 @@ class Asking:
         messages = _heard(voice, arranged(messages) if hold.root.mixed else messages)
         turn = steps_of(hold.speaker, hold.root.messages, hold.run) + 1
         request = self._request(voice, messages, system, turn if _alone(hold) else number, turn)
-        stream = AnswerStream(hold, self._bus, number, voice.by_name, await hold.unspoken())
+        stream = AnswerStream(hold, self._bus, number, voice.by_name, await hold.where.unspoken())
         try:
             return await self._answer(hold, voice, request, stream)
         finally:
@@ -114,8 +115,8 @@ class Asking:
         """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
         if not voice.agent.toolkits:
             return voice.system
-        await hold.check_space(move)
-        parts = sections(voice, await hold.insist(lambda: self._homes.of(voice)), hold.space_id)
+        await hold.where.check(move, hold.author)
+        parts = sections(voice, await hold.insist(lambda: self._homes.of(voice)), hold.where.space_id)
         if voice.agent.inbox_preview:
             waiting = [event for event in hold.inbox.values() if event.run_id != hold.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or ""))

@@ -15,7 +15,8 @@ from toolwright.runtime.closing import Closing
 from toolwright.runtime.ending import End
 from toolwright.runtime.env import Environment
 from toolwright.runtime.family import child_id_of
-from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.runtime.hold import Answered, Hold
+from toolwright.runtime.move import Move
 from toolwright.runtime.offering import Offering
 from toolwright.runtime.speakers import Speakers
 from toolwright.runtime.wants import lacking_now, park_for

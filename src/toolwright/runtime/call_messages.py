@@ -6,7 +6,8 @@ from toolwright.core.call import Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.message import Message
 from toolwright.core.result import ToolResult
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Move
 from toolwright.wire.result import model_text
 
 

@@ -28,7 +28,8 @@ from toolwright.core.value import changed
 from toolwright.runtime.call_messages import answer_message, call_message
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Move
 from toolwright.runtime.source import source_of
 from toolwright.runtime.state import Invoke, RunState
 from toolwright.runtime.state_words import said
@@ -125,7 +126,7 @@ class Calls:
         An agent that cannot enter spaces shows it where it was spoken to, or nowhere.
         """
         enters = ENTER_SPACE in tools
-        space_id = hold.space_in(move) if enters else hold.trigger_space_id
+        space_id = hold.where.after(move) if enters else hold.where.trigger_space_id
         if space_id is None:
             if enters:
                 self.settle(hold, move, call, outside_any_space(tool))

@@ -14,7 +14,8 @@ from toolwright.runtime.calls import Calls, Ran
 from toolwright.runtime.closing import Closing
 from toolwright.runtime.ending import End
 from toolwright.runtime.execution import RunExecution
-from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.runtime.hold import Answered, Hold
+from toolwright.runtime.move import Move
 from toolwright.runtime.nested import Nested
 from toolwright.runtime.turns import Made, after_calls, side_over
 from toolwright.runtime.waiting import Waiting

@@ -7,8 +7,9 @@ from toolwright.core.run import Run
 from toolwright.core.units import Advance
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import End, Ending, last_words
-from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.runtime.hold import Answered, Hold
 from toolwright.runtime.inbox import own_message
+from toolwright.runtime.move import Move
 from toolwright.runtime.nested import Nested
 from toolwright.runtime.turns import steps_of
 from toolwright.wire.event import step_event

@@ -21,10 +21,11 @@ from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import presence
 from toolwright.runtime.family import first_run
-from toolwright.runtime.hold import Hold, Listeners, Move, ThreadLost
+from toolwright.runtime.hold import Hold, Listeners, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.loop import Loop
+from toolwright.runtime.move import Move
 from toolwright.runtime.poison import refused
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.speakers import Speakers
@@ -223,8 +224,8 @@ class Drainer:
         try:
             move = _reading(hold, taken, waiting)
             move.events.append(step_event("step.started", 1))
-            await hold.check_space(move)
-            move.effects += presence(hold, hold.space_id, "agent.active")
+            await hold.where.check(move, hold.author)
+            move.effects += presence(hold, hold.where.space_id, "agent.active")
             await hold.commit(claim, move, taken)
         except (ThreadLost, StoreError):
             raise

@@ -8,7 +8,8 @@ from toolwright.core.effects import CancelChildren, Close, Effect, Tell
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Move
 from toolwright.runtime.poison import give_back
 from toolwright.runtime.reports import Reports
 from toolwright.runtime.source import source_of
@@ -43,7 +44,7 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
     )
     if end.status == "skipped":
         over, move = replace(over, output=end.reason), _left_out(hold, move)
-    effects = [*move.effects, *presence(hold, hold.space_in(move), "agent.inactive")]
+    effects = [*move.effects, *presence(hold, hold.where.after(move), "agent.inactive")]
     move = replace(move, events=[*move.events, run_event(over)], effects=effects)
     if end.status == "failed":
         return give_back(hold, move, failed=end.fault == "batch"), over

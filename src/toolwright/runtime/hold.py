@@ -2,28 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
-from toolwright.core.call import OPEN, Call, CallChange, is_over
+from toolwright.core.call import OPEN, Call, is_over
 from toolwright.core.drafts import by_path
 from toolwright.core.effects import Activated, Effect, Enter, HandOff, Post, Terminate
 from toolwright.core.entity import entity_of
-from toolwright.core.env import EnvChange, EnvRow
-from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.event import Event, EventDraft
-from toolwright.core.file import File, FileChange
+from toolwright.core.env import EnvRow
+from toolwright.core.event import Event
+from toolwright.core.file import File
 from toolwright.core.inbox import InboxChange, InboxEvent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.logs import logger
 from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
 from toolwright.core.ports import Clock, NewId, Store, ThreadView
 from toolwright.core.redact import NOTHING, Redactor
-from toolwright.core.run import Run, Side, Step
+from toolwright.core.run import Run, Side
 from toolwright.core.thread import Thread
 from toolwright.core.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.value import changed
@@ -31,13 +28,14 @@ from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.execution import RunExecution
 from toolwright.runtime.frame import Frame
+from toolwright.runtime.journaling import Journaling
+from toolwright.runtime.move import Move
 from toolwright.runtime.redaction import clean_message
 from toolwright.runtime.rooms import Rooms
-from toolwright.runtime.showing import Intended
+from toolwright.runtime.whereabouts import Whereabouts
 from toolwright.wire.call_shown import call_shown_by
 from toolwright.wire.event import message_event
 
-log = logger("toolwright.runtime")
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
 """What holds in a thread for an agent through one of its prompts, from the rows of values."""
@@ -56,51 +54,8 @@ class Listeners:
     publish: Callable[[Sequence[Event]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Injected:
-    """A message that a handler says in the thread with its result."""
-
-    id: str
-    role: Literal["user", "assistant"]
-    content: str
-
-
 class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Move:
-    """What one unit of a drain is to contain, while it is put together."""
-
-    messages: list[Message] = field(default_factory=list[Message])
-    calls: list[Call] = field(default_factory=list[Call])
-    nested: list[Call] = field(default_factory=list[Call])
-    edited: list[Message] = field(default_factory=list[Message])
-    injected: Sequence[Injected] = ()
-    changes: list[CallChange] = field(default_factory=list[CallChange])
-    read: list[str] = field(default_factory=list[str])
-    files: tuple[FileChange, ...] = ()
-    env: tuple[EnvChange, ...] = ()
-    inbox: list[InboxChange] = field(default_factory=list[InboxChange])
-    effects: list[Intended] = field(default_factory=list[Intended])
-    shown: dict[str, str] = field(default_factory=dict[str, str])
-    dropped: list[int] = field(default_factory=list[int])
-    events: list[EventDraft] = field(default_factory=list[EventDraft])
-    step: Step | None = None
-    leaving: Leaving | None = None
-
-    def copy(self) -> "Move":
-        """The move as it is, to be tried again from here."""
-        return changed(
-            self,
-            messages=[*self.messages],
-            changes=[*self.changes],
-            events=[*self.events],
-            read=[*self.read],
-            effects=[*self.effects],
-            shown={**self.shown},
-        )
 
 
 class Hold:
@@ -122,6 +77,7 @@ class Hold:
         rooms: Rooms,
     ) -> None:
         self._listeners = listeners
+        self._journal = Journaling(store, clock, view.thread.id, new_id("hold"))
         self._rooms = rooms
         self._store = store
         self._resolve = resolve
@@ -144,19 +100,15 @@ class Hold:
         self.waits: dict[str, float] = {}
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
         self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
+        self.where = Whereabouts(view.thread, self.reading, rooms, store, self.insist)
         self.posted = view.thread.posted
-        self.space_id = view.thread.space_id
         self.streamed: dict[str, str] = {}
         self.call_ids: dict[int, str] = {}
-        self.gone: set[str] = set()
         self.gen = view.wake.gen if view.wake is not None else 0
-        self._nonce, self._commits = new_id("hold"), 0
         self.abort = Abort()
         self.nudged = asyncio.Event()
         self.left = False
         self.stopping = False
-        self._intended: tuple[Callable[..., Advance], Move, Run] | None = None
-        self._unwritten: Advance | None = None
         self._learn(self.env_for(voice).redactor)
         if run.cancel_requested_at is not None:
             self.abort.set()
@@ -215,6 +167,10 @@ class Hold:
             self._envs.clear()
             self._learn(self.env_for(voice).redactor)
 
+    def insist(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """Read the journal, again and again while it is unavailable."""
+        return self._journal.insist(work)
+
     def unanswered(self) -> list[Call]:
         """The calls of the step that the model has no answer to yet, in order."""
         return self.frame.unanswered()
@@ -222,24 +178,6 @@ class Hold:
     def joined(self) -> list[InboxEvent]:
         """Messages that joined this run and have not been read."""
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
-
-    @property
-    def trigger_space_id(self) -> str | None:
-        """The space of the message that the run reads, if it reads one."""
-        told = self.trigger
-        space_id = None if told is None else told.get("spaceId")
-        return space_id if isinstance(space_id, str) and space_id not in self.gone else None
-
-    @property
-    def trigger(self) -> JSONObject | None:
-        """The message in a space that the run reads, the newest if there are several."""
-        told = [event.content for event in self.reading.values() if event.type == "space_message"]
-        return told[-1] if told else None
-
-    def space_in(self, move: Move) -> str | None:
-        """The space that the agent is in once the move is done."""
-        entered = [effect for effect in move.effects if isinstance(effect, Enter)]
-        return entered[-1].space_id if entered else self.space_id
 
     def place(self, move: Move) -> int:
         """The place in the thread of the next message of this move."""
@@ -294,35 +232,6 @@ class Hold:
         below = [call for call in self.nested.values() if not is_over(call.status)]
         return [call for frame in self.frames for call in frame.unanswered()] + below
 
-    async def _look_at_space(self) -> None:
-        """A space has changed, or is gone: then the agent is in none."""
-        for space_id in self._near():
-            if await self.insist(lambda one=space_id: self._store.spaces.space(one)) is None:
-                self.gone.add(space_id)
-        if self.space_id in self.gone:
-            self.space_id = None
-
-    async def check_space(self, move: Move) -> None:
-        """Put the agent out of a space that it may be in no longer (D10)."""
-        here, author = self.space_id, self.author
-        if here is None or author is None:
-            return
-        if await self.insist(lambda: self._rooms.open_to(here, author.id)) is None:
-            self.space_id = None
-            move.effects.append(Enter(thread_id=self.thread.id, space_id=None))
-
-    def _near(self) -> list[str]:
-        """The spaces in which what the run does may be seen."""
-        return [one for one in (self.space_id, self.trigger_space_id) if one is not None]
-
-    async def unspoken(self) -> Redactor:
-        """What must not be said where the run is seen: the secrets of the agents there."""
-        unspoken = NOTHING
-        for space_id in self._near():
-            there = await self.insist(lambda one=space_id: self._rooms.redactor(one))
-            unspoken = there.with_secrets(unspoken.secrets)
-        return unspoken
-
     async def files(self) -> Mapping[str, File]:
         """The thread's files, by folded path."""
         return by_path(await self.insist(lambda: self._store.files(self.thread.id)))
@@ -348,20 +257,12 @@ class Hold:
         """Commit `move` and the run's new row as one unit of that kind; else the guard that failed.
 
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
-        While the journal cannot be written the same unit is tried again: what it carries is never dropped.
         """
         if move.effects:
-            self._intended = kind, move, run
-            unit = await self.insist(lambda: self._made(kind, move, run))
+            unit = await self._journal.made(lambda: self._made(kind, move, run))
         else:
             unit = self._unit(kind, move, run)
-        self._unwritten = unit
-        try:
-            answer = await self.insist(lambda: self._store.commit(unit))
-        except Unwritable:
-            self._intended = self._unwritten = None
-            raise
-        self._intended = self._unwritten = None
+        answer = await self._journal.write(unit)
         if isinstance(answer, Conflict):
             return await self._refused(answer)
         self._absorb(unit, answer)
@@ -380,7 +281,7 @@ class Hold:
         if (run.lives, run.held) != (lives, held):
             run = changed(run, lives=lives, held=held)
         return kind(
-            token=self._token(),
+            token=self._journal.token(),
             at=self.clock.now(),
             thread_id=self.thread.id,
             epoch=self.epoch,
@@ -407,10 +308,7 @@ class Hold:
 
         Each is tried once; raises `StoreError` or `ThreadLost`.
         """
-        unit, intended = self._unwritten, self._intended
-        self._intended = self._unwritten = None
-        if unit is None and intended is not None:
-            unit = await self._made(*intended)
+        unit = await self._journal.left()
         if unit is not None:
             await self._once(unit)
         if self.run.status == "running":
@@ -418,33 +316,17 @@ class Hold:
             await self._once(self._unit(Release, Move(leaving=leaving), self.run))
 
     async def _once(self, unit: Advance) -> None:
-        answer = await self._store.commit(unit)
+        answer = await self._journal.write_once(unit)
         if isinstance(answer, Conflict):
             raise ThreadLost(f"The last word on the thread {self.thread.id} was refused ({answer.guard}).")
         self._absorb(unit, answer)
-
-    def _token(self) -> str:
-        """A name for the next commit, cheaper than a new id and as unique."""
-        self._commits += 1
-        return f"{self._nonce}.{self._commits}"
-
-    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, again and again while the journal is unavailable: a drain never drops what it has in hand."""
-        delay: float | None = None
-        while True:
-            try:
-                return await work()
-            except StoreError as error:
-                log.warning("Thread %s waits for the journal: %s", self.thread.id, error)
-                delay = backoff.longer(delay)
-                await self.clock.sleep(delay)
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
             case "file" | "busy" | "room":
                 return conflict.guard
             case "space":
-                await self._look_at_space()
+                await self.where.look()
                 return conflict.guard
             case "unread" | "inbox":
                 await self.look()
@@ -502,7 +384,7 @@ class Hold:
     def _absorb_effect(self, effect: Effect) -> None:
         match effect:
             case Enter():
-                self.space_id = effect.space_id
+                self.where.space_id = effect.space_id
             case HandOff():
                 self.thread = changed(self.thread, active_agent=effect.agent, activated=())
             case Activated():

@@ -18,8 +18,9 @@ from toolwright.runtime.calls import Calls
 from toolwright.runtime.carrying import Carrying
 from toolwright.runtime.closing import Closing
 from toolwright.runtime.ending import End
-from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.runtime.hold import Answered, Hold
 from toolwright.runtime.inbox import OWN, own_message
+from toolwright.runtime.move import Move
 from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.turns import after_text
 from toolwright.wire.event import run_event, step_event

@@ -5,8 +5,9 @@ from dataclasses import replace
 from toolwright.core.inbox import InboxChange
 from toolwright.core.message import Message
 from toolwright.core.units import Leaving
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
 from toolwright.runtime.inbox import OWN
+from toolwright.runtime.move import Move
 
 
 def give_back(hold: Hold, move: Move, *, failed: bool) -> Move:

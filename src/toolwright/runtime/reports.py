@@ -17,7 +17,8 @@ from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.family import copied, notice_for
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Move
 from toolwright.runtime.settlement import late_result
 from toolwright.wire.event import outcome_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json

@@ -37,7 +37,7 @@ class SpaceStream:
         self._bus = bus
         self._tools = tools
         self._enters = ENTER_SPACE in tools
-        self._space_id = hold.space_id if self._enters else hold.trigger_space_id
+        self._space_id = hold.where.space_id if self._enters else hold.where.trigger_space_id
         self._streams: dict[int, _Stream] = {}
 
     @property

@@ -413,12 +413,12 @@ class RunState:
     @property
     def space_id(self) -> str | None:
         """The space that the agent is in, for built-in tools."""
-        return self._hold.space_id
+        return self._hold.where.space_id
 
     @property
     def trigger(self) -> JSONObject | None:
         """The message in a space that the run reads, for built-in tools."""
-        return self._hold.trigger
+        return self._hold.where.trigger
 
     @property
     def chain_depth(self) -> int:

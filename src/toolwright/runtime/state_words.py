@@ -8,7 +8,8 @@ from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.message import Message
 from toolwright.core.plain import unwritable
 from toolwright.core.value import changed
-from toolwright.runtime.hold import Hold, Injected
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Injected
 from toolwright.runtime.redaction import clean_message
 
 Speaker = Literal["user", "assistant"]

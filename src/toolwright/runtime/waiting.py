@@ -10,7 +10,8 @@ from toolwright.core.ports import Store
 from toolwright.core.result import ToolResult
 from toolwright.core.units import Leaving, Park, Result
 from toolwright.runtime.calls import Calls
-from toolwright.runtime.hold import Hold, Move
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Move
 from toolwright.wire.event import run_event
 
 INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked

@@ -14,7 +14,8 @@ from toolwright.core.tool import Tool
 from toolwright.core.units import Leaving, Park
 from toolwright.core.variable import Variable, merged
 from toolwright.runtime.env import ThreadEnv
-from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.runtime.hold import Answered, Hold
+from toolwright.runtime.move import Move
 from toolwright.wire.event import run_event
 
 EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]

@@ -20,7 +20,8 @@ from toolwright.runtime.answer import asked_call, total_cost
 from toolwright.runtime.asking import Asking
 from toolwright.runtime.calls import Calls, LastWords, Ran
 from toolwright.runtime.frame import Frame
-from toolwright.runtime.hold import Answered, Hold, Move
+from toolwright.runtime.hold import Answered, Hold
+from toolwright.runtime.move import Move
 from toolwright.runtime.nested import Nested, nested_calls, nested_message
 from toolwright.runtime.redaction import clean_arguments, clean_response
 from toolwright.runtime.state import RunState

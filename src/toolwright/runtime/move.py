@@ -1,0 +1,59 @@
+"""What one unit of a drain is to contain, while it is put together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from toolwright.core.call import Call, CallChange
+from toolwright.core.env import EnvChange
+from toolwright.core.event import EventDraft
+from toolwright.core.file import FileChange
+from toolwright.core.inbox import InboxChange
+from toolwright.core.message import Message
+from toolwright.core.run import Step
+from toolwright.core.units import Leaving
+from toolwright.core.value import changed
+from toolwright.runtime.showing import Intended
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A message that a handler says in the thread with its result."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Move:
+    """What one unit of a drain is to contain, while it is put together."""
+
+    messages: list[Message] = field(default_factory=list[Message])
+    calls: list[Call] = field(default_factory=list[Call])
+    nested: list[Call] = field(default_factory=list[Call])
+    edited: list[Message] = field(default_factory=list[Message])
+    injected: Sequence[Injected] = ()
+    changes: list[CallChange] = field(default_factory=list[CallChange])
+    read: list[str] = field(default_factory=list[str])
+    files: tuple[FileChange, ...] = ()
+    env: tuple[EnvChange, ...] = ()
+    inbox: list[InboxChange] = field(default_factory=list[InboxChange])
+    effects: list[Intended] = field(default_factory=list[Intended])
+    shown: dict[str, str] = field(default_factory=dict[str, str])
+    dropped: list[int] = field(default_factory=list[int])
+    events: list[EventDraft] = field(default_factory=list[EventDraft])
+    step: Step | None = None
+    leaving: Leaving | None = None
+
+    def copy(self) -> "Move":
+        """The move as it is, to be tried again from here."""
+        return changed(
+            self,
+            messages=[*self.messages],
+            changes=[*self.changes],
+            events=[*self.events],
+            read=[*self.read],
+            effects=[*self.effects],
+            shown={**self.shown},
+        )
