@@ -3,35 +3,28 @@
 Nothing here commits: every function puts what happened into a `Move`, which the loop commits as one unit.
 """
 
-import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from toolwright.core.call import Call, CallChange, CallStatus, timer_of
-from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer
-from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.pipeline import Executor, execute, prepare, timed_out
-from toolwright.core.ports import Bus, Clock, Store
+from toolwright.core.pipeline import prepare, timed_out
+from toolwright.core.ports import Clock
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
-from toolwright.core.sandbox import Sandbox
 from toolwright.core.space import CallShown
-from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind, Tool
 from toolwright.core.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
 from toolwright.runtime.call_messages import answer_message, call_message
-from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
 from toolwright.runtime.source import source_of
-from toolwright.runtime.state import Invoke, RunState
 from toolwright.runtime.state_words import said
 from toolwright.runtime.visible import finished, outside_any_space, posted
 from toolwright.runtime.visible import timed_out as timed_out_message
@@ -43,7 +36,6 @@ INTERRUPTED = "Interrupted: the process stopped while this call was running; its
 RUN_CANCELLED = "Run cancelled"
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
-ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
 
 
 class Instant(Protocol):
@@ -65,34 +57,12 @@ class LastWords:
         return f"{self.what} while this call was waiting; a late result arrives in the inbox."
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a call that was carried out, and the state that it wrote to."""
-
-    outcome: Outcome | None  # None: it was cancelled with its run
-    state: RunState
-
-
 class Calls:
-    """Carries out tool calls: `executors` by carrier, and `instants` for carriers that need no outside world."""
+    """Puts what becomes of calls into moves; `instants` are carriers that need no outside world."""
 
-    def __init__(
-        self,
-        executors: Mapping[Kind, Executor],
-        instants: Mapping[Kind, Instant],
-        bus: Bus,
-        files: FileKeeper,
-        environment: Environment,
-        store: Store,
-        sandbox: Sandbox,
-    ) -> None:
-        self._store = store
-        self._sandbox = sandbox
-        self._executors = executors
+    def __init__(self, instants: Mapping[Kind, Instant], files: FileKeeper) -> None:
         self._instants = instants
-        self._bus = bus
         self._files = files
-        self._environment = environment
         self._armed: dict[str, float] = {}
 
     def begin(self, hold: Hold, calls: Iterable[Call], move: Move) -> None:
@@ -290,71 +260,6 @@ class Calls:
             error_data={"missing": names},
         )
 
-    def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
-        """The thread as the handler of that call sees it."""
-        return RunState(
-            hold,
-            call,
-            self._bus,
-            self._files,
-            self._environment,
-            invoke,
-            self._store,
-            self._sandbox,
-            children,
-        )
-
-    async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
-        """Run the started call to its end, or until its run is cancelled and the grace is over."""
-        children: Sequence[Thread] = ()
-        if hold.may_have_children:
-            children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
-        state = self.state(hold, call, invoke, children)
-        scope = asyncio.timeout(None)
-        try:
-            async with scope:
-                hold.abort.within(scope, ABORT_GRACE)
-                outcome = await execute(self._executors, hold.prepared[call.id], state)
-        except TimeoutError:
-            await state.close()
-            return Ran(None, state)
-        finally:
-            hold.abort.left(scope)
-        await state.close()
-        return Ran(outcome, state)
-
-    async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
-        """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
-
-        All files of a result are kept or none. What the handler wrote is kept also with an error.
-        """
-        state = ran.state
-        move = Move(events=state.emitted, env=state.env_changes)
-        move.injected, move.edited = state.words.injected, state.words.edits
-        try:
-            move.effects = [*await state.effects()]
-        except ToolwrightError as error:  # what was possible when the tool was called is so no longer
-            outcome = ToolResult.fail(error.message, error_code=error.code)
-        clean = _clean(hold, outcome)
-        result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
-        if state.drafted is None and not result.attachments and not self._files.too_long(result):
-            return clean, move
-        thread_id, known = hold.thread.id, await hold.files()
-        written = FileDrafts(known) if state.drafted is None else state.drafted.over(known)
-        drafts = written.over(known)
-        try:
-            refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
-            result = changed(result, attachments=refs)
-        except (InvalidRequest, TooLarge, NotFound) as error:
-            drafts = written
-            result = ToolResult.fail(
-                f"The tool's files cannot be kept. {error.message}", error_code="attachments"
-            )
-        kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
-        move.files = drafts.changes
-        # Once more: it was remade, and the run may have learned a secret meanwhile.
-        return (_clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
-
     def interrupted(self, hold: Hold, call: Call) -> ToolResult | None:
         """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
         prepared = prepare(hold.voice.by_name, call.name, call.arguments, call.id)
@@ -407,7 +312,3 @@ def _shown(move: Move, call: Call) -> Call:
     """The call with the space that it is shown in, also if it is posted in this very move."""
     space_id = move.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)
-
-
-def _clean(hold: Hold, outcome: Outcome) -> Outcome:
-    return hold.redactor.result(outcome) if isinstance(outcome, ToolResult) else outcome

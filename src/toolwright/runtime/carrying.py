@@ -10,10 +10,11 @@ from toolwright.core.run import Run
 from toolwright.core.units import Advance, Answer, Finish, Result
 from toolwright.core.value import changed
 from toolwright.runtime.asking import Asking
-from toolwright.runtime.calls import Calls, Ran
+from toolwright.runtime.calls import Calls
 from toolwright.runtime.closing import Closing
 from toolwright.runtime.ending import End
 from toolwright.runtime.execution import RunExecution
+from toolwright.runtime.handlers import Handlers, Ran
 from toolwright.runtime.hold import Answered, Hold
 from toolwright.runtime.move import Move
 from toolwright.runtime.nested import Nested
@@ -28,12 +29,19 @@ class Carrying:
     """Takes the calls of a step to their answers, one commit at a time; those within calls by way of `within`."""
 
     def __init__(
-        self, calls: Calls, asking: Asking, waiting: Waiting, nested: Nested, closing: Closing
+        self,
+        calls: Calls,
+        handlers: Handlers,
+        asking: Asking,
+        waiting: Waiting,
+        nested: Nested,
+        closing: Closing,
     ) -> None:
         self._calls = calls
+        self._handlers = handlers
         self._waiting = waiting
         self._closing = closing
-        self.within = Within(self, calls, asking, waiting, nested, max_steps=closing.max_steps)
+        self.within = Within(self, calls, handlers, asking, waiting, nested, max_steps=closing.max_steps)
 
     async def begin(
         self, hold: Hold, move: Move, calls: Sequence[Call], run: Run, done: EventDraft | None = None
@@ -89,7 +97,7 @@ class Carrying:
         if hold.prepared[call.id].tool.carrier == "prompt":
             await self.within.enter(hold, call)
             return
-        ran = await self._calls.carry_out(hold, call, self.within.invoke)
+        ran = await self._handlers.carry_out(hold, call, self.within.invoke)
         del hold.prepared[call.id]
         if ran.outcome is not None:
             await self.take(hold, call, ran, ran.outcome)
@@ -109,7 +117,7 @@ class Carrying:
         """Commit an outcome; again, with other names for its files, if one of their paths was taken meanwhile."""
         committed: Answered = "file"
         while committed in ("file", "space", "busy", "room"):
-            kept, move = await self._calls.keep(hold, ran, call, outcome)
+            kept, move = await self._handlers.keep(hold, ran, call, outcome)
             await self.within.close_below(hold, move, call)
             committed = await self._commit_outcome(hold, move, call, ran.state.execution, kept)
 

@@ -21,9 +21,10 @@ from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import presence
 from toolwright.runtime.family import first_run
-from toolwright.runtime.hold import Hold, Listeners, ThreadLost
+from toolwright.runtime.hold import Hold, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.lineages import Lineages
+from toolwright.runtime.listeners import Listeners
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.move import Move
 from toolwright.runtime.poison import refused

@@ -2,20 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.call import OPEN, Call, is_over
+from toolwright.core.call import Call, is_over
 from toolwright.core.drafts import by_path
-from toolwright.core.effects import Activated, Effect, Enter, HandOff, Post, Terminate
+from toolwright.core.effects import Activated, Effect, Enter, HandOff, Terminate
 from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
-from toolwright.core.event import Event
 from toolwright.core.file import File
 from toolwright.core.inbox import InboxChange, InboxEvent
-from toolwright.core.json_value import JSONObject
 from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
 from toolwright.core.ports import Clock, NewId, Store, ThreadView
@@ -29,29 +25,18 @@ from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.execution import RunExecution
 from toolwright.runtime.frame import Frame
 from toolwright.runtime.journaling import Journaling
+from toolwright.runtime.listeners import Listeners
 from toolwright.runtime.move import Move
 from toolwright.runtime.redaction import clean_message
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.whereabouts import Whereabouts
-from toolwright.wire.call_shown import call_shown_by
 from toolwright.wire.event import message_event
 
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
 """What holds in a thread for an agent through one of its prompts, from the rows of values."""
-Opened: TypeAlias = Callable[[Call, str], None]
-"""Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
 Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room"]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """Who is told at once what a commit has done beside its own thread: threads woken, calls opened."""
-
-    woken: Callable[[str], None]
-    opened: Opened
-    publish: Callable[[Sequence[Event]], None]
 
 
 class ThreadLost(Exception):
@@ -350,14 +335,12 @@ class Hold:
         if unit.calls:
             self._frame_of(unit.calls[0].parent_id).calls = {call.id: call for call in unit.calls}
         self.nested.update({call.id: call for call in unit.nested})
-        for call in (*unit.calls, *unit.nested):
-            if call.status in OPEN:
-                self._listeners.opened(call, unit.run.agent)
+        begun = [*unit.calls, *unit.nested]
         for change in unit.changes:
             known = self._calls_with(change.id)
             moved = known[change.id] = known[change.id].moved(change)
-            if change.starts and change.now in OPEN:
-                self._listeners.opened(moved, unit.run.agent)
+            if change.starts:
+                begun.append(moved)
         for edited in unit.edited:
             self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
         for event_id in unit.read:
@@ -370,10 +353,7 @@ class Hold:
             self.abort.set()
         for effect in unit.effects:
             self._absorb_effect(effect)
-        if self.streamed:
-            self._take_back(unit)
-        for thread_id, _ in answer.runs:
-            self._listeners.woken(thread_id)
+        self._listeners.tell(unit, answer, begun, self.streamed)
 
     def _frame_of(self, call_id: str | None) -> Frame:
         """The conversation within that call, the thread's own for None."""
@@ -394,31 +374,9 @@ class Hold:
             case _:
                 pass
 
-    def _take_back(self, unit: Advance) -> None:
-        """What was shown of a call while the model wrote it, and came to nothing, is taken back."""
-        for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
-            self.streamed.pop(call_shown_by(post.message.id), None)
-        for change in [*unit.calls, *unit.changes]:
-            status = change.status if isinstance(change, Call) else change.now
-            if is_over(status) and (space_id := self.streamed.pop(change.id, None)) is not None:
-                self._listeners.publish([_aborted(self.run, change.id, space_id, unit.at)])
-
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
         if change.now == "processing":
             self.reading[event.event_id] = event.changed(change)
         elif change.now == "pending":
             self.inbox[event.event_id] = event.changed(change)
-
-
-def _aborted(run: Run, call_id: str, space_id: str, at: datetime) -> Event:
-    payload: JSONObject = {"streamId": call_id}
-    return Event(
-        thread_id=run.thread_id,
-        run_id=run.id,
-        agent=run.agent,
-        space_id=space_id,
-        type="space.message.aborted",
-        payload=payload,
-        at=at,
-    )

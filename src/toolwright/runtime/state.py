@@ -1,27 +1,23 @@
 """The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from toolwright.core.call import Call
 from toolwright.core.child import Child, Kin
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
-from toolwright.core.effects import Effect, SetValue, Source
-from toolwright.core.entity import Entity
-from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
-from toolwright.core.env_types import SECRETS
+from toolwright.core.effects import Effect, SetValue
+from toolwright.core.env import EnvChange, EnvType
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.plain import emitted, plain, unwritable
-from toolwright.core.ports import Bus, Clock, Store
+from toolwright.core.ports import Bus, Store
 from toolwright.core.result import ToolResult
-from toolwright.core.run import QueuedCall
 from toolwright.core.sandbox import CodeHandle, Sandbox
 from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
@@ -30,42 +26,35 @@ from toolwright.runtime.env import Environment
 from toolwright.runtime.execution import RunExecution, Skipped
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
-from toolwright.runtime.redaction import clean_arguments, clean_draft, clean_effect
-from toolwright.runtime.source import source_of
+from toolwright.runtime.redaction import clean_draft, clean_effect
+from toolwright.runtime.state_calls import CallsWithin
+from toolwright.runtime.state_env import CallEnv
+from toolwright.runtime.state_facts import Facts
 from toolwright.runtime.state_family import Family
 from toolwright.runtime.state_words import Words
 from toolwright.wire.event import bounded, subagent_event
 
 T = TypeVar("T")
-MOST_QUEUED = 100
 Invoke: TypeAlias = Callable[[Hold, "RunState", str, str], Awaitable[ToolResult]]
 """Makes a call of the tool of that name, with the JSON text of its arguments, below the call of that state."""
 
 
-class RunState:
+class RunState(Facts):
     """The `ThreadState` of one call of a run. What it writes is committed with the call's result."""
 
     __slots__ = (
         "_bus",
-        "_call",
+        "_calls",
         "_drafts",
         "_effects",
         "_emitted",
-        "_environment",
+        "_env",
         "_family",
         "_files",
-        "_hold",
-        "_inside",
-        "_invoke",
-        "_invoking",
         "_made",
-        "_over",
         "_sandbox",
-        "_set",
         "_store",
-        "_tenvs",
         "_values",
-        "_voice",
         "_words",
         "execution",
         "number",
@@ -83,113 +72,56 @@ class RunState:
         sandbox: Sandbox,
         children: Sequence[Thread] = (),
     ) -> None:
+        super().__init__(hold, call)
         self._sandbox = sandbox
         self._store = store
-        self._words = Words(hold)
-        self._family = Family(hold, call.id, store, children)
-        self._values: dict[str, JSON] = {}
-        self._invoke = invoke
-        self._invoking = asyncio.Lock()
-        self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
-        self._over = False
-        self.number = 0
-        self._voice = hold.frame.voice
-        self._hold = hold
-        self._call = call
         self._bus = bus
         self._files = files
-        self._environment = environment
+        self._words = Words(hold)
+        self._family = Family(hold, call.id, store, children)
+        self._env = CallEnv(hold, call, environment)
+        self._values: dict[str, JSON] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
         self._made: list[Callable[[], Awaitable[Effect]]] = []
-        self._set: dict[str, EnvVar | None] = {}
         self._drafts: FileDrafts | None = None
-        self._tenvs: Tenvs | None = None
+        self.number = 0
         self.execution = RunExecution(
             step_count=call.step, current_side=hold.run.side, abort_signal=hold.abort
         )
-
-    @property
-    def thread(self) -> Thread:
-        """The thread, for built-in tools."""
-        return self._hold.thread
-
-    @property
-    def clock(self) -> Clock:
-        """The time, for built-in tools."""
-        return self._hold.clock
-
-    @property
-    def thread_id(self) -> str:
-        return self._hold.thread.id
-
-    @property
-    def agent_id(self) -> str:
-        return self._hold.thread.agent
-
-    @property
-    def user_id(self) -> str | None:
-        return self._hold.thread.user_id
-
-    @property
-    def call_id(self) -> str:
-        return self._call.id
-
-    @property
-    def created_at(self) -> datetime:
-        return self._hold.thread.created_at
-
-    @property
-    def arguments(self) -> JSONObject | None:
-        return self._hold.thread.arguments
+        self._calls = CallsWithin(partial(invoke, hold, self), self.execution)
 
     @property
     def tenvs(self) -> Tenvs:
         """What the thread was created to bring."""
-        if self._tenvs is None:
-            self._tenvs = Tenvs(self._hold.env_for(self._voice).tenvs)
-        return self._tenvs
+        return self._env.tenvs
 
     async def env(self, name: str) -> str | None:
         """The value of a name as it is now, None if no layer has it."""
-        found = await self._env(name)
+        found = await self._env.get(name)
         return None if found is None else found.value
 
     async def env_type(self, name: str) -> EnvType | None:
         """Whether that value is `text` or a `secret`."""
-        found = await self._env(name)
+        found = await self._env.get(name)
         return None if found is None else found.type
-
-    async def _env(self, name: str) -> EnvVar | None:
-        if self._set.get(name) is not None:
-            return self._set[name]
-        await self._hold.look_at_env()
-        env = self._hold.env_for(self._voice)
-        return env.get(name, own=name not in self._set, tool=self._call.name)
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name for this thread with the call's result, or take it away; of the declared type, else a secret.
 
         Raises `InvalidRequest` for a faulty name or value, `CannotSeal` for a secret where there are no keys.
         """
-        types = SECRETS if self._hold.root.voice is None else self._hold.root.voice.types
-        among = (name, *self._set, *self._hold.env.names()) if types.shown else ()
-        kind = type or types.of(name, among)
-        given = read_env({name: None if value is None else {"value": value, "type": kind}})
-        for each, var in given.items():
-            types.check(each, var)
-            self._change(each, var)
-            self._set[each] = var
-            if var is not None and var.type == "secret":
-                self._hold.learn(each, var.value)
-
-    def _change(self, name: str, var: EnvVar | None) -> EnvChange:
-        return self._environment.change(self.thread_id, name, var, self._hold.clock.now())
+        self._env.set(name, value, type)
 
     @property
     def env_changes(self) -> tuple[EnvChange, ...]:
         """What was set, as its unit takes it."""
-        return tuple([self._change(name, var) for name, var in self._set.items()])
+        return self._env.changes
+
+    @property
+    def own_tenvs(self) -> JSONObject:
+        """What the thread itself was created to bring, for agents that it is handed over to."""
+        return self._env.own_tenvs
 
     async def drafts(self) -> FileDrafts:
         """The thread's files, with what this call has written."""
@@ -317,33 +249,18 @@ class RunState:
 
         Raises `InvalidRequest` once the call is over, `InvalidJSON` for arguments that JSON cannot carry.
         """
-        given = _as_json(arguments)
-        async with self._invoking:
-            if self._over:
-                raise InvalidRequest("This call is over: nothing can be called from within it any more.")
-            self._inside = asyncio.current_task()
-            try:
-                return await self._invoke(self._hold, self, name, given)
-            finally:
-                self._inside = None
+        return await self._calls.make(name, arguments)
 
     async def close(self) -> None:
         """The handler has returned: what it has left at work within its call ends with it."""
-        self._over = True
-        if self._inside is not None:
-            self._inside.cancel()
-            async with self._invoking:
-                pass
+        await self._calls.close()
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
         """Have a tool of this prompt called once this step is over, before the model is asked again.
 
         What ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
         """
-        if len(self.execution.queued) >= MOST_QUEUED:
-            raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
-        queued = QueuedCall(name=name, arguments=clean_arguments(_as_json(arguments), self._hold.redactor))
-        self.execution.queued = (*self.execution.queued, queued)
+        self._calls.queue(name, arguments, self._hold.redactor)
 
     async def hear(self, below: RunExecution) -> None:
         """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
@@ -351,16 +268,6 @@ class RunState:
         self.execution.queued = (*self.execution.queued, *below.queued)
         if self._drafts is not None:
             self._drafts = self._drafts.over(await self._hold.files())
-
-    @property
-    def call(self) -> Call:
-        """This call, for calls that it makes."""
-        return self._call
-
-    @property
-    def own_tenvs(self) -> JSONObject:
-        """What the thread itself was created to bring, for agents that it is handed over to."""
-        return self._hold.env.own_tenvs
 
     def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
         """Followers are told of a child, with the call's result."""
@@ -405,35 +312,6 @@ class RunState:
         """End the run as skipped with the call's result, for built-in tools."""
         self.execution.skipped = Skipped(reason)
 
-    @property
-    def author(self) -> Entity | None:
-        """The agent as an entity, for built-in tools."""
-        return self._hold.author
-
-    @property
-    def space_id(self) -> str | None:
-        """The space that the agent is in, for built-in tools."""
-        return self._hold.where.space_id
-
-    @property
-    def trigger(self) -> JSONObject | None:
-        """The message in a space that the run reads, for built-in tools."""
-        return self._hold.where.trigger
-
-    @property
-    def chain_depth(self) -> int:
-        """How deep the run is in a chain of agents, for built-in tools."""
-        return self._hold.run.chain_depth
-
-    @property
-    def source(self) -> Source:
-        """Whence what the call does in spaces comes, for built-in tools."""
-        return source_of(self._hold)
-
-    def clean(self, text: str) -> str:
-        """The text without secrets, for built-in tools."""
-        return self._hold.redactor.text(text)
-
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Tell live followers how far the call is; nothing is recorded."""
         run = self._hold.run
@@ -455,7 +333,3 @@ class RunState:
                 )
             ]
         )
-
-
-def _as_json(arguments: JSONObject | str | None) -> str:
-    return arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))

@@ -18,8 +18,9 @@ from toolwright.core.units import Answer, Result
 from toolwright.core.value import changed
 from toolwright.runtime.answer import asked_call, total_cost
 from toolwright.runtime.asking import Asking
-from toolwright.runtime.calls import Calls, LastWords, Ran
+from toolwright.runtime.calls import Calls, LastWords
 from toolwright.runtime.frame import Frame
+from toolwright.runtime.handlers import Handlers, Ran
 from toolwright.runtime.hold import Answered, Hold
 from toolwright.runtime.move import Move
 from toolwright.runtime.nested import Nested, nested_calls, nested_message
@@ -57,10 +58,19 @@ class Within:
     """Leads conversations within calls, and makes the calls of handlers."""
 
     def __init__(
-        self, way: Way, calls: Calls, asking: Asking, waiting: Waiting, nested: Nested, *, max_steps: int
+        self,
+        way: Way,
+        calls: Calls,
+        handlers: Handlers,
+        asking: Asking,
+        waiting: Waiting,
+        nested: Nested,
+        *,
+        max_steps: int,
     ) -> None:
         self._way = way
         self._calls = calls
+        self._handlers = handlers
         self._asking = asking
         self._waiting = waiting
         self._nested = nested
@@ -141,7 +151,7 @@ class Within:
 
     async def _leave(self, hold: Hold, call: Call, result: ToolResult) -> None:
         del hold.prepared[call.id]
-        await self._way.take(hold, call, Ran(result, self._calls.state(hold, call, self.invoke)), result)
+        await self._way.take(hold, call, Ran(result, self._handlers.state(hold, call, self.invoke)), result)
 
     # ── what handlers call ──────────────────────────────────────────────────────────────────────────────────
 
@@ -193,9 +203,9 @@ class Within:
         try:
             if hold.prepared[call.id].tool.carrier == "prompt":
                 result = await self._converse(hold, state, call)
-                ran = Ran(result, self._calls.state(hold, call, self.invoke))
+                ran = Ran(result, self._handlers.state(hold, call, self.invoke))
             else:
-                ran = await self._calls.carry_out(hold, call, self.invoke)
+                ran = await self._handlers.carry_out(hold, call, self.invoke)
         finally:
             hold.prepared.pop(call.id, None)
         await self._take(hold, call, ran)
@@ -228,7 +238,7 @@ class Within:
     async def _take_outcome(self, hold: Hold, call: Call, ran: Ran, outcome: Outcome) -> None:
         committed: Answered = "file"
         while committed in ("file", "space", "busy", "room"):
-            kept, move = await self._calls.keep(hold, ran, call, outcome)
+            kept, move = await self._handlers.keep(hold, ran, call, outcome)
             await self.close_below(hold, move, call)
             self._calls.take(hold, move, call, kept)
             committed = await hold.commit(Result, move, hold.run)

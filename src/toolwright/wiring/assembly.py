@@ -23,14 +23,15 @@ from toolwright.runtime.equipment import Equipment
 from toolwright.runtime.files import FileKeeper, ThreadFiles
 from toolwright.runtime.follow import Events
 from toolwright.runtime.front_ends import FrontEnds
+from toolwright.runtime.handlers import Handlers
 from toolwright.runtime.health import Health
-from toolwright.runtime.hold import Listeners
 from toolwright.runtime.home import Homes
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.inboxes import Inboxes
 from toolwright.runtime.keys import Keys
 from toolwright.runtime.lifecycle import lifecycle_tools
 from toolwright.runtime.lineages import Lineages
+from toolwright.runtime.listeners import Listeners
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.minds import Minds
 from toolwright.runtime.nested import Nested
@@ -156,7 +157,8 @@ def _drainer(
     store, clock, ids = parts.store, parts.clock, parts.new_id
     subagents = Subagents(store, shared.agents, shared.births, clock, ids)
     executors: Mapping[Kind, Executor] = {"agent": subagents, **parts.executors}
-    calls = Calls(executors, parts.instants, parts.bus, keeper, environment, store, parts.sandbox)
+    calls = Calls(parts.instants, keeper)
+    handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox)
     asking = Asking(
         parts.models,
         parts.bus,
@@ -167,7 +169,7 @@ def _drainer(
     )
     nested = Nested(store)
     closing = Closing(calls, nested, Ending(Reports(store)), max_steps=settings.max_steps)
-    carrying = Carrying(calls, asking, Waiting(store, calls, inline_wait), nested, closing)
+    carrying = Carrying(calls, handlers, asking, Waiting(store, calls, inline_wait), nested, closing)
     before = Before(carrying, closing, speakers, Offering(store, lifecycle_tools), environment)
     loop = Loop(calls, asking, before, carrying, closing)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)

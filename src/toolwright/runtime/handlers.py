@@ -1,0 +1,120 @@
+"""The handlers of calls: run within their run, and what they return and write made ready for the journal."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.call import Call
+from toolwright.core.drafts import FileDrafts
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
+from toolwright.core.pipeline import Executor, execute
+from toolwright.core.ports import Bus, Store
+from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.sandbox import Sandbox
+from toolwright.core.thread import Thread
+from toolwright.core.tool import Kind
+from toolwright.core.value import changed
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.hold import Hold
+from toolwright.runtime.move import Move
+from toolwright.runtime.state import Invoke, RunState
+
+ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a call that was carried out, and the state that it wrote to."""
+
+    outcome: Outcome | None  # None: it was cancelled with its run
+    state: RunState
+
+
+class Handlers:
+    """Runs handlers by way of `executors`, one a carrier, and gives them the thread as they may see it."""
+
+    def __init__(
+        self,
+        executors: Mapping[Kind, Executor],
+        bus: Bus,
+        files: FileKeeper,
+        environment: Environment,
+        store: Store,
+        sandbox: Sandbox,
+    ) -> None:
+        self._executors = executors
+        self._bus = bus
+        self._files = files
+        self._environment = environment
+        self._store = store
+        self._sandbox = sandbox
+
+    def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
+        """The thread as the handler of that call sees it."""
+        return RunState(
+            hold,
+            call,
+            self._bus,
+            self._files,
+            self._environment,
+            invoke,
+            self._store,
+            self._sandbox,
+            children,
+        )
+
+    async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
+        """Run the started call to its end, or until its run is cancelled and the grace is over."""
+        children: Sequence[Thread] = ()
+        if hold.may_have_children:
+            children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
+        state = self.state(hold, call, invoke, children)
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                hold.abort.within(scope, ABORT_GRACE)
+                outcome = await execute(self._executors, hold.prepared[call.id], state)
+        except TimeoutError:
+            await state.close()
+            return Ran(None, state)
+        finally:
+            hold.abort.left(scope)
+        await state.close()
+        return Ran(outcome, state)
+
+    async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
+        """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
+
+        All files of a result are kept or none. What the handler wrote is kept also with an error.
+        """
+        state = ran.state
+        move = Move(events=state.emitted, env=state.env_changes)
+        move.injected, move.edited = state.words.injected, state.words.edits
+        try:
+            move.effects = [*await state.effects()]
+        except ToolwrightError as error:  # what was possible when the tool was called is so no longer
+            outcome = ToolResult.fail(error.message, error_code=error.code)
+        clean = _clean(hold, outcome)
+        result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
+        if state.drafted is None and not result.attachments and not self._files.too_long(result):
+            return clean, move
+        thread_id, known = hold.thread.id, await hold.files()
+        written = FileDrafts(known) if state.drafted is None else state.drafted.over(known)
+        drafts = written.over(known)
+        try:
+            refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
+            result = changed(result, attachments=refs)
+        except (InvalidRequest, TooLarge, NotFound) as error:
+            drafts = written
+            result = ToolResult.fail(
+                f"The tool's files cannot be kept. {error.message}", error_code="attachments"
+            )
+        kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
+        move.files = drafts.changes
+        # Once more: it was remade, and the run may have learned a secret meanwhile.
+        return (_clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
+
+
+def _clean(hold: Hold, outcome: Outcome) -> Outcome:
+    return hold.redactor.result(outcome) if isinstance(outcome, ToolResult) else outcome
