@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,134 +13,28 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, stores
+from tests.runtime.family_rig import (
+    DONE,
+    RESUMABLE,
+    Config,
+    Watched,
+    call,
+    create,
+    home,
+    journal,
+    model_of,
+    until,
+    worker,
+)
 from tests.runtime.kin import kin
 from toolwright import testing
 from toolwright.core.effects import Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
-from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.ports import Store
-from toolwright.core.run import Run
-from toolwright.core.thread import Thread
 from toolwright.core.units import Act, Result, Unit
-from toolwright.runtime.runtime import Runtime
 
 pytestmark = pytest.mark.anyio
-Config = Mapping[str, Any]
-
-
-class Watched:
-    """A scripted model that keeps what it is asked."""
-
-    name = "test:watched"
-
-    def __init__(self, turns: Sequence[object]) -> None:
-        self._script = testing.ScriptedModel(turns)
-        self.requests: list[ModelRequest] = []
-
-    def says(self, turns: Sequence[object]) -> None:
-        """From now on it says that: a script cannot know references beforehand."""
-        self._script = testing.ScriptedModel(turns)
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.requests.append(request)
-        async for event in self._script.respond(request):
-            yield event
-
-
-def call(name: str, /, **args: object) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": args}]}
-
-
-def create(**args: object) -> dict[str, object]:
-    return call("subagent_create", agent="worker", **{"name": "Ada", **args})
-
-
-DONE: dict[str, object] = {"text": "Done."}
-
-
-def worker(turns: Sequence[object], tools: Sequence[tw.Tool] = (), **options: Any) -> tw.Agent:
-    """An agent that is called as a tool."""
-    prompt = {key: options.pop(key) for key in ("variables", "required_schema", "tenvs") if key in options}
-    side = {
-        key: options.pop(key)
-        for key in [*options]
-        if key in ("stop_tool", "stop_tool_response_property", "session_fail")
-    }
-    spoken = tw.Prompt("worker", "You work.", model=Watched(turns), tools=tools, **prompt)
-    return tw.Agent(
-        "worker", tw.Side(spoken, **side), expose_as_tool=True, tool_description="Works.", **options
-    )
-
-
-def model_of(agent: tw.Agent) -> Watched:
-    side = agent.sides["side_a"].prompt
-    assert isinstance(side, tw.Prompt)
-    assert isinstance(side.model, Watched)
-    return side.model
-
-
-@dataclass
-class Home:
-    rt: Runtime
-    boss: Watched
-
-    async def thread(self, **options: Any) -> Thread:
-        return await self.rt.threads.create("boss", **options)
-
-    async def run(self, thread_id: str, text: str = "Go") -> Run:
-        sent = await self.rt.threads.send(thread_id, text)
-        return await self.rt.runs.wait(sent.id, 10)
-
-    async def children(self, thread_id: str) -> Sequence[Thread]:
-        return await self.rt.threads.children(thread_id)
-
-    async def results(self, thread_id: str) -> list[Any]:
-        told = await self.rt.threads.messages(thread_id, 1000)
-        return [_read(m.content) for m in told if m.role == "tool"]
-
-    async def heard(self, thread_id: str) -> list[str]:
-        return [m.content for m in await self.rt.threads.messages(thread_id, 1000) if m.role == "user"]
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-@asynccontextmanager
-async def home(
-    agent: tw.Agent,
-    config: Config | str,
-    turns: Sequence[object],
-    tools: Sequence[tw.Tool] = (),
-    **options: Any,
-) -> AsyncGenerator[Home]:
-    """A boss whose prompt calls that agent so."""
-    boss = Watched(turns)
-    named: Any = {"name": "worker", **config} if isinstance(config, Mapping) else config
-    prompt = tw.Prompt("boss", "You lead.", model=boss, tools=[*tools, named], **options)
-    async with testing.runtime(tw.App(agents=[tw.Agent("boss", prompt), agent])) as rt:
-        yield Home(rt, boss)
-
-
-RESUMABLE: Config = {"resumable": {"receives_messages": "side_a"}}
-
-
-async def until(rt: Runtime, thread_id: str, check: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something has come about of which the thread's followers are told."""
-    async with asyncio.timeout(10):
-        async for _ in rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
-            if await check():
-                return
-
-
-def journal(rt: Runtime) -> Store:
-    """What no door of the runtime shows."""
-    return rt._store  # pyright: ignore[reportPrivateUsage]  # as said
 
 
 # ── direct calls ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -778,7 +671,7 @@ async def test_of_two_who_create_the_last_instance_at_once_one_is_refused(store:
         assert run.output == "Done."
         assert [each.id for each in await rig.rt.threads.children(thread.id)] == ["thr_other"]
         [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
-        assert _read(answer.content)["error_code"] == "max_instances"
+        assert json.loads(answer.content)["error_code"] == "max_instances"
 
 
 async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenStore) -> None:
@@ -811,5 +704,5 @@ async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenSt
         assert (run.output, len(overtaken)) == ("Done.", 1)
         answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
         busy = "has just become busy: send the message again." in answer.content
-        assert busy or _read(answer.content)["status"] == "idle"  # it may be idle again by then
+        assert busy or json.loads(answer.content)["status"] == "idle"  # it may be idle again by then
         assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

@@ -92,10 +92,6 @@ class ActiveAgent:
             yield each
             yield from each.below
 
-    def hides(self, name: str) -> bool:
-        """Whether the value of that name goes to children, and to no model."""
-        return any(name == each or name.startswith(f"{each}_") for each in self.hidden)
-
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
         """The same agent, every side with these tools behind its own."""
         sides: dict[SideName, ActiveAgent] = {}

@@ -2,9 +2,10 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, TypeAlias
 
 from toolwright.core.active import ActiveAgent
@@ -20,8 +21,22 @@ from toolwright.core.value import changed
 log = logger("toolwright.secrets")
 
 Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
+NO_NAMES = frozenset[str]()
 NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
 REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a commit
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """A thread above another one: which names are `scoped` there (D5), and which values no model below may see.
+
+    Those are of the names `hidden` from its agents' models, and its own of the names `private` to it (D6).
+    """
+
+    thread_id: str
+    scoped: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()
 
 
 class ThreadEnv:
@@ -95,18 +110,21 @@ class Environment:
         thread: Thread,
         agent: ActiveAgent | None,
         rows: Sequence[EnvRow],
-        above: Sequence[tuple[str, frozenset[str]]] = (),
+        above: Sequence[Above] = (),
+        hidden: frozenset[str] = NO_NAMES,
     ) -> ThreadEnv:
         """What holds in the thread of that agent, whose stored values are `rows`.
 
-        `above` are the ids of the threads above it, the nearest first, with the names that are scoped there.
+        `above` are the threads above it, the nearest first; `hidden` are names that its models may not see the
+        values of, beside the agent's own.
         """
-        if not rows and agent is not None and not agent.secrets and not agent.hidden:
+        hidden = hidden.union(*[each.hidden for each in above], agent.hidden if agent is not None else ())
+        if not rows and agent is not None and not agent.secrets and not hidden:
             # the common case, without a look at anything
             return ThreadEnv([({}, agent.scoped)], ({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
         own: dict[str, EnvVar | CannotUnseal] = {}
         users: dict[str, EnvVar | CannotUnseal] = {}
-        theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {thread_id: {} for thread_id, _ in above}
+        theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {each.thread_id: {} for each in above}
         tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
         brought: JSONObject = {}
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
@@ -120,8 +138,13 @@ class Environment:
                 tenvs[row.name] = brought[row.name] = json.loads(value.value)
         layers = (users, *(agent.env if agent is not None else ()))
         scoped = frozenset[str]() if agent is None else agent.scoped
-        threads = [(own, scoped), *[(theirs[thread_id], names) for thread_id, names in above]]
-        secrets |= _hidden(thread, agent, [each for each, _ in threads], layers)
+        threads = [(own, scoped), *[(theirs[each.thread_id], each.scoped) for each in above]]
+        private = [frozenset(thread.link.hidden if thread.link else ()), *[each.private for each in above]]
+        for (values, _), names in zip(threads, private, strict=True):
+            secrets |= _of(values, names.__contains__)
+        if hidden:
+            for values in (*[each for each, _ in threads], *layers):
+                secrets |= _of(values, partial(_hides, hidden))
         tools = agent.tool_env if agent is not None else NO_TOOLS
         return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought)
 
@@ -194,19 +217,14 @@ class Environment:
         return changed(row, value=sealed, key=key)
 
 
-def _hidden(
-    thread: Thread, agent: ActiveAgent | None, threads: Sequence[Layer], layers: Sequence[Layer]
-) -> set[tuple[str, str]]:
-    """Values that no model may see whatever their type: what the thread's children have, or it has of its parent's."""
-    found: set[tuple[str, str]] = set()
-    if thread.link is not None and thread.link.hidden:
-        found |= {
-            (n, v.value) for n, v in threads[0].items() if n in thread.link.hidden and isinstance(v, EnvVar)
-        }
-    if agent is not None and agent.hidden:
-        for layer in (*threads, *layers):
-            found |= {(n, v.value) for n, v in layer.items() if agent.hides(n) and isinstance(v, EnvVar)}
-    return found
+def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """The values of the names that are meant."""
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
+
+
+def _hides(hidden: frozenset[str], name: str) -> bool:
+    """Whether the value of that name goes to children that run at once, alone or with others behind a suffix."""
+    return any(name == each or name.startswith(f"{each}_") for each in hidden)
 
 
 def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:

@@ -8,7 +8,7 @@ from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.ports import Store
 from toolwright.core.thread import Thread
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.env import Environment, ThreadEnv
+from toolwright.runtime.env import NO_NAMES, Above, Environment, ThreadEnv
 from toolwright.runtime.hold import Resolve
 
 
@@ -23,9 +23,13 @@ class Lineages:
     async def resolver(self, thread: Thread) -> Resolve:
         """What says which values hold in the thread for an agent, given the rows of all who have a say."""
         above = await self._above(thread) if thread.parent_id is not None else []
+        handed_over = (
+            thread.active_agent is not None
+        )  # the agent before may have hidden values that are there still
+        hidden = (await self._agent(thread.agent))[1] if handed_over else NO_NAMES
 
         def resolve(here: Thread, voice: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
-            return self._environment.of(here, voice, rows, above)
+            return self._environment.of(here, voice, rows, above, hidden)
 
         return resolve
 
@@ -34,14 +38,21 @@ class Lineages:
         resolve = await self.resolver(thread)
         return resolve(thread, voice, await self._store.env(thread.id))
 
-    async def _above(self, thread: Thread) -> list[tuple[str, frozenset[str]]]:
-        """The threads above it, the nearest first, with the names that are scoped there."""
-        lineage = await self._store.children.lineage(thread.id)
-        return [(each.id, await self._scoped(each.answering)) for each in lineage]
+    async def _above(self, thread: Thread) -> list[Above]:
+        """The threads above it, the nearest first."""
+        return [await self._seen(each) for each in await self._store.children.lineage(thread.id)]
 
-    async def _scoped(self, agent_id: str) -> frozenset[str]:
+    async def _seen(self, thread: Thread) -> Above:
+        scoped, hidden = await self._agent(thread.answering)
+        if thread.active_agent is not None:
+            hidden |= (await self._agent(thread.agent))[1]
+        private = frozenset(thread.link.hidden if thread.link is not None else ())
+        return Above(thread.id, scoped, hidden, private)
+
+    async def _agent(self, agent_id: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The names that are scoped by an agent, and those that it hides."""
         try:
             agent = await self._agents.find(agent_id)
         except (InvalidRequest, DefinitionError):
-            return frozenset()  # an agent that cannot run has no active prompt
-        return frozenset() if agent is None else agent.scoped
+            agent = None  # an agent that cannot run has no active prompt
+        return (NO_NAMES, NO_NAMES) if agent is None else (agent.scoped, agent.hidden)

@@ -29,8 +29,8 @@ from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, 
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
-from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.redaction import clean_call
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.settlement import CANCELLED, EXPIRED, Settling, settlement
@@ -50,7 +50,7 @@ class PendingCalls:
         store: Store,
         motor: Motor,
         agents: Agents,
-        environment: Environment,
+        lineages: Lineages,
         known: Callable[[str], Redactor],
         files: FileKeeper,
         rooms: Rooms,
@@ -60,7 +60,7 @@ class PendingCalls:
         self._store = store
         self._motor = motor
         self._agents = agents
-        self._environment = environment
+        self._lineages = lineages
         self._known = known
         self._files = files
         self._rooms = rooms
@@ -182,10 +182,9 @@ class PendingCalls:
         """The result without the secrets of its thread, and those that a run at work in it has known before."""
         thread = await self._store.thread(call.thread_id)
         assert thread is not None, "a thread is never deleted"
-        rows = await self._store.env(thread.id)
-        run = await self._store.run(call.run_id)
-        agent = await self._agents.usable(thread.agent, None if run is None else run.revision)
-        env = self._environment.of(thread, agent, rows)
+        run, caller = await self._store.run(call.run_id), call.agent or thread.agent
+        revision = run.revision if run is not None and run.agent == caller else None
+        env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
         redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
         return self._files.recordable(redactor.result(outcome))
 

@@ -96,7 +96,7 @@ def assemble(
     plans = Plans(store, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, parts.bus, clock, ids)
-    pending = PendingCalls(store, motor, agents, environment, drainer.known, keeper, rooms, clock, ids)
+    pending = PendingCalls(store, motor, agents, shared.lineages, drainer.known, keeper, rooms, clock, ids)
     return Runtime(
         catalog=catalog,
         agents=agents,
