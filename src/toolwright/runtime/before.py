@@ -7,7 +7,7 @@ from toolwright.core.effects import Activated
 from toolwright.core.env import EnvVar
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.run import QueuedCall, Run
-from toolwright.core.units import Finish
+from toolwright.core.units import Finish, Result
 from toolwright.core.value import changed
 from toolwright.runtime.answer import asked_call, queued_message
 from toolwright.runtime.carrying import Carrying
@@ -74,19 +74,23 @@ class Before:
         return not hold.voice.relations or not await self._begin_immediate(hold)
 
     async def _begin_immediate(self, hold: Hold) -> bool:
-        """Call what a prompt calls as soon as it is active, once; whether there was such a thing (S0 §5)."""
+        """Call what a prompt calls as soon as it is active; whether there was such a thing (S0 §5).
+
+        That is decided once for each activation of a prompt, also where it comes to nothing.
+        """
         side = hold.run.side
-        if side in hold.thread.activated:
+        if side in hold.thread.activated or not any(each.config.immediate for each in hold.voice.relations):
             return False
         try:
             found = await self._offering.immediate(hold)
         except InvalidRequest as error:
             await self._closing.end(hold, Finish, Move(), End("failed", error=error.message))
             return True
-        if not found:
-            return False
         sides = (*hold.thread.activated, side)
         move = Move(effects=[Activated(thread_id=hold.thread.id, sides=sides)])
+        if not found:
+            await hold.commit(Result, move, hold.run)
+            return False
         values = [each.values for each in found]
         await self._call_at_once(hold, move, hold.run, [each.call for each in found], values)
         return True

@@ -69,12 +69,12 @@ class Closing:
         voice = hold.root.voice
         if hold.run.step_count >= self._limit(hold):
             return True
-        if voice is None or len(voice.sides) < 2 or voice.max_steps is None:
+        if voice is None or hold.speaker is None or voice.max_steps is None:
             return False
-        return steps_of(hold.speaker, hold.root.messages, hold.run, hold.run.side) >= voice.max_steps
+        side = hold.run.side if len(voice.sides) > 1 else None
+        return steps_of(hold.speaker, hold.root.messages, hold.run, side) >= voice.max_steps
 
     def _limit(self, hold: Hold) -> int:
-        """The most steps of the run: those of the one side, or of all of an agent with two."""
-        voice = hold.root.voice
-        one = None if voice is None or len(voice.sides) > 1 else voice.max_steps
-        return one or self.max_steps
+        """The most steps of the run: those of the one who speaks in it, or of all if there are several."""
+        alone = hold.root.voice if hold.speaker is None else None
+        return (None if alone is None else alone.max_steps) or self.max_steps

@@ -257,7 +257,10 @@ class Hold:
         return "done"
 
     async def _made(self, kind: Callable[..., Advance], move: Move, run: Run) -> Advance:
-        return self._unit(kind, move, run, await self._rooms.settled(move.effects))
+        effects = await self._rooms.settled(move.effects)
+        if any(isinstance(each, HandOff) for each in effects):
+            run = changed(run, side="side_a")  # an agent that takes over has one side
+        return self._unit(kind, move, run, effects)
 
     def _unit(
         self, kind: Callable[..., Advance], move: Move, run: Run, effects: Sequence[Effect] = ()
