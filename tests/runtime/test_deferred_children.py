@@ -1,7 +1,7 @@
 """A child that lacks values of its own is put off, and begins when somebody gives them (S0 §6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from tests.runtime.rig import Rig, assert_valid
 from toolwright.core.effects import Terminate
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesLacking
 from toolwright.core.event import Topic
+from toolwright.core.json_value import JSONObject
 from toolwright.core.units import Act
 from toolwright.testing import ScriptedModel
 
@@ -67,13 +68,15 @@ def asks(number: int = 1) -> dict[str, Any]:  # a turn of a script
     return {"calls": [{"name": "subagent_create", "args": args}]}
 
 
-def leader(*turns: dict[str, Any], most: int | None = None) -> tw.Agent:  # turns of a script
+def leader(
+    *turns: dict[str, Any], most: int | None = None, tools: Sequence[tw.Tool] = ()
+) -> tw.Agent:  # turns of a script
     model = ScriptedModel([*turns, {"text": "Told."}])
     child: dict[str, Any] = {
         "name": "scout",
         "resumable": {"receives_messages": "side_a", "maxInstances": most},
     }
-    return tw.Agent("leader", tw.Prompt("leader_prompt", "Lead.", model=model, tools=[child]))
+    return tw.Agent("leader", tw.Prompt("leader_prompt", "Lead.", model=model, tools=[*tools, child]))
 
 
 async def put_off(rig: Rig, user_id: str | None = None) -> tuple[str, list[str]]:
@@ -137,6 +140,29 @@ async def test_its_end_is_one_event_in_the_parents_inbox(store: OpenStore) -> No
         assert len(told) == 1
         assert KEY not in repr(events)
         assert_valid(await rig.transcript(thread_id))
+
+
+async def test_it_is_waited_for_as_it_is_configured_once_its_first_session_is_over(memory: OpenStore) -> None:
+    @tw.tool(description="Speaks to it again.")
+    async def again(state: tw.ThreadState) -> str:
+        [child] = state.children
+        given: JSONObject = {"reference": child.reference, "message": "Once more"}
+        result = (await state.invoke_tool("subagent_message", given)).result
+        assert isinstance(result, dict)
+        return f"{result['status']}: {result.get('result')}"
+
+    speaks: dict[str, Any] = {"when": "Ask it again", "calls": [{"name": "again", "args": {}}]}
+    asking = leader(speaks, {"when": "[Subagent", "text": "I heard."}, asks(), tools=[again])
+    async with kin(memory, asking, scout()) as rig:
+        thread_id, [request_id] = await put_off(rig)
+        await rig.rt.requests.answer(thread_id, request_id, GIVEN)
+        await ended(rig, thread_id)
+        [told, _] = await rig.rt.runs.list(thread_id=thread_id)
+        await rig.rt.runs.wait(told.id, 10)
+        run = await rig.rt.threads.send(thread_id, "Ask it again")
+        assert (await rig.rt.runs.wait(run.id, 10)).status == "completed"
+        answers = [m.content for m in await rig.transcript(thread_id) if m.tool_name == "again"]
+        assert answers == ["idle: Seen."]
 
 
 async def test_of_twenty_answers_at_once_one_begins_the_child(store: OpenStore) -> None:

@@ -1,16 +1,37 @@
 """What a prompt runs at once, once for each activation: the thread's first step, or the one after a handoff (S0 §5)."""
 
+import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.runtime.family_rig import DONE, Watched, call, home, worker
+from tests.runtime.family_rig import DONE, RESUMABLE, Watched, call, home, worker
 from tests.runtime.talk import talking
+from toolwright.core.errors import DefinitionError
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 
 pytestmark = pytest.mark.anyio
 FLAGGED: dict[str, Any] = {"immediate": True, "optional": "FLAG"}
+
+
+class ByThread:
+    """A model that passes on what it is told, and says that it is done once it has an answer."""
+
+    name = "test:passes-on"
+
+    def __init__(self) -> None:
+        self.requests: list[ModelRequest] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        if request.messages[-1].role == "tool":
+            yield ModelResponse(text="Done.")
+        else:
+            yield ModelResponse(calls=(ModelCall(id="c", name="worker", arguments='{"message": "Go on"}'),))
 
 
 @tw.tool(description="Turns the flag on.")
@@ -88,3 +109,59 @@ async def test_who_takes_over_has_steps_of_its_own() -> None:
     async with talking(tw.App(agents=[front, expert]), "front") as talk:
         run = await talk.say()
         assert (run.stop_reason, run.step_count, len(knows.requests)) == ("max_steps", 5, 2)
+
+
+class Topic(BaseModel):
+    topic: str
+    question: str = ""
+
+
+@requirement("S0-5-4")
+async def test_an_agent_with_a_schema_gets_what_the_thread_was_begun_with() -> None:
+    agent = worker([DONE], required_schema=Topic)
+    config = {"immediate": True, "initUserMessageProperty": "question"}
+    async with home(agent, config, [DONE]) as at:
+        thread = await at.thread(arguments={"topic": "rain", "other": 1})
+        await at.run(thread.id, "Why?")
+        [child] = await at.children(thread.id)
+        assert child.arguments == {"topic": "rain", "question": "Why?"}
+        assert await at.heard(child.id) == ["Why?"]
+
+
+@requirement("S0-5-4")
+async def test_one_that_lives_on_and_has_a_schema_gets_the_same() -> None:
+    async with home(
+        worker([DONE], required_schema=Topic), {"immediate": True, **RESUMABLE}, [DONE, DONE]
+    ) as at:
+        thread = await at.thread(arguments={"topic": "rain"})
+        await at.run(thread.id, "Why?")
+        [child] = await at.children(thread.id)
+        assert (child.name, child.arguments) == ("worker", {"topic": "rain"})
+        assert await at.heard(child.id) == ["Why?"]
+
+
+def test_agents_that_run_each_other_at_once_for_ever_are_refused() -> None:
+    def agent(name: str, other: str) -> tw.Agent:
+        prompt = tw.Prompt(name, model=Watched([]), tools=[{"name": other, "immediate": True}])
+        return tw.Agent(name, prompt, expose_as_tool=True, tool_description="Runs.")
+
+    with pytest.raises(DefinitionError, match=r"^Agents run each other at once, for ever: a → b → a\.$"):
+        tw.App(agents=[agent("a", "b"), agent("b", "a")])
+    with pytest.raises(DefinitionError, match=r"for ever: a → a\.$"):
+        tw.App(agents=[agent("a", "a")])
+
+
+async def test_agents_that_call_each_other_in_a_circle_come_to_an_end() -> None:
+    model = ByThread()
+    prompt = tw.Prompt("worker", "You pass it on.", model=model, tools=[{"name": "worker"}])
+    agent = tw.Agent("worker", prompt, expose_as_tool=True, tool_description="Works.")
+    async with talking(tw.App(agents=[agent]), "worker", tw.Settings(max_subagent_depth=3)) as talk:
+        assert (await talk.say()).status == "completed"
+        depth, below = 0, await talk.rt.threads.children(talk.thread_id)
+        while below:
+            depth, last = depth + 1, below[0]
+            below = await talk.rt.threads.children(last.id)
+        assert depth == 3
+    refused = [m.content for request in model.requests for m in request.messages if m.role == "tool"]
+    error = "Agents call each other at most 3 deep, and this one is the last."
+    assert json.loads(refused[0]) == {"error": error, "error_code": "too_deep"}

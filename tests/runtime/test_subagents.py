@@ -526,6 +526,68 @@ async def test_a_child_that_is_cancelled_by_itself_is_an_error_of_the_call() -> 
         assert result["error"] == "The session was cancelled."
 
 
+@tw.tool(description="Counts.")
+async def count(state: tw.ThreadState) -> str:
+    return f"{len(state.children)} there"
+
+
+async def test_the_child_of_a_prompt_tool_is_a_child_of_the_thread() -> None:
+    asking: Any = tw.Prompt(
+        "asking",
+        "You ask.",
+        model=Watched([call("worker", message="Do"), {"text": "Asked."}]),
+        tools=[{"name": "worker"}],
+        expose_as_tool=True,
+        tool_description="Asks.",
+    )
+    boss = tw.Prompt(
+        "boss", model=Watched([call("asking", message="?"), call("count"), DONE]), tools=["asking", count]
+    )
+    app = tw.App(agents=[tw.Agent("boss", boss), worker([DONE])], prompts=[asking])
+    async with testing.runtime(app) as rt:
+        thread = await rt.threads.create("boss")
+        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+        told = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        assert (json.loads(told[0])["text"], told[1]) == ("Asked.", "1 there")
+
+
+async def test_the_child_of_one_side_is_seen_by_the_other() -> None:
+    asks = tw.Prompt(
+        "asks", model=Watched([{"text": "Go on."}, call("count"), {"text": "So."}]), tools=[count]
+    )
+    makes = tw.Prompt(
+        "makes", model=Watched([call("worker", message="Do"), DONE]), tools=[{"name": "worker"}]
+    )
+    pair = tw.Agent("pair", type="dual_ai", side_a=asks, side_b=makes, max_session_turns=2)
+    async with testing.runtime(tw.App(agents=[pair, worker([DONE])])) as rt:
+        thread = await rt.threads.create("pair")
+        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+        told = [m.content for m in await rt.threads.messages(thread.id) if m.tool_name == "count"]
+        assert told == ["1 there"]
+
+
+class Wants(BaseModel):
+    topic: str
+
+
+@requirement("S0-6-3")
+async def test_one_that_lives_on_is_created_with_arguments_of_its_schema() -> None:
+    agent = worker([DONE], required_schema=Wants)
+    turns = [create(arguments={"subject": "rain"}), create(arguments={"topic": "rain"}), DONE]
+    async with home(agent, RESUMABLE, turns) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        refused, made = await at.results(thread.id)
+        assert refused["error_code"] == "invalid_arguments"
+        assert refused["error"].startswith("arguments: ")
+        assert "topic" in refused["error"]
+        assert made["status"] == "idle"
+        [child] = await at.children(thread.id)
+        assert child.arguments == {"topic": "rain"}
+        [tool] = [each for each in at.boss.requests[0].tools if each.name == "subagent_create"]
+        assert '"required":["topic"]' in tool.description
+
+
 async def test_a_terminated_child_is_never_spoken_to_again() -> None:
     @tw.tool(description="Ends it.")
     async def end(state: tw.ThreadState) -> str:

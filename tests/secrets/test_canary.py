@@ -96,7 +96,7 @@ async def everything(seen: Watched, thread_id: str) -> str:
         return "\n".join(f"{answer.headers} {answer.text}" for answer in answers)
 
 
-@requirement("S2-4.3-5")
+@requirement("S0-3-4", "S2-4.3-5")
 async def test_the_canary_is_in_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with watched(tmp_path, Talking(CANARY)) as seen:

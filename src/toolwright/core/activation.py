@@ -57,6 +57,7 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
     )
     scoped = frozenset([v.name for each in made.values() for v in each.variables if v.scoped])
     hidden = frozenset([name for each in _all(made.values()) for name in _hidden(each)])
+    has_relations = any(each.relations for each in _all(made.values()))
     sides: dict[SideName, ActiveAgent] = {}
 
     def whole(one: ActiveAgent) -> ActiveAgent:
@@ -69,6 +70,7 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
             secret_tenvs=secret_tenvs,
             scoped=scoped,
             hidden=hidden,
+            has_relations=has_relations,
         )
 
     sides.update({name: whole(each) for name, each in made.items()})
@@ -151,6 +153,7 @@ class _Activation:
             types=SECRETS,
             scoped=frozenset(),
             hidden=frozenset(),
+            has_relations=False,
         )
 
     def _callee(self, given: Callee, prompt: Prompt) -> Tool | AgentCall:
@@ -192,7 +195,9 @@ class _Activation:
         )
 
     def _child(self, agent: Agent, config: SubagentToolConfig) -> Tool | AgentCall:
-        relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description)
+        spoken_to = self._prompt_of(agent)
+        own = None if spoken_to.required_schema is None else spoken_to.parameters()
+        relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description, schema=own)
         given = config.immediate
         named = isinstance(given, Immediate) and given.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
@@ -200,16 +205,18 @@ class _Activation:
                 f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
                 "its side_a receives what it is told."
             )
-        if config.resumable:
-            return relation
         properties = (config.init_user_message_property, config.init_attachments_property)
+        if config.resumable:
+            if own is not None:
+                check_properties(agent.name, own, *properties)
+            return relation
         return Tool(
             name=agent.name,
             description=agent.tool_description,
             kind="agent",
             parameters=check_properties(
                 agent.name,
-                self._prompt_of(agent).parameters(
+                spoken_to.parameters(
                     *properties, config.init_agent_name_property or ("name" if named else None)
                 ),
                 *properties,

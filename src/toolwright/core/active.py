@@ -29,6 +29,7 @@ class ActiveAgent:
     prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
     names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
     `types` are those of values that are given as plain text, by what the whole agent declares.
+    Of an agent that `has_relations` one of its prompts has them.
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
     run at once, and to no model (D6).
     """
@@ -55,6 +56,7 @@ class ActiveAgent:
     types: EnvTypes
     scoped: frozenset[str]
     hidden: frozenset[str]
+    has_relations: bool
 
     @property
     def system(self) -> str:

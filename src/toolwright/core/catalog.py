@@ -1,6 +1,7 @@
 """What an app declares, every name resolved."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from toolwright.core.activation import activated, hint
@@ -41,6 +42,7 @@ class Catalog:
         self._check_exposed()
         self._by_id = {agent.id: agent for agent in agents}
         self._active = {agent.id: self.activate(agent) for agent in agents}
+        self._check_immediate()
 
     def _check_exposed(self) -> None:
         """What is called by its name must be one thing."""
@@ -51,6 +53,18 @@ class Catalog:
             raise DefinitionError(
                 f"The app has two things named {twice!r} that are called as a tool: rename one."
             )
+
+    def _check_immediate(self) -> None:
+        """Refuse agents that run each other at once, and so for ever."""
+        at_once = {
+            agent_id: [each.agent_id for each in agent.relations if each.config.always_immediate]
+            for agent_id, agent in self._active.items()
+        }
+        try:
+            TopologicalSorter(at_once).prepare()
+        except CycleError as error:
+            named = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
+            raise DefinitionError(f"Agents run each other at once, for ever: {named}.") from None
 
     @property
     def agents(self) -> Sequence[Agent]:

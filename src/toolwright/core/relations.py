@@ -7,6 +7,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
+from toolwright.core.json_value import JSONObject
 from toolwright.core.run import Side
 from toolwright.core.value import value
 
@@ -109,6 +110,11 @@ class SubagentToolConfig(_Form):
     optional: Name | None = None
     resumable: Literal[False] | Resumable = False
 
+    @property
+    def always_immediate(self) -> bool:
+        """Whether it runs whatever the env holds."""
+        return self.immediate is True and self.optional is None
+
 
 @value
 class PromptCall:
@@ -119,11 +125,15 @@ class PromptCall:
 
 @value
 class AgentCall:
-    """What a tool of the kind `agent` calls: a child thread of the agent with that id, which is `about` that."""
+    """What a tool of the kind `agent` calls: a child thread of the agent with that id, which is `about` that.
+
+    `schema` is what its arguments must be, None for an agent whose prompt asks for nothing but a message.
+    """
 
     config: SubagentToolConfig
     agent_id: str
     about: str = ""
+    schema: JSONObject | None = None
 
 
 @value

@@ -118,7 +118,7 @@ class Hold:
     @property
     def may_have_children(self) -> bool:
         """Whether the thread may have made others."""
-        return self.thread.active_agent is not None or (self.base is not None and bool(self.base.relations))
+        return self.thread.active_agent is not None or (self.base is not None and self.base.has_relations)
 
     @property
     def side(self) -> Side | None:

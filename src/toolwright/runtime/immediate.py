@@ -7,7 +7,7 @@ from toolwright.core.env import EnvVar
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
-from toolwright.core.relations import Immediate, SubagentToolConfig
+from toolwright.core.relations import AgentCall, Immediate, SubagentToolConfig
 from toolwright.runtime.env import ThreadEnv
 
 MOST_GROUPS = 100  # children of one relationship
@@ -40,23 +40,36 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 
 
 def immediate_arguments(
-    config: SubagentToolConfig,
-    group: Group,
-    messages: Sequence[Message],
-    arguments: Mapping[str, JSON] | None,
+    relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """What the call is made with: the first message is the group's, the thread's argument, or what was said last."""
+    """What the call is made with: the first message is the group's, the thread's argument, or what was said last.
+
+    An agent with a schema of its own gets those of the thread's arguments that the schema has.
+    """
+    config, own = relation.config, _own(relation.schema, arguments)
     property_ = config.init_user_message_property
     said: JSON = group.message
     if said is None and property_ is not None and arguments is not None:
         said = arguments.get(property_)
     if said is None:
         said = next((m.content for m in reversed(messages) if m.role == "user" and m.content), config.name)
-    made: JSONObject = {"message" if config.resumable else property_ or "message": said}
     name = group.name or (config.name if config.resumable else None)
-    if name is not None:
-        made["name" if config.resumable else config.init_agent_name_property or "name"] = name
-    return made
+    if config.resumable:
+        inner = own if own is None or property_ is None else {**own, property_: said}
+        return {"message": said, "name": name, **({} if inner is None else {"arguments": inner})}
+    spoken = property_ or ("message" if own is None else None)
+    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: said})}
+    named = config.init_agent_name_property or ("name" if own is None else None)
+    return made if name is None or named is None else {**made, named: name}
+
+
+def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
+    """What of the thread's arguments an agent takes; None for one without a schema."""
+    if schema is None:
+        return None
+    properties = schema.get("properties")
+    names = properties if isinstance(properties, dict) else {}
+    return {name: value for name, value in (arguments or {}).items() if name in names}
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.relations import AgentCall, Lifecycle
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
@@ -26,7 +26,7 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     )
     if not free:
         return [message]
-    told = "".join(f"\n- {each.config.name}: {each.about}" for each in free)
+    told = "".join(_told(each) for each in free)
     names: list[JSON] = [each.config.name for each in free]
     create = Tool(
         name=SUBAGENT_CREATE,
@@ -52,6 +52,12 @@ _PATHS: JSONObject = {
     "items": {"type": "string"},
     "description": "Paths of files of this thread, which it gets copies of.",
 }
+
+
+def _told(each: AgentCall) -> str:
+    """A line about an agent, with what its arguments must be."""
+    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {dumps(each.schema)}"
+    return f"\n- {each.config.name}: {each.about}{wanted}"
 
 
 def _text(description: str | None = None) -> JSONObject:

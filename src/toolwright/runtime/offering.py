@@ -83,7 +83,7 @@ class Offering:
             if not each.config.immediate or not _enabled(hold.env, each):
                 continue
             for group in groups(each.config, hold.env):
-                arguments = immediate_arguments(each.config, group, hold.root.messages, hold.thread.arguments)
+                arguments = immediate_arguments(each, group, hold.root.messages, hold.thread.arguments)
                 if each.config.resumable:
                     name = SUBAGENT_CREATE
                     arguments = {"agent": each.config.name, **arguments}

@@ -202,7 +202,7 @@ class Requests:
         if birth is not None:
             if birth.most is not None:
                 effects.append(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
-            born = self._births.spawn(birth, None)
+            born = self._births.spawn(birth, None)  # nobody waits for the end of its first session any more
             told = subagent_event("subagent.created", birth.thread_id, birth.name, birth.agent_id, "running")
             effects.append(changed(born, told=told))
         unit = SetEnv(
@@ -218,11 +218,8 @@ class Requests:
         return not isinstance(answer, Conflict)
 
     def _birth(self, request: VariablesRequest) -> Birth | None:
-        """The child that is put off, whose end nobody waits for any more."""
-        if request.child is None:
-            return None
-        birth = birth_from_json(request.child, self._clock)
-        return changed(birth, link=changed(birth.link, blocking=False))
+        """The child that is put off."""
+        return None if request.child is None else birth_from_json(request.child, self._clock)
 
 
 def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:

@@ -9,8 +9,10 @@ from toolwright.core.child import Link
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.effects import HandOff, OpenRequest, Room, Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound
+from toolwright.core.faults import ArgumentFault
 from toolwright.core.file import File
 from toolwright.core.json_value import JSONObject
+from toolwright.core.judge import Judge
 from toolwright.core.pipeline import lacks_tenvs
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.prepared import PreparedCall
@@ -35,12 +37,15 @@ FOREVER = Pending(wait=math.inf)
 class Subagents:
     """Carries out calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
 
-    def __init__(self, store: Store, agents: Agents, births: Births, clock: Clock, new_id: NewId) -> None:
+    def __init__(
+        self, store: Store, agents: Agents, births: Births, clock: Clock, new_id: NewId, max_depth: int
+    ) -> None:
         self._store = store
         self._agents = agents
         self._births = births
         self._clock = clock
         self._new_id = new_id
+        self._max_depth = max_depth
 
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
         """The executor of tools of the kind `agent`."""
@@ -60,6 +65,8 @@ class Subagents:
                     return ToolResult.fail(
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
                     )
+        except ArgumentFault as fault:
+            return ToolResult.fail(f"arguments: {fault}", error_code="invalid_arguments")
         except (InvalidRequest, NotFound, NoRoom, DefinitionError) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
@@ -70,6 +77,8 @@ class Subagents:
         relation = _named(relations, str(arguments["agent"]))
         config, given = relation.config, arguments.get("arguments")
         inner = given if isinstance(given, dict) else {}
+        if relation.schema is not None:
+            inner = Judge(relation.schema, config.name).read(inner)
         said = arguments.get("message")
         message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
@@ -145,6 +154,9 @@ class Subagents:
         arguments: JSONObject,
     ) -> Outcome:
         """A child begins; or what it lacks is asked for, and it begins when it is given."""
+        if await self._is_deep(state):
+            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
+            return ToolResult.fail(words, error_code="too_deep")
         agent = await self._usable(relation.agent_id)
         found = agent.lacking({})
         if found:
@@ -173,6 +185,13 @@ class Subagents:
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": name, "status": "running"})
+
+    async def _is_deep(self, state: RunState) -> bool:
+        """Whether no thread may be below this one: agents that call each other in a circle come to an end."""
+        if state.thread.parent_id is None:
+            return False
+        above = await state.insist(lambda: self._store.children.lineage(state.thread_id))
+        return len(above) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:
         """The child's beginning, while there is room for it: others may have begun meanwhile."""

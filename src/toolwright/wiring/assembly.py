@@ -155,7 +155,7 @@ def _drainer(
     """Who leads runs, with all that is on a run's way."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
     store, clock, ids = parts.store, parts.clock, parts.new_id
-    subagents = Subagents(store, shared.agents, shared.births, clock, ids)
+    subagents = Subagents(store, shared.agents, shared.births, clock, ids, settings.max_subagent_depth)
     executors: Mapping[Kind, Executor] = {"agent": subagents, **parts.executors}
     calls = Calls(parts.instants, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox)

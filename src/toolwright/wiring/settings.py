@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     model: str | None = None
     max_steps: int = Field(default=50, ge=1)
     max_chain_depth: int = Field(default=3, ge=0)
+    max_subagent_depth: int = Field(default=8, ge=1)
     max_body: int | None = Field(default=None, ge=1)
     max_nesting: int = Field(default=MAX_NESTING, ge=4, le=MAX_NESTING)
     max_attachment: int = Field(default=MAX_ATTACHMENT, ge=1)
