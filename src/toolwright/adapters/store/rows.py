@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
 from toolwright.core.call import Call
-from toolwright.core.child import Link
+from toolwright.core.child import link_from_json, link_json
 from toolwright.core.content import AttachmentRef
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
@@ -78,23 +78,10 @@ def thread_params(thread: Thread) -> Params:
         "space_id": thread.space_id,
         "active_agent": thread.active_agent,
         "activated": dumps(list(thread.activated)) if thread.activated else None,
-        "link": None if thread.link is None else dumps(_link_body(thread.link)),
+        "link": None if thread.link is None else dumps(link_json(thread.link)),
         "report": thread.report,
         "state": thread.state,
     }
-
-
-def _link_body(link: Link) -> JSON:
-    return [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
-
-
-def _link(text: str | None) -> Link | None:
-    if text is None:
-        return None
-    blocking, resumable, receives, implicit, hidden = json.loads(text)
-    return Link(
-        blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
-    )
 
 
 def thread(row: Row) -> Thread:
@@ -117,7 +104,7 @@ def thread(row: Row) -> Thread:
         space_id=row[15],
         active_agent=row[16],
         activated=() if row[17] is None else tuple(json.loads(row[17])),
-        link=_link(row[18]),
+        link=None if row[18] is None else link_from_json(json.loads(row[18])),
         report=row[19],
         state=row[20],
     )

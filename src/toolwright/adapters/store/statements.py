@@ -31,6 +31,7 @@ from toolwright.adapters.store.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_children import ChildStatements
 from toolwright.adapters.store.statements_spaces import SpaceStatements
+from toolwright.adapters.store.statements_wakes import woken
 from toolwright.adapters.store.tables import (
     calls,
     commits,
@@ -311,16 +312,8 @@ class Statements:
         self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == _big("seen")))
 
     def _wake_statements(self, compiled: Compiler) -> None:
-        upsert = self._insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
-        self.wake = compiled(
-            upsert.on_conflict_do_update(
-                index_elements=[wakes.c.thread_id],
-                set_={
-                    "due": case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due),
-                    "gen": wakes.c.gen + 1,
-                },
-            )
-        )
+        one = self._insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
+        self.wake = compiled(woken(one))
         seen = and_(wakes.c.thread_id == _text("thread_id"), wakes.c.gen == _big("gen"))
         self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
         self.delay_wake = compiled(update(wakes).where(seen).values(due=_big("due")).returning(wakes.c.gen))
