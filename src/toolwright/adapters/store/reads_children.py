@@ -1,6 +1,7 @@
 """What is read of families of threads on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, Text, bindparam, literal, select
@@ -8,6 +9,7 @@ from sqlalchemy import BigInteger, Text, bindparam, literal, select
 from toolwright.adapters.store import rows, rows_children
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
+from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables import asked, calls, messages, requests, thread_values, threads
 from toolwright.core.call import Call
@@ -45,6 +47,8 @@ class ChildQueries:
         self.request = compiled(select(requests).where(requests.c.id == _text("id")))
         of_thread = select(requests).where(requests.c.thread_id == _text("thread_id"))
         self.requests = compiled(of_thread.order_by(requests.c.created_at, requests.c.id))
+        over = select(requests).where(requests.c.expires_at <= _big("at"))
+        self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(_big("limit")))
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
         asking = select(asked.c.thread_id).where(asked.c.name == _text("name")).distinct()
         self.askers = compiled(asking.order_by(asked.c.thread_id))
@@ -84,6 +88,10 @@ class SqlChildren:
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         here: Params = {"thread_id": thread_id}
         return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.requests, here))
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        page: Params = {"at": micros(at), "limit": limit}
+        return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.expired, page))
 
     async def asked(self) -> Sequence[str]:
         return await self._driver.read(lambda: rows_read(_value, self._sql.asked, {}))
