@@ -6,12 +6,14 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Text, bindparam, literal, select
 
-from toolwright.adapters.store import rows, rows_children
+from toolwright.adapters.store import rows_calls, rows_children, rows_messages, rows_threads
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import asked, calls, messages, requests, thread_values, threads
+from toolwright.adapters.store.tables_calls import calls
+from toolwright.adapters.store.tables_children import asked, requests, thread_values
+from toolwright.adapters.store.tables_threads import messages, threads
 from toolwright.core.call import Call
 from toolwright.core.json_value import dumps
 from toolwright.core.message import Message
@@ -65,18 +67,20 @@ class SqlChildren:
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.lineage, here))
+        return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.lineage, here))
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.children, page))
+        return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.children, page))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        return await self._driver.read(lambda: rows_read(rows.call, self._sql.nested, {"call_id": call_id}))
+        return await self._driver.read(
+            lambda: rows_read(rows_calls.call, self._sql.nested, {"call_id": call_id})
+        )
 
     async def within(self, call_id: str) -> Sequence[Message]:
         return await self._driver.read(
-            lambda: rows_read(rows.message, self._sql.within, {"call_id": call_id})
+            lambda: rows_read(rows_messages.message, self._sql.within, {"call_id": call_id})
         )
 
     async def request(self, request_id: str) -> VariablesRequest | None:

@@ -32,21 +32,11 @@ from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_children import ChildStatements
 from toolwright.adapters.store.statements_spaces import SpaceStatements
 from toolwright.adapters.store.statements_wakes import woken
-from toolwright.adapters.store.tables import (
-    calls,
-    commits,
-    entities,
-    env,
-    events,
-    files,
-    inbox,
-    messages,
-    runs,
-    space_events,
-    steps,
-    threads,
-    wakes,
-)
+from toolwright.adapters.store.tables_calls import calls
+from toolwright.adapters.store.tables_events import commits, events, inbox, wakes
+from toolwright.adapters.store.tables_kept import entities, env, files
+from toolwright.adapters.store.tables_spaces import space_events
+from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
 from toolwright.core.call import OPEN
 from toolwright.core.run import OVER
 

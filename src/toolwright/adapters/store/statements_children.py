@@ -21,7 +21,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName
 from toolwright.adapters.store.statements_wakes import woken
-from toolwright.adapters.store.tables import asked, requests, runs, thread_values, threads, wakes
+from toolwright.adapters.store.tables_children import asked, requests, thread_values
+from toolwright.adapters.store.tables_events import wakes
+from toolwright.adapters.store.tables_threads import runs, threads
 from toolwright.core.child import MUTE
 from toolwright.core.run import OVER
 

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import case
 
-from toolwright.adapters.store.tables import wakes
+from toolwright.adapters.store.tables_events import wakes
 
 
 class Inserting(Protocol):
