@@ -8,9 +8,9 @@ from tests.conformance.test_values import put, row
 from tests.play import AT, committed, create, later, new_id, token
 
 from toolwright.core.child import Link
-from toolwright.core.effects import (
+from toolwright.core.effects import Effect
+from toolwright.core.effects_children import (
     CloseRequest,
-    Effect,
     HoldRequest,
     OpenRequest,
     Room,

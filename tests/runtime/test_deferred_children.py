@@ -14,7 +14,7 @@ from tests.databases import OpenStore, stores
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
 from toolwright.adapters.system import new_id
-from toolwright.core.effects import Terminate
+from toolwright.core.effects_children import Terminate
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesLacking
 from toolwright.core.event import Topic
 from toolwright.core.units import Act, SetEnv, Unit

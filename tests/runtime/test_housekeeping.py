@@ -9,7 +9,7 @@ from tests.motor.rig import Rig
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
-from toolwright.core.effects import OpenRequest
+from toolwright.core.effects_children import OpenRequest
 from toolwright.core.errors import Reset
 from toolwright.core.event import Topic
 from toolwright.core.request import VariablesRequest

@@ -16,7 +16,7 @@ from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, stores
 from tests.runtime.kin import kin
 from toolwright import testing
-from toolwright.core.effects import Spawn, Speak
+from toolwright.core.effects_children import Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.event import Topic
 from toolwright.core.message import Message

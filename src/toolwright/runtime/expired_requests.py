@@ -1,6 +1,6 @@
 """Requests that nobody can answer any more are taken away, with the values that were given in part."""
 
-from toolwright.core.effects import TakeRequest
+from toolwright.core.effects_children import TakeRequest
 from toolwright.core.env import EnvChange
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.request import VariablesRequest

@@ -7,13 +7,13 @@ from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.written import GuardFailed, numbered
 from toolwright.core.call import OPEN
 from toolwright.core.child import MUTE
-from toolwright.core.effects import (
+from toolwright.core.delivery import Delivery
+from toolwright.core.effects_children import (
     Activated,
     CancelChildren,
     ChildEffect,
     Close,
     CloseRequest,
-    Delivery,
     HandOff,
     HoldRequest,
     Notify,

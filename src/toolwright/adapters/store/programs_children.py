@@ -12,7 +12,7 @@ from toolwright.adapters.store.programs_delivery import deliver
 from toolwright.adapters.store.rows import Params, Row, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
-from toolwright.core.effects import (
+from toolwright.core.effects_children import (
     Activated,
     CancelChildren,
     ChildEffect,

@@ -11,7 +11,7 @@ from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
-from toolwright.core.effects import Delivery
+from toolwright.core.delivery import Delivery
 from toolwright.core.units import Unit
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
