@@ -1,16 +1,14 @@
 """A child that lacks values of its own is put off, and begins when somebody gives them (S0 §6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
 from toolwright.adapters.system import new_id
@@ -28,16 +26,8 @@ GIVEN = {"API_KEY": KEY, "REGION": "eu"}
 FILE = tw.Attachment(name="note.txt", mime_type="text/plain", data="aGk=")
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores("memory", tmp_path) as opening:
-        yield opening
+store = store_on("memory", "sqlite", "postgres")
+memory = store_on("memory")
 
 
 @tw.tool(

@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on
 from tests.runtime.kin import kin
 from toolwright import testing
 from toolwright.core.effects_children import Spawn, Speak
@@ -742,10 +741,7 @@ def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
 # ── races ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
+store = store_on("memory", "sqlite", "postgres")
 
 
 def leader(config: Config, turns: Sequence[object]) -> tw.Agent:

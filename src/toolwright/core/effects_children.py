@@ -69,6 +69,11 @@ class Report(ChildEffect):
     finished: EventDraft
     files: tuple[FileChange, ...] = ()
 
+    @property
+    def told(self) -> tuple[EventDraft, ...]:
+        """What the parent's followers read once the call that waited is settled."""
+        return (self.finished,) if self.outcome is None else (self.outcome, self.finished)
+
 
 @value
 class Notify(ChildEffect):

@@ -174,8 +174,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Perf
     tables.calls[call_id] = replace(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
-    drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
-    _tell(effect.parent.id, drafts, call.run_id, unit, tables, done)
+    _tell(effect.parent.id, effect.told, call.run_id, unit, tables, done)
     tables.wake(effect.parent.id, unit.at)
     done.runs.append((effect.parent.id, call.run_id))
 

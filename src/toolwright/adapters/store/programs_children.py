@@ -157,8 +157,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Per
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, rows_events.inbox_params(effect.late, posted), "duplicate")
-    drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
-    yield from _tell(effect.parent.id, drafts, run_id, unit, sql, done)
+    yield from _tell(effect.parent.id, effect.told, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_now(unit)})
     done.runs.append((effect.parent.id, run_id))
 
