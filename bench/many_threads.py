@@ -23,10 +23,11 @@ import psutil
 from tests.postgres_server import fresh_database
 
 from bench.row import Row
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows_events, rows_messages, rows_threads
 from toolwright.adapters.store.postgres_connection import connect
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables import events, inbox, messages, runs, threads
+from toolwright.adapters.store.tables_events import events, inbox
+from toolwright.adapters.store.tables_threads import messages, runs, threads
 from toolwright.adapters.system import SystemClock
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
@@ -110,7 +111,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
         thread_id = f"th_{number}"
         yield (
             "threads",
-            rows.thread_params(
+            rows_threads.thread_params(
                 Thread(id=thread_id, agent="a", created_at=at, seq=2 * RUNS, ev=4 * RUNS, posted=RUNS)
             ),
         )
@@ -124,7 +125,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                 output="It is sunny.",
                 created_at=at,
             )
-            yield "runs", rows.run_params(done)
+            yield "runs", rows_threads.run_params(done)
             asked = InboxEvent(
                 thread_id=thread_id,
                 event_id=f"msg_{number}_{n}",
@@ -133,7 +134,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                 content={"text": "What is it like?"},
                 created_at=at,
             )
-            yield "inbox", rows.inbox_params(asked, n + 1)
+            yield "inbox", rows_events.inbox_params(asked, n + 1)
             for seq, role, text in (
                 (2 * n + 1, "user", "What is it like?"),
                 (2 * n + 2, "assistant", "Sunny."),
@@ -145,7 +146,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                     run_id=run_id,
                     created_at=at,
                 )
-                yield "messages", rows.message_params(said, thread_id, seq)
+                yield "messages", rows_messages.message_params(said, thread_id, seq)
             for n_event in range(4 * n + 1, 4 * n + 5):
                 event = Event(
                     thread_id=thread_id,
@@ -156,7 +157,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                     at=at,
                     n=n_event,
                 )
-                yield "events", rows.event_params(event)
+                yield "events", rows_events.event_params(event)
 
 
 def _tables() -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:

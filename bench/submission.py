@@ -22,10 +22,13 @@ import psutil
 import toolwright as tw
 from bench.many_threads import address, serving_of
 from bench.row import Row
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows_calls, rows_threads
+from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables import calls, runs, threads, wakes
+from toolwright.adapters.store.tables_calls import calls
+from toolwright.adapters.store.tables_events import wakes
+from toolwright.adapters.store.tables_threads import runs, threads
 from toolwright.adapters.system import SystemClock
 from toolwright.core.call import Call, timer_of
 from toolwright.core.event import Event, Topic
@@ -177,8 +180,8 @@ def _fill(path: Path) -> None:
         thread_id, run_id = f"th_{number}", f"run_{number}"
         thread = Thread(id=thread_id, agent="a", created_at=at)
         done = Run(id=run_id, thread_id=thread_id, agent="a", status="completed", created_at=at)
-        made["threads"].append(rows.thread_params(thread))
-        made["runs"].append(rows.run_params(done))
+        made["threads"].append(rows_threads.thread_params(thread))
+        made["runs"].append(rows_threads.run_params(done))
         for position in range(EACH):
             call = Call(
                 id=f"call_{number}_{position}",
@@ -195,8 +198,8 @@ def _fill(path: Path) -> None:
                 started_at=at,
                 expires_at=later,
             )
-            made["calls"].append(rows.call_params(call))
-            wake = {"thread_id": timer_of(call.id), "due": rows.micros(later), "gen": 1}
+            made["calls"].append(rows_calls.call_params(call))
+            wake = {"thread_id": timer_of(call.id), "due": micros(later), "gen": 1}
             made["wakes"].append(wake)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         for table in (threads, runs, calls, wakes):

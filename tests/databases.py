@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+import pytest
+
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
@@ -43,3 +45,14 @@ async def stores(kind: str, folder: Path) -> AsyncGenerator[OpenStore]:
         return
     async with database(kind, folder) as url:
         yield lambda bus: opened(url, bus)
+
+
+def store_on(*kinds: str) -> Callable[..., AsyncGenerator[OpenStore]]:
+    """A fixture: a way to open a journal of each of these kinds in turn."""
+
+    @pytest.fixture(params=kinds)
+    async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+        async with stores(request.param, tmp_path) as opening:
+            yield opening
+
+    return store

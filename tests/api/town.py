@@ -11,7 +11,7 @@ from tests.play import AT, dump
 from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
 from toolwright.core.child import Link
-from toolwright.core.effects import OpenRequest
+from toolwright.core.effects_children import OpenRequest
 from toolwright.core.request import VariablesRequest
 from toolwright.core.units import Act
 from toolwright.runtime.births import Birth, birth_json

@@ -15,7 +15,7 @@ from tests.client.rig import client_of
 from tests.conformance.test_spaces import act
 from toolwright.client import Client, Goal, Memory, Plan
 from toolwright.core import mind
-from toolwright.core.effects import SetGoal, SetMemory, SetPlan
+from toolwright.core.effects_minds import SetGoal, SetMemory, SetPlan
 from toolwright.core.errors import (
     AlreadyThere,
     CallCancelled,

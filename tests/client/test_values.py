@@ -18,7 +18,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message, MessageCall
 from toolwright.core.run import Run, Step, Usage
 from toolwright.core.thread import Thread
-from toolwright.wire import seen
+from toolwright.wire import seen, seen_agents
 from toolwright.wire.agent import agent_json
 from toolwright.wire.call import call_json
 from toolwright.wire.event import event_json
@@ -70,9 +70,9 @@ def assert_same(found: object, core: object, *but: str) -> None:
 
 def test_an_agent_is_read_back() -> None:
     agent = tw.Agent("ä", tw.Prompt("p", "x"), description="Says ä.")
-    assert_same(read(seen.Agent, wired(agent_json(agent))), agent, "config")
-    assert read(seen.Agent, wired(agent_json(agent))).config is None
-    assert read(seen.Agent, wired(agent_json(agent, {"a": 1}))).config == {"a": 1}
+    assert_same(read(seen_agents.Agent, wired(agent_json(agent))), agent, "config")
+    assert read(seen_agents.Agent, wired(agent_json(agent))).config is None
+    assert read(seen_agents.Agent, wired(agent_json(agent, {"a": 1}))).config == {"a": 1}
 
 
 @pytest.mark.parametrize("name", [None, "Phone ü"])

@@ -9,7 +9,7 @@ from tests.conformance.test_spaces import act, delivery, joins, made, member, sp
 from tests.play import AT, committed, later, token
 
 from toolwright.core.configured import ConfiguredAgent
-from toolwright.core.effects import (
+from toolwright.core.effects_minds import (
     DropGoal,
     DropMemory,
     DropPlan,

@@ -11,12 +11,12 @@ from tests.play import AT, Drain, begun, committed, create_thread, draft, dump, 
 
 from toolwright.core.child import MUTE, Link
 from toolwright.core.content import AttachmentRef
-from toolwright.core.effects import (
+from toolwright.core.delivery import Delivery
+from toolwright.core.effects import Effect
+from toolwright.core.effects_children import (
     Activated,
     CancelChildren,
     Close,
-    Delivery,
-    Effect,
     HandOff,
     Notify,
     Report,

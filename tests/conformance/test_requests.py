@@ -5,18 +5,19 @@ from dataclasses import replace
 
 import pytest
 from tests.conformance.test_values import put, row
-from tests.play import AT, committed, create, later, token
+from tests.play import AT, committed, create, later, new_id, token
 
 from toolwright.core.child import Link
-from toolwright.core.effects import (
+from toolwright.core.effects import Effect
+from toolwright.core.effects_children import (
     CloseRequest,
-    Effect,
     HoldRequest,
     OpenRequest,
     Room,
     TakeRequest,
     Terminate,
 )
+from toolwright.core.env import EnvChange
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Store
 from toolwright.core.request import RequestKind, VariablesRequest
@@ -99,6 +100,34 @@ async def test_a_request_is_taken_once_and_closed_at_any_time(store: Store) -> N
     assert await store.children.request(asked.id) is None
     assert list(await store.children.asked()) == []
     await committed(store, act(CloseRequest(thread_id=thread_id, id=asked.id)))
+
+
+async def test_expired_requests_are_found_a_few_at_a_time(store: Store) -> None:
+    thread_id = await a_thread(store)
+    late, early, never = request(thread_id, 1, "child"), request(thread_id, 2, "child"), request(thread_id, 3)
+    early = replace(early, expires_at=later(30))
+    await committed(store, act(opening(late), opening(early), opening(never)))
+    assert list(await store.children.expired(later(29), 10)) == []
+    assert list(await store.children.expired(later(30), 10)) == [early]
+    assert list(await store.children.expired(later(60), 10)) == [early, late]
+    assert list(await store.children.expired(later(60), 1)) == [early]
+
+
+async def test_a_request_is_taken_with_what_was_given_to_it_or_nothing_is(store: Store) -> None:
+    thread_id, child = await a_thread(store), new_id("thr")
+    asked = request(thread_id, 1, "child")
+    kept, gone = row(child, "KEPT"), row(child, "KEY")
+    await committed(store, act(opening(asked)))
+    held = HoldRequest(thread_id=thread_id, id=asked.id)
+    await committed(store, replace(given(thread_id, effects=(held,)), env=put(kept, gone)))
+    drop = EnvChange(owner=child, kind="env", name="KEY", row=None)
+    taken = TakeRequest(thread_id=thread_id, id=asked.id)
+    await committed(store, replace(given(thread_id, effects=(taken,)), env=(drop,)))
+    assert list(await store.env_of(child)) == [kept]
+    assert await store.children.request(asked.id) is None
+    again = replace(given(thread_id, effects=(taken,)), env=(replace(drop, name="KEPT"),))
+    assert await store.commit(again) == Conflict(guard="request")
+    assert list(await store.env_of(child)) == [kept]
 
 
 async def test_values_are_kept_only_while_their_request_is_open(store: Store) -> None:

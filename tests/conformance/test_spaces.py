@@ -9,9 +9,9 @@ from tests.conformance.conftest import Journal
 from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, settle, token
 
+from toolwright.core.delivery import Delivery
 from toolwright.core.effects import (
     Deliver,
-    Delivery,
     DropMember,
     DropSpace,
     DropTimer,

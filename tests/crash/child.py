@@ -4,83 +4,24 @@
 """
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import toolwright as tw
-from tests.crash.forks import serve
-from tests.databases import opened
-from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.locks import FileLock
-from toolwright.adapters.store.postgres_lock import PostgresLock
-from toolwright.adapters.system import SystemClock
+from tests.crash.dying import FUNCTIONS, Witness, at_work, die
+from tests.crash.forks import Order, serve
 from toolwright.core.catalog import Catalog
 from toolwright.core.event import Topic
-from toolwright.core.function import FunctionExecutor
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Lock, Store
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.tool import Kind
-from toolwright.core.units import Committed, Conflict, Prune, Unit
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts
-from toolwright.wiring.settings import Settings
+from toolwright.testing import ScriptedModel
 
 CALLS = 3
-
-
-def die() -> NoReturn:
-    """As a power cut does: no handler runs, nothing is flushed."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("unreachable")
-
-
-class Witness:
-    """What happened outside the database, synced before anything goes on."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def note(self, *words: str) -> None:
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(file, f"{' '.join(words)} {os.getpid()}\n".encode())
-        os.fsync(file)
-        os.close(file)
-
-    def lines(self) -> list[list[str]]:
-        if not self._path.exists():
-            return []
-        return [line.split() for line in self._path.read_text().splitlines()]
-
-
-class KillingStore:
-    """Kills its process before or after the n-th unit."""
-
-    def __init__(self, inner: Store, kill: dict[str, Any]) -> None:
-        self._inner = inner
-        self._kill = kill
-        self._count = 0
-
-    async def commit(self, unit: Unit) -> Committed | Conflict:
-        if isinstance(unit, Prune):
-            return await self._inner.commit(unit)
-        self._count += 1
-        if self._kill.get("unit") == self._count and self._kill["when"] == "before":
-            die()
-        answer = await self._inner.commit(unit)
-        if self._kill.get("unit") == self._count and self._kill["when"] == "after":
-            die()
-        return answer
-
-    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
-        return getattr(self._inner, name)
 
 
 class DyingModel:
@@ -165,38 +106,25 @@ def remote_tool(flavour: str) -> tw.Tool:
     )
 
 
-async def run(order: dict[str, Any]) -> None:
+async def run(order: Order) -> None:
     """Carry the order out: `start` a run, or `recover` what an earlier process left."""
-    folder = Path(order["folder"])
-    witness = Witness(folder / "witness")
+    witness = Witness(Path(order["folder"]) / "witness")
     kill: dict[str, Any] = order.get("kill") or {}
-    bus, clock = MemoryBus(), SystemClock()
-    lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
-    store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
-    killing = KillingStore(store, kill)
-    motor = EmbeddedMotor(killing, clock, lock)  # type: ignore[arg-type]  # reads pass
     flavour: str = order["flavour"]
     remote = flavour.startswith("http")
     tool = remote_tool(flavour) if remote else working_tool(witness, flavour, kill.get("tool"))
     poisoned = order["action"].startswith("poison")
     model = PoisonedModel() if poisoned else DyingModel(witness, kill.get("model"))
     prompt = tw.Prompt("worker", "Work.", model=model, tools=[outside if poisoned else tool])
-    catalog = Catalog(agents=[tw.Agent("worker", prompt)])
-    executors: dict[Kind, Executor] = {
-        "function": FunctionExecutor(),
-        "gateway": Remote(witness, kill.get("tool")),
-    }
-    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)  # type: ignore[arg-type]  # as above
-    runtime = assemble(catalog, parts, Settings())
-    await runtime.start()
-    match order["action"]:
-        case "start":
-            await start(runtime, witness)
-        case "recover":
-            await recover(runtime)
-        case _:
-            await poison(runtime)
-    await runtime.stop(5.0)
+    executors: dict[Kind, Executor] = {**FUNCTIONS, "gateway": Remote(witness, kill.get("tool"))}
+    async with at_work(order, Catalog(agents=[tw.Agent("worker", prompt)]), executors) as runtime:
+        match order["action"]:
+            case "start":
+                await start(runtime, witness)
+            case "recover":
+                await recover(runtime)
+            case _:
+                await poison(runtime)
 
 
 async def start(runtime: Runtime, witness: Witness) -> None:

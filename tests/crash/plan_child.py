@@ -1,6 +1,6 @@
 """Processes that set a plan and fire it, and kill themselves before or after a unit of that effect."""
 
-from tests.crash.child import die
+from tests.crash.dying import die
 from tests.crash.forks import Order, serve
 from tests.databases import opened
 from tests.runtime.mind_rig import thinking

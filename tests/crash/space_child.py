@@ -1,24 +1,15 @@
 """Processes in which agents talk in a space and ask for a confirmation, and that kill themselves at a commit."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import toolwright as tw
-from tests.crash.child import KillingStore
-from tests.crash.forks import serve
-from tests.databases import opened
-from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.locks import FileLock
-from toolwright.adapters.system import SystemClock
+from tests.crash.dying import at_work
+from tests.crash.forks import Order, serve
 from toolwright.core.catalog import Catalog
 from toolwright.core.event import Topic
-from toolwright.core.function import FunctionExecutor
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts
-from toolwright.wiring.settings import Settings
+from toolwright.testing import ScriptedModel
 
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "host": [
@@ -56,18 +47,9 @@ def catalog() -> Catalog:
     )
 
 
-async def run(order: dict[str, Any]) -> None:
-    folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
-    store = await opened(f"sqlite:///{folder}/journal.db", bus)
-    killing: Any = KillingStore(store, order.get("kill") or {})
-    motor = EmbeddedMotor(killing, clock, FileLock(folder / "journal.db"))
-    executors: Any = {"function": FunctionExecutor()}
-    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)
-    runtime = assemble(catalog(), parts, Settings())
-    await runtime.start()
-    async with asyncio.timeout(20):
+async def run(order: Order) -> None:
+    async with at_work(order, catalog()) as runtime, asyncio.timeout(20):
         await talk(runtime)
-    await runtime.stop(5.0)
 
 
 async def talk(runtime: Runtime) -> None:

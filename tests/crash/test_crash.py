@@ -5,50 +5,23 @@ that the dead processes left.
 """
 
 import json
-import sqlite3
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crash.child import CALLS, Witness
+from tests.crash.child import CALLS
+from tests.crash.dying import Witness
+from tests.crash.processes import INTERRUPTED, KILLED, Processes, processes_of, rows
 
-INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 FLAVOURS = ["plain", "read_only", "idempotent"]
 OVER_HTTP = ["http", "http_read_only", "http_idempotent"]
 ONCE = ("plain", "http")  # flavours of which nobody knows that a second time does no harm
 UNITS = 5 + CALLS  # create, send, claim, answer, a result each, answer
-KILLED = -9
 
 
-@dataclass
-class Processes:
-    """Starts processes, by way of the fork server."""
-
-    server: "subprocess.Popen[str]"
-
-    def run(self, **order: Any) -> int:
-        assert self.server.stdin is not None
-        assert self.server.stdout is not None
-        self.server.stdin.write(json.dumps(order) + "\n")
-        self.server.stdin.flush()
-        return int(self.server.stdout.readline())
-
-
-def fork_server() -> Iterator[Processes]:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with server:
-        yield Processes(server)
-
-
-processes = pytest.fixture(scope="module")(fork_server)
+processes = processes_of("child")
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -178,14 +151,10 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._witness = Witness(folder / "witness")
-        self._database = folder / "journal.db"
+        self._folder = folder
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self._database)
-        try:
-            return connection.execute(query).fetchall()
-        finally:
-            connection.close()
+        return rows(self._folder, query)
 
     def column(self, query: str) -> list[Any]:
         return [row[0] for row in self.rows(query)]

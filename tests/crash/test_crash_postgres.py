@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.crash.child import CALLS, Witness
-from tests.crash.test_crash import FLAVOURS, KILLED, UNITS, Journal, Processes, check, expected, fork_server
+from tests.crash.child import CALLS
+from tests.crash.dying import Witness
+from tests.crash.processes import KILLED, Processes, processes_of
+from tests.crash.test_crash import FLAVOURS, UNITS, Journal, check, expected
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.postgres_connection import connect
 
 pytestmark = pytest.mark.anyio
 
-processes = pytest.fixture(scope="module")(fork_server)
+processes = processes_of("child")
 
 
 class PostgresJournal(Journal):

@@ -1,14 +1,11 @@
 """A process is killed while it sets a plan, or fires it: the next one fires it, once."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.crash.test_crash import KILLED, Processes
+from tests.crash.processes import KILLED, Processes, processes_of
 from tests.databases import opened
 from tests.runtime.mind_rig import thinking
 from toolwright.adapters.motor.manual import START
@@ -17,11 +14,7 @@ from toolwright.testing import ManualClock, MemoryBus
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    command = [sys.executable, "-m", "tests.crash.plan_child"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        yield Processes(server)
+processes = processes_of("plan_child")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

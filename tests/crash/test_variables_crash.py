@@ -1,14 +1,11 @@
 """A process is killed at every commit of a run that waits for a value: the next one carries it on, once."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.crash.test_crash import KILLED, Processes
+from tests.crash.processes import KILLED, Processes, processes_of
 from tests.crash.variables_child import UNITS, journal, regional, script, whole
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_variables import parked
@@ -17,11 +14,7 @@ from toolwright.core.errors import NotFound
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    command = [sys.executable, "-m", "tests.crash.variables_child"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        yield Processes(server)
+processes = processes_of("variables_child")
 
 
 async def carried_on(rig: Rig) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import toolwright as tw
-from tests.crash.child import die
+from tests.crash.dying import die
 from tests.crash.forks import Order, serve
 from tests.databases import OpenStore, opened
 from tests.runtime.rig import Rig, running

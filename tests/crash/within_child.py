@@ -5,21 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import toolwright as tw
-from tests.crash.child import KillingStore, Witness, die
-from tests.crash.forks import serve
-from tests.databases import opened
-from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.locks import FileLock
-from toolwright.adapters.store.postgres_lock import PostgresLock
-from toolwright.adapters.system import SystemClock
+from tests.crash.dying import Witness, at_work, die
+from tests.crash.forks import Order, serve
 from toolwright.core.catalog import Catalog
-from toolwright.core.function import FunctionExecutor
 from toolwright.core.json_value import JSON
-from toolwright.core.ports import Lock
-from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts
-from toolwright.wiring.settings import Settings
+from toolwright.testing import ScriptedModel
 
 
 def made(name: str, **args: JSON) -> dict[str, JSON]:
@@ -81,24 +71,15 @@ def catalog(witness: Witness, kill: dict[str, Any]) -> Catalog:
     return Catalog(agents=[tw.Agent("boss", main), other, both], prompts=prompts)
 
 
-async def run(order: dict[str, Any]) -> None:
-    folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
-    kill: dict[str, Any] = order.get("kill") or {}
-    store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
-    lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
-    killing: Any = KillingStore(store, kill)
-    motor = EmbeddedMotor(killing, clock, lock)
-    executors: Any = {"function": FunctionExecutor()}
-    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)
-    runtime = assemble(catalog(Witness(folder / "witness"), kill), parts, Settings())
-    await runtime.start()
-    async with asyncio.timeout(20):
+async def run(order: Order) -> None:
+    witness = Witness(Path(order["folder"]) / "witness")
+    app = catalog(witness, order.get("kill") or {})
+    async with at_work(order, app) as runtime, asyncio.timeout(20):
         threads = await runtime.threads.list()
         thread = threads[0] if threads else await runtime.threads.create(order.get("agent", "boss"))
         runs = await runtime.runs.list()
         sent = runs[0] if runs else await runtime.threads.send(thread.id, "Go")
         await runtime.runs.wait(sent.id, 20)
-    await runtime.stop(5.0)
 
 
 if __name__ == "__main__":

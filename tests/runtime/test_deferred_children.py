@@ -1,23 +1,24 @@
 """A child that lacks values of its own is put off, and begins when somebody gives them (S0 §6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
-from toolwright.core.effects import Terminate
+from toolwright.adapters.system import new_id
+from toolwright.core.effects_children import Terminate
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesLacking
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
-from toolwright.core.units import Act
+from toolwright.core.units import Act, SetEnv, Unit
+from toolwright.runtime.expired_requests import drop_expired
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -27,16 +28,8 @@ GIVEN = {"API_KEY": KEY, "REGION": "eu"}
 FILE = tw.Attachment(name="note.txt", mime_type="text/plain", data="aGk=")
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
-
-
-@pytest.fixture
-async def memory(tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores("memory", tmp_path) as opening:
-        yield opening
+store = store_on("memory", "sqlite", "postgres")
+memory = store_on("memory")
 
 
 @tw.tool(
@@ -218,6 +211,51 @@ async def test_a_request_is_over_after_a_day(memory: OpenStore) -> None:
         with pytest.raises(NotFound):
             await rig.rt.requests.answer(thread_id, request_id, GIVEN)
         assert await rig.rt.requests.list(thread_id) == []
+
+
+async def test_an_expired_request_is_taken_away_with_the_secrets_given_in_part(store: OpenStore) -> None:
+    clock = Ahead()
+    async with kin(store, leader(asks(1), asks(2)), scout(), clock=clock) as rig:
+        thread_id, [first, second] = await put_off(rig)
+        owners = [await child_of(rig, each) for each in (first, second)]
+        for request_id in (first, second):
+            with pytest.raises(VariablesLacking):
+                await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
+        await rig.rt.threads.set_env(thread_id, {"API_KEY": KEY})
+        assert await drop_expired(rig.store.inner, clock, new_id) == 0
+        assert [len(await rig.store.env_of(owner)) for owner in (*owners, thread_id)] == [1, 1, 1]
+        clock.ahead = timedelta(hours=24, minutes=1)
+        assert await drop_expired(rig.store.inner, clock, new_id) == 2
+        assert await rig.store.children.requests(thread_id) == []
+        assert [len(await rig.store.env_of(owner)) for owner in (*owners, thread_id)] == [0, 0, 1]
+        assert await drop_expired(rig.store.inner, clock, new_id) == 0
+        with pytest.raises(NotFound):
+            await rig.rt.requests.answer(thread_id, first, GIVEN)
+
+
+async def test_an_answer_that_comes_with_the_end_of_its_request_leaves_no_values(store: OpenStore) -> None:
+    clock = Ahead()
+    async with kin(store, leader(asks()), scout(), clock=clock) as rig:
+        thread_id, [request_id] = await put_off(rig)
+        owner = await child_of(rig, request_id)
+
+        async def expire(_: int, unit: Unit) -> None:
+            if isinstance(unit, SetEnv):  # judged while the request was open
+                clock.ahead = timedelta(hours=24, minutes=1)
+                await drop_expired(rig.store.inner, clock, new_id)
+
+        rig.store.before = expire
+        with pytest.raises(NotFound):
+            await rig.rt.requests.answer(thread_id, request_id, {"API_KEY": KEY})
+        assert await rig.store.env_of(owner) == []
+
+
+async def child_of(rig: Rig, request_id: str) -> str:
+    """The id of the thread that is to begin."""
+    request = await rig.store.children.request(request_id)
+    assert request is not None
+    assert request.child is not None
+    return str(request.child["threadId"])
 
 
 async def test_a_request_ends_with_its_parent(memory: OpenStore) -> None:

@@ -9,8 +9,11 @@ from tests.motor.rig import Rig
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
+from toolwright.core.effects_children import OpenRequest
 from toolwright.core.errors import Reset
 from toolwright.core.event import Topic
+from toolwright.core.request import VariablesRequest
+from toolwright.core.units import Act
 from toolwright.runtime.env import Environment
 from toolwright.runtime.follow import Events
 from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper
@@ -63,4 +66,25 @@ async def test_what_killed_processes_left_among_the_files_is_taken_away_after_a_
     at_work = asyncio.create_task(Housekeeper(store, rig.motor, keys, files, clock, new_id).run())
     async with asyncio.timeout(30):
         assert await files.before == clock.now() - timedelta(days=1)
+    at_work.cancel()
+
+
+async def test_requests_for_values_that_have_expired_are_taken_away() -> None:
+    clock, files = ManualClock(), Tidied()
+    store = MemoryStore(MemoryBus().publish)
+    rig = Rig(store, ManualMotor(store, clock), clock)
+    await rig.motor.start(rig.drain, rig.nudge)
+    await rig.thread("parent")
+    for name, seconds in (("over", 0), ("open", 1)):
+        asked = VariablesRequest(
+            id=name, thread_id="parent", kind="child", agent="scout", required=(),
+            expires_at=clock.now() + timedelta(seconds=seconds), created_at=clock.now(),
+        )  # fmt: skip
+        effect = OpenRequest(thread_id="parent", request=asked)
+        await store.commit(Act(token=name, at=clock.now(), effects=(effect,)))
+    keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
+    at_work = asyncio.create_task(Housekeeper(store, rig.motor, keys, files, clock, new_id).run())
+    async with asyncio.timeout(30):
+        await files.before  # the last of what it does
+    assert [each.id for each in await store.children.requests("parent")] == ["open"]
     at_work.cancel()

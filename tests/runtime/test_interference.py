@@ -1,16 +1,12 @@
 """A cancel, and a message that joins, before and after every unit of a run: by barriers, not by luck."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from pathlib import Path
-
 import pytest
 
 import toolwright as tw
-from tests.databases import OpenStore, stores
-from tests.runtime.rig import Hook, Rig, assert_valid, nothing, running
+from tests.databases import OpenStore, store_on
+from tests.runtime.interfering import at, cancelled_at
+from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside
-from toolwright.core.errors import RunOver
 from toolwright.core.model import Model
 from toolwright.core.units import Advance, Unit
 from toolwright.testing import ScriptedModel
@@ -18,11 +14,7 @@ from toolwright.testing import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    """In memory, and where commits take time and overlap."""
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
+store = store_on("memory", "postgres")
 
 
 UNITS = 6  # of the undisturbed run behind its PostMessage: claim, answer, three results, answer
@@ -39,46 +31,13 @@ def model() -> Model:
     )
 
 
-def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:
-    """Hooks that act once, before or after the n-th unit that a drain makes, and whether they have done it."""
-    seen = 0
-    acted = False
-    done = asyncio.Event()
-
-    async def hook(index: int, unit: Unit) -> None:
-        nonlocal seen, acted
-        if not isinstance(unit, Advance) or acted:
-            return
-        seen += 1
-        if seen == n:
-            acted = True
-            await act(index, unit)
-            done.set()
-
-    return (hook, nothing, done) if when == "before" else (nothing, hook, done)
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("n", range(1, UNITS + 1))
 async def test_a_cancel_at_any_point_ends_in_a_valid_transcript(n: int, when: str, store: OpenStore) -> None:
     async with running(model(), [add], store=store) as rig:
-        thread = await rig.rt.threads.create("tester")
-        refused = False
-
-        async def cancel(_: int, unit: Unit) -> None:
-            nonlocal refused
-            assert isinstance(unit, Advance)
-            try:
-                await rig.rt.runs.cancel(unit.run.id)
-            except RunOver:
-                refused = True
-
-        rig.store.before, rig.store.after, acted = at(n, when, cancel)
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        await acted.wait()
-        assert run.status == ("completed" if refused else "cancelled")
+        thread_id, refused = await cancelled_at(rig, n, when)
         assert refused == (n == UNITS and when == "after")
-        await _nothing_is_left(rig, thread.id)
+        await _nothing_is_left(rig, thread_id)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

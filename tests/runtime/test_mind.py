@@ -10,7 +10,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import AGENT, Died, thinking
-from toolwright.core.effects import SetGoal, SetMemory
+from toolwright.core.effects_minds import SetGoal, SetMemory
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.mind import Goal, Memory
 from toolwright.core.toolkits import TOOLKITS

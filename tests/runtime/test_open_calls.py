@@ -1,7 +1,6 @@
 """What becomes of open calls beside their results: they expire, are cancelled, are claimed (D9, D25)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on, stores
 from tests.runtime.turned import Turned, expiring, outside, turned
 from toolwright.core.call import timer_of
 from toolwright.core.errors import (
@@ -27,10 +26,7 @@ pytestmark = pytest.mark.anyio
 EXPIRED = '{"error":"Tool call expired"}'
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as store:
-        yield store
+opened = store_on("memory", "sqlite", "postgres")
 
 
 async def late(made: Turned, run_id: str, call_id: str) -> ToolwrightError:

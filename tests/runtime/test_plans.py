@@ -15,7 +15,7 @@ from tests.databases import database, opened, stores
 from tests.play import committed
 from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
-from toolwright.core.effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.effects_minds import DropPlan, FirePlan, SetPlan
 from toolwright.core.event import Topic
 from toolwright.core.mind import Plan
 from toolwright.core.ports import Store

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on
 from tests.runtime.family_rig import (
     DONE,
     RESUMABLE,
@@ -28,7 +27,7 @@ from tests.runtime.family_rig import (
 )
 from tests.runtime.kin import kin
 from toolwright import testing
-from toolwright.core.effects import Spawn, Speak
+from toolwright.core.effects_children import Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.event import Topic
 from toolwright.core.message import Message
@@ -697,10 +696,7 @@ def test_a_faulty_relationship_is_refused(config: Any, sentence: str) -> None:
 # ── races ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
+store = store_on("memory", "sqlite", "postgres")
 
 
 def leader(config: Config, turns: Sequence[object]) -> tw.Agent:

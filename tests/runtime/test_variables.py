@@ -11,7 +11,7 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
 from toolwright.core.event import Topic
@@ -31,10 +31,7 @@ VARIABLES = [
 ]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
+store = store_on("memory", "sqlite", "postgres")
 
 
 def searching(seen: list[Any]) -> tw.Tool:  # what the tool saw

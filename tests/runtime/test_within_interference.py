@@ -1,19 +1,15 @@
 """A cancel before and after every unit of a run with calls within calls, and of one with two sides."""
 
-from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.behaviour.doors import Watched
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on
+from tests.runtime.interfering import cancelled_at
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.talk import call, calls, says
-from tests.runtime.test_interference import at
-from toolwright.core.errors import RunOver
-from toolwright.core.units import Advance, Unit
 from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
@@ -21,10 +17,7 @@ pytestmark = pytest.mark.anyio
 UNITS = 21  # of the undisturbed run behind its PostMessage
 
 
-@pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
+store = store_on("memory", "postgres")
 
 
 @tw.tool(description="Add.")
@@ -57,26 +50,12 @@ def parts() -> dict[str, Any]:
 
 async def cancel_at(rig: Rig, n: int, when: str) -> None:
     """Cancel the run there, and see what is left of it."""
-    thread = await rig.rt.threads.create("tester")
-    refused = False
-
-    async def cancel(_: int, unit: Unit) -> None:
-        nonlocal refused
-        assert isinstance(unit, Advance)
-        try:
-            await rig.rt.runs.cancel(unit.run.id)
-        except RunOver:
-            refused = True
-
-    rig.store.before, rig.store.after, acted = at(n, when, cancel)
-    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-    await acted.wait()
-    assert run.status == ("completed" if refused else "cancelled")
-    said = await rig.transcript(thread.id)
+    thread_id, _ = await cancelled_at(rig, n, when)
+    said = await rig.transcript(thread_id)
     assert_valid([changed(message, seq=place) for place, message in enumerate(said, 1)])
     left = await rig.rt.calls.list(status=None, limit=200)
     assert {each.status for each in left} <= {"done", "error"}
-    assert (await rig.rt.threads.get(thread.id)).run_id is None
+    assert (await rig.rt.threads.get(thread_id)).run_id is None
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

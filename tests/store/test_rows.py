@@ -7,7 +7,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.adapters.store import rows, rows_kept, tables
+from toolwright.adapters.store import (
+    rows_calls,
+    rows_events,
+    rows_kept,
+    rows_messages,
+    rows_threads,
+    tables_calls,
+    tables_events,
+    tables_kept,
+    tables_threads,
+)
+from toolwright.adapters.store.rows import Params
 from toolwright.core.call import MOVES, Call
 from toolwright.core.content import AttachmentRef
 from toolwright.core.entity import Entity
@@ -41,7 +52,7 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:  # of what
     return st.none() | strategy
 
 
-def row(params: rows.Params, table: Any) -> list[Any]:  # a table's row has its columns' types
+def row(params: Params, table: Any) -> list[Any]:  # a table's row has its columns' types
     assert set(params) == {column.name for column in table.columns}
     return [params[column.name] for column in table.columns]
 
@@ -169,40 +180,43 @@ entities = st.builds(
 
 @given(threads)
 def test_a_thread_round_trips(value: Thread):
-    assert rows.thread(row(rows.thread_params(value), tables.threads)) == value
+    assert rows_threads.thread(row(rows_threads.thread_params(value), tables_threads.threads)) == value
 
 
 @given(runs)
 def test_a_run_round_trips(value: Run):
-    assert rows.run(row(rows.run_params(value), tables.runs)) == value
+    assert rows_threads.run(row(rows_threads.run_params(value), tables_threads.runs)) == value
 
 
 @given(steps)
 def test_a_step_round_trips(value: Step):
-    assert rows.step(row(rows.step_params(value), tables.steps)) == value
+    assert rows_threads.step(row(rows_threads.step_params(value), tables_threads.steps)) == value
 
 
 @given(messages)
 def test_a_message_round_trips(value: Message):
-    params = rows.message_params(replace(value, seq=None), "th", value.seq or 0)
-    assert rows.message(row(params, tables.messages)) == value
+    params = rows_messages.message_params(replace(value, seq=None), "th", value.seq or 0)
+    assert rows_messages.message(row(params, tables_threads.messages)) == value
 
 
 @given(calls)
 def test_a_call_round_trips(value: Call):
-    assert rows.call(row(rows.call_params(value), tables.calls)) == value
+    assert rows_calls.call(row(rows_calls.call_params(value), tables_calls.calls)) == value
 
 
 @given(inbox_events)
 def test_an_inbox_event_round_trips(value: InboxEvent):
-    assert rows.inbox_event(row(rows.inbox_params(value, value.n or 0), tables.inbox)) == value
+    assert (
+        rows_events.inbox_event(row(rows_events.inbox_params(value, value.n or 0), tables_events.inbox))
+        == value
+    )
 
 
 @given(events)
 def test_an_event_round_trips(value: Event):
-    assert rows.event(row(rows.event_params(value), tables.events)) == value
+    assert rows_events.event(row(rows_events.event_params(value), tables_events.events)) == value
 
 
 @given(entities)
 def test_an_entity_round_trips(value: Entity):
-    assert rows_kept.entity(row(rows_kept.entity_params(value), tables.entities)) == value
+    assert rows_kept.entity(row(rows_kept.entity_params(value), tables_kept.entities)) == value

@@ -15,19 +15,19 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 from tests.postgres_server import fresh_database
 
+from toolwright.adapters.store.all_tables import all_tables
 from toolwright.adapters.store.migrate import config, sqlite_engine
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.store.postgres_connection import connect
 from toolwright.adapters.store.postgres_opening import upgrade_postgres
 from toolwright.adapters.store.schema import REVISIONS, upgrade_sqlite
-from toolwright.adapters.store.tables import metadata
 from toolwright.core.errors import StoreError
 
 pytestmark = pytest.mark.anyio
 
 
 def differences(connection: Connection) -> list[object]:
-    return list(compare_metadata(MigrationContext.configure(connection), metadata))
+    return list(compare_metadata(MigrationContext.configure(connection), all_tables()))
 
 
 def created(engine: Engine) -> set[str]:
@@ -43,7 +43,7 @@ async def test_on_sqlite_the_migrated_schema_is_the_known_one(tmp_path: Path):
     with engine.connect() as connection:
         assert differences(connection) == []
     plain = create_engine("sqlite://")
-    metadata.create_all(plain)
+    all_tables().create_all(plain)
     assert created(engine) == created(plain)
     engine.dispose()
     plain.dispose()

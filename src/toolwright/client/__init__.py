@@ -4,20 +4,16 @@ from toolwright.client.client import Client
 from toolwright.client.identity import Token
 from toolwright.client.worker import Worker
 from toolwright.wire.seen import (
-    Agent,
     Call,
     Entity,
     Event,
     File,
     FrontEnd,
-    Goal,
     Health,
     InboxEvent,
-    Memory,
     Message,
     MessageCall,
     Offer,
-    Plan,
     Run,
     Sent,
     Step,
@@ -25,6 +21,7 @@ from toolwright.wire.seen import (
     StreamToken,
     Thread,
 )
+from toolwright.wire.seen_agents import Agent, Goal, Memory, Plan
 
 __all__ = [
     "Agent",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.client.http import Http, segment
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.wire.reading import read, read_field, read_list
-from toolwright.wire.seen import Agent, Goal, Memory, Plan, Told
+from toolwright.wire.seen_agents import Agent, Goal, Memory, Plan, Told
 
 
 class Agents:

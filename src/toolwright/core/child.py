@@ -1,8 +1,9 @@
 """A thread that another one has made: how it hangs on that, and how it stands."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
+from toolwright.core.json_value import JSON
 from toolwright.core.message import Message
 from toolwright.core.run import Side
 from toolwright.core.value import value
@@ -26,6 +27,19 @@ class Link:
     receives: Side = "side_a"
     implicit: bool = True
     hidden: tuple[str, ...] = ()
+
+
+def link_json(link: Link) -> JSON:
+    """A link, for the journal."""
+    return [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
+
+
+def link_from_json(written: JSON) -> Link:
+    """The link that `link_json` wrote."""
+    blocking, resumable, receives, implicit, hidden = cast("list[Any]", written)  # as written above
+    return Link(
+        blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
+    )
 
 
 @value

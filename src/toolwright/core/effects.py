@@ -1,4 +1,4 @@
-"""What a unit does beside its thread: in spaces, in other agents' inboxes, to timers and minds.
+"""What a unit does beside its thread: in spaces, in other agents' inboxes, to timers, minds and families.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
 units from outside a run carry the same values, so that there is one way to write a space.
@@ -8,31 +8,36 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.core.child import ChildStatus
-from toolwright.core.env import EnvChange
+from toolwright.core.delivery import Delivery
+from toolwright.core.effects_children import (
+    Activated,
+    CancelChildren,
+    Close,
+    CloseRequest,
+    HandOff,
+    HoldRequest,
+    Notify,
+    OpenRequest,
+    Report,
+    Room,
+    SetValue,
+    Spawn,
+    Speak,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.effects_minds import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    FirePlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+)
 from toolwright.core.event import EventDraft
-from toolwright.core.file import FileChange
-from toolwright.core.inbox import InboxEvent
-from toolwright.core.json_value import JSONObject
-from toolwright.core.mind import Goal, Memory, Plan
-from toolwright.core.request import VariablesRequest
-from toolwright.core.run import Run, Side
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
-from toolwright.core.thread import Thread
 from toolwright.core.value import value
-
-
-@value
-class Delivery:
-    """An event for the inbox of an agent's home thread, which is made if it is not there yet, and woken.
-
-    The event waits for the next run: one that is queued, else `run`, with the event `queued`.
-    """
-
-    thread: Thread
-    event: InboxEvent
-    run: Run
-    queued: EventDraft
 
 
 @value
@@ -169,201 +174,6 @@ class Deliver:
     """An event for an agent's inbox."""
 
     delivery: Delivery
-
-
-@value
-class SetGoal:
-    """A goal is new or has changed."""
-
-    goal: Goal
-
-
-@value
-class DropGoal:
-    """A goal is given up."""
-
-    agent_id: str
-    id: str
-
-
-@value
-class SetMemory:
-    """A memory is new or has changed."""
-
-    memory: Memory
-
-
-@value
-class DropMemory:
-    """A memory is forgotten."""
-
-    agent_id: str
-    key: str
-
-
-@value
-class SetPlan:
-    """A plan is new or has changed; its timer is set to its next time."""
-
-    plan: Plan
-
-
-@value
-class DropPlan:
-    """A plan is given up, and its timer with it."""
-
-    agent_id: str
-    id: str
-
-
-@value
-class FirePlan:
-    """A plan's time has come: its event is delivered, `then` is what is left of it, None if it fires but once.
-
-    Only if the plan is still as it was seen; else the guard `plan` fails.
-    """
-
-    plan: Plan
-    then: Plan | None
-    delivery: Delivery
-
-
-@value
-class ChildEffect:
-    """What all effects on other threads of a family, and on what a thread keeps beside its messages, have."""
-
-    thread_id: str
-
-
-@value
-class Spawn(ChildEffect):
-    """A child thread begins with a message, its files and values, and is woken; once, however often it is asked.
-
-    `told` is what followers of the parent read of it, where no call of the parent says so.
-    """
-
-    thread: Thread
-    event: InboxEvent
-    run: Run
-    queued: EventDraft
-    files: tuple[FileChange, ...] = ()
-    env: tuple[EnvChange, ...] = ()
-    told: EventDraft | None = None
-
-
-@value
-class Speak(ChildEffect):
-    """A message for a thread: it joins the open run, or `run` is made for it. The thread is woken.
-
-    `report` is the call that waits for the end of the session, None if none does.
-    """
-
-    event: InboxEvent
-    run: Run
-    queued: EventDraft
-    files: tuple[FileChange, ...] = ()
-    report: str | None = None
-
-
-@value
-class Report(ChildEffect):
-    """A child's session is over: it stands as `state`, and its parent is told.
-
-    `report` is the call that waits for it: it is settled with `result`, or with the event `late` if its run has gone
-    on; None tells the parent's inbox what `notice` says, if anything. If nobody is to be told any more, `report` has
-    changed meanwhile.
-    """
-
-    parent: Thread
-    state: ChildStatus
-    report: str | None
-    result: JSONObject | None
-    outcome: EventDraft | None
-    late: InboxEvent | None
-    notice: Delivery | None
-    finished: EventDraft
-    files: tuple[FileChange, ...] = ()
-
-
-@value
-class Notify(ChildEffect):
-    """Word of a child for the inbox of its parent, with copies of files."""
-
-    notice: Delivery
-    files: tuple[FileChange, ...] = ()
-
-
-@value
-class Close(ChildEffect):
-    """The thread is terminated: nobody speaks to it any more."""
-
-
-@value
-class CancelChildren(ChildEffect):
-    """The open runs of all children of the thread are to stop, and nobody is told of their end."""
-
-
-@value
-class Terminate(ChildEffect):
-    """A child is never spoken to again; its open run, if any, is to stop."""
-
-
-@value
-class HandOff(ChildEffect):
-    """Another agent answers in the thread from now on."""
-
-    agent: str
-
-
-@value
-class Activated(ChildEffect):
-    """The prompts of these sides have begun in the thread."""
-
-    sides: tuple[Side, ...]
-
-
-@value
-class SetValue(ChildEffect):
-    """A value of the thread's own, as JSON text; None takes it away."""
-
-    key: str
-    value: str | None
-
-
-@value
-class OpenRequest(ChildEffect):
-    """Somebody is asked for values."""
-
-    request: VariablesRequest
-
-
-@value
-class CloseRequest(ChildEffect):
-    """A request is not open any more, if it was."""
-
-    id: str
-
-
-@value
-class Room(ChildEffect):
-    """The thread has fewer than `most` children of that agent that are not terminated, else the guard `room` fails."""
-
-    agent: str
-    most: int
-
-
-@value
-class HoldRequest(ChildEffect):
-    """A request is still open, else the guard `request` fails."""
-
-    id: str
-
-
-@value
-class TakeRequest(ChildEffect):
-    """A request is answered: once, else the guard `request` fails."""
-
-    id: str
 
 
 Effect: TypeAlias = (

@@ -1,6 +1,7 @@
 """What the runtime reads of the journal about families of threads, and of what lies below a call."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from toolwright.core.call import Call
@@ -34,6 +35,10 @@ class ChildReads(Protocol):
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         """The open requests of a thread, the oldest first."""
+        ...
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        """Requests whose time is over at that instant, those that ended first before others."""
         ...
 
     async def asked(self) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from toolwright.core.effects import Activated
+from toolwright.core.effects_children import Activated
 from toolwright.core.env import EnvVar
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.run import QueuedCall, Run

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.child import Link
+from toolwright.core.child import Link, link_from_json, link_json
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import Spawn
 from toolwright.core.env import EnvRow
@@ -125,7 +125,6 @@ class Births:
 
 def birth_json(birth: Birth) -> JSONObject:
     """A birth that is put off, for the journal."""
-    link = birth.link
     files: list[JSON] = [
         [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
         for each in birth.files
@@ -139,7 +138,7 @@ def birth_json(birth: Birth) -> JSONObject:
         "arguments": birth.arguments,
         "userId": birth.user_id,
         "depth": birth.depth,
-        "link": [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]],
+        "link": link_json(birth.link),
         "most": birth.most,
         "files": files,
     }
@@ -148,7 +147,6 @@ def birth_json(birth: Birth) -> JSONObject:
 def birth_from_json(written: JSONObject, clock: Clock) -> Birth:
     """The birth that `birth_json` wrote."""
     kept = cast("dict[str, Any]", written)  # as written above
-    blocking, resumable, receives, implicit, hidden = kept["link"]
     return Birth(
         thread_id=kept["threadId"],
         parent_id=kept["parentId"],
@@ -158,9 +156,7 @@ def birth_from_json(written: JSONObject, clock: Clock) -> Birth:
         arguments=kept["arguments"],
         user_id=kept["userId"],
         depth=kept["depth"],
-        link=Link(
-            blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
-        ),
+        link=link_from_json(kept["link"]),
         most=kept.get("most"),
         files=tuple([_file(kept["parentId"], each, clock) for each in kept["files"]]),
     )

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolwright.core.agent import home_thread_id_of
-from toolwright.core.effects import CancelChildren, Close, Effect, Tell
+from toolwright.core.effects import Effect, Tell
+from toolwright.core.effects_children import CancelChildren, Close
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from toolwright.core.content import AttachmentRef
+from toolwright.core.delivery import Delivery
 from toolwright.core.drafts import FileDrafts
-from toolwright.core.effects import Delivery
 from toolwright.core.file import File, free_path, safe_name
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject

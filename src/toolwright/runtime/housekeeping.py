@@ -7,6 +7,7 @@ from datetime import timedelta
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.ports import Clock, Files, Motor, NewId, Store
 from toolwright.core.units import Committed, Prune
+from toolwright.runtime.expired_requests import drop_expired
 from toolwright.runtime.keys import Keys
 
 log = logging.getLogger("toolwright.runtime")
@@ -20,6 +21,7 @@ BATCH = 500
 class Housekeeper:
     """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`.
 
+    Requests for values that have expired go with what was given to them in part.
     Secrets that an older key has sealed are sealed by the newest. What killed processes left half-written among the
     files is taken away when nobody has written to it for a day.
     """
@@ -48,6 +50,7 @@ class Housekeeper:
             if self._motor.driving:
                 try:
                     await self.tidy()
+                    await drop_expired(self._store, self._clock, self._new_id)
                     await self._keys.renew()
                     await self._files.tidy(self._clock.now() - LEFTOVERS_KEPT)
                 except ToolwrightError as error:

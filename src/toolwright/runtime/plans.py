@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from toolwright.core.effects import Delivery, DropPlan, Effect, FirePlan, SetPlan
+from toolwright.core.delivery import Delivery
+from toolwright.core.effects import Effect
+from toolwright.core.effects_minds import DropPlan, FirePlan, SetPlan
 from toolwright.core.errors import InvalidRequest, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.logs import logger

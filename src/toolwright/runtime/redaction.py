@@ -5,7 +5,8 @@ from collections.abc import Container
 from typing import TypeVar
 
 from toolwright.core.call import Call
-from toolwright.core.effects import Effect, SetGoal, SetMemory, SetPlan
+from toolwright.core.effects import Effect
+from toolwright.core.effects_minds import SetGoal, SetMemory, SetPlan
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.message import Message

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from toolwright.core.child import ChildStatus, Link
 from toolwright.core.content import AttachmentRef
+from toolwright.core.delivery import Delivery
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.effects import Delivery, Effect, Report
+from toolwright.core.effects import Effect
+from toolwright.core.effects_children import Report
 from toolwright.core.event import EventDraft
 from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.effects import Effect, HoldRequest, Room, SetTimer, TakeRequest
+from toolwright.core.effects import Effect, SetTimer
+from toolwright.core.effects_children import HoldRequest, Room, TakeRequest
 from toolwright.core.env import EnvChange, EnvRow, EnvVar, Given
 from toolwright.core.env_types import EnvTypes
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking

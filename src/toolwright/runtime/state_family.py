@@ -6,7 +6,8 @@ from functools import partial
 from toolwright.core.child import Child, ChildStatus
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.effects import Effect, Notify, Speak, Terminate
+from toolwright.core.effects import Effect
+from toolwright.core.effects_children import Notify, Speak, Terminate
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.file import File
 from toolwright.core.message import Message

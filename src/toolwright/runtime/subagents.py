@@ -7,7 +7,7 @@ from functools import partial
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
 from toolwright.core.drafts import FileDrafts, by_path
-from toolwright.core.effects import HandOff, OpenRequest, Room, Spawn, Speak
+from toolwright.core.effects_children import HandOff, OpenRequest, Room, Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound
 from toolwright.core.faults import ArgumentFault
 from toolwright.core.file import File

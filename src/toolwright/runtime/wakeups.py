@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolwright.core.agent import agent_id_of, home_thread_id_of
-from toolwright.core.effects import Delivery
+from toolwright.core.delivery import Delivery
 from toolwright.core.entity import Entity
 from toolwright.core.inbox import InboxEvent, InboxType
 from toolwright.core.json_value import JSONObject

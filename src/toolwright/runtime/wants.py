@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.effects import OpenRequest
+from toolwright.core.effects_children import OpenRequest
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, JSONObject

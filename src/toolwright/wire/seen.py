@@ -4,53 +4,23 @@ The values of the core are rows, with fences and what only the runtime may know;
 same things, and nothing that a caller was not told. A field is None where the wire has none.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal
-
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, PlainValidator
-from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, core_schema
+from typing import Annotated, Literal
 
 from toolwright.core.call import CallStatus
-from toolwright.core.content import AttachmentRef
 from toolwright.core.entity import EntityType
 from toolwright.core.inbox import InboxStatus, InboxType
-from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Role
 from toolwright.core.run import OVER, RunStatus, StopReason, Usage
 from toolwright.core.value import value
-from toolwright.wire.result import reference_from_json
-from toolwright.wire.run import usage_from_json
-
-_CAMEL = ConfigDict(alias_generator=to_camel, extra="ignore")
-
-
-def _spelt(name: str) -> Any:  # what pydantic returns for a field
-    return Field(validation_alias=name)
-
-
-@dataclass(frozen=True, eq=False)
-class _As:
-    """Reads a field as that schema says: JSON comes from a parser, and is not looked through again."""
-
-    schema: CoreSchema
-
-    def __get_pydantic_core_schema__(self, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
-        return self.schema
-
-
-_Json = Annotated[JSON, _As(core_schema.any_schema())]
-JsonObject = Annotated[JSONObject, _As(core_schema.is_instance_schema(dict))]
-_Usage = Annotated[Usage, PlainValidator(usage_from_json)]
-_Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json)]
+from toolwright.wire.seen_fields import CAMEL, Json, JsonObject, SeenReference, SeenUsage, spelt
 
 
 @value
 class Health:
     """Whether the server can work."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     status: Literal["ok", "unavailable"]
     version: str
     error: str | None = None
@@ -60,7 +30,7 @@ class Health:
 class Entity:
     """Somebody who takes part; an agent has no instants, since it is declared and not made."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     type: EntityType
     external_id: str | None = None
@@ -74,7 +44,7 @@ class Entity:
 class FrontEnd:
     """A registered front-end of an entity, which the wire calls a client."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     entity_id: str
     name: str | None = None
@@ -83,29 +53,16 @@ class FrontEnd:
 
 
 @value
-class Agent:
-    """An agent; `config` is that of one which was configured as JSON, without its values."""
-
-    __pydantic_config__ = _CAMEL
-    id: str
-    entity_id: str
-    name: str
-    description: str = ""
-    type: str
-    config: JsonObject | None = None
-
-
-@value
 class Thread:
     """A thread; `running` while a run is open in it. `agent` is the agent's id, `active_agent` that of the agent
     which answers since it was handed over.
     """
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
-    agent: Annotated[str, _spelt("agentId")]
-    active_agent: Annotated[str | None, _spelt("activeAgentId")] = None
-    parent_id: Annotated[str | None, _spelt("parentThreadId")] = None
+    agent: Annotated[str, spelt("agentId")]
+    active_agent: Annotated[str | None, spelt("activeAgentId")] = None
+    parent_id: Annotated[str | None, spelt("parentThreadId")] = None
     name: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()
@@ -117,7 +74,7 @@ class Thread:
 class Child(Thread):
     """A thread that another one has made, and how it stands; `reference` is what that one calls it by."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     reference: str
     child_status: Literal["running", "idle", "terminated", "failed"]
 
@@ -126,7 +83,7 @@ class Child(Thread):
 class VariableSeen:
     """A value that is asked for."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     name: str
     type: Literal["text", "secret"]
     description: str = ""
@@ -136,7 +93,7 @@ class VariableSeen:
 class Wanted:
     """An open request for values: what was asked for, and the names of it that have no value now."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     request_id: str
     agent_name: str
     required: tuple[VariableSeen, ...]
@@ -147,7 +104,7 @@ class Wanted:
 class Answered:
     """A request that has all it asked for; the thread of the child that begins with it, if it was for one."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     request_id: str
     child_thread_id: str | None = None
 
@@ -156,7 +113,7 @@ class Answered:
 class MessageCall:
     """A tool call of an assistant's message; `arguments` is JSON text as the model wrote it."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     name: str
     arguments: str
@@ -166,18 +123,18 @@ class MessageCall:
 class Message:
     """A message of a thread. `seq` is its place (1, 2, 3 …), None until it has one."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     role: Role
     content: str
     seq: int | None = None
     run_id: str | None = None
-    calls: Annotated[tuple[MessageCall, ...], _spelt("toolCalls")] = ()
-    call_id: Annotated[str | None, _spelt("toolCallId")] = None
+    calls: Annotated[tuple[MessageCall, ...], spelt("toolCalls")] = ()
+    call_id: Annotated[str | None, spelt("toolCallId")] = None
     tool_name: str | None = None
-    status: Annotated[Literal["success", "error"] | None, _spelt("toolStatus")] = None
+    status: Annotated[Literal["success", "error"] | None, spelt("toolStatus")] = None
     stack: str | None = None
-    attachments: tuple[_Reference, ...] = ()
+    attachments: tuple[SeenReference, ...] = ()
     created_at: datetime
 
 
@@ -185,7 +142,7 @@ class Message:
 class Sent:
     """A message that is in the journal, and the run that reads it."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     message: Message
     run_id: str
 
@@ -194,7 +151,7 @@ class Sent:
 class File:
     """A file of a thread; `size` is in bytes, `width` and `height` are pixels."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     path: str
     name: str
@@ -210,12 +167,12 @@ class File:
 class StepEntry:
     """Something said within a step; `type` is such as `tool_call_message`."""
 
-    __pydantic_config__ = _CAMEL
-    type: Annotated[str, _spelt("messageType")]
+    __pydantic_config__ = CAMEL
+    type: Annotated[str, spelt("messageType")]
     content: str
     tool_name: str | None = None
-    call_id: Annotated[str | None, _spelt("toolCallId")] = None
-    arguments: Annotated[_Json, _spelt("toolInput")] = None
+    call_id: Annotated[str | None, spelt("toolCallId")] = None
+    arguments: Annotated[Json, spelt("toolInput")] = None
     created_at: datetime
 
 
@@ -223,10 +180,10 @@ class StepEntry:
 class Step:
     """One model call and its tool calls; `number` counts 1, 2, 3 … within the run."""
 
-    __pydantic_config__ = _CAMEL
-    number: Annotated[int, _spelt("stepNumber")]
-    model: Annotated[str | None, _spelt("modelId")] = None
-    usage: _Usage | None = None
+    __pydantic_config__ = CAMEL
+    number: Annotated[int, spelt("stepNumber")]
+    model: Annotated[str | None, spelt("modelId")] = None
+    usage: SeenUsage | None = None
     messages: tuple[StepEntry, ...] = ()
 
 
@@ -237,16 +194,16 @@ class Run:
     Of a run that a person may only know about, just the first fields and the instants are there.
     """
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
-    agent: Annotated[str, _spelt("agentId")]
+    agent: Annotated[str, spelt("agentId")]
     status: RunStatus
     thread_id: str | None = None
     stop_reason: StopReason | None = None
     error: str | None = None
-    output: _Json = None
+    output: Json = None
     chain_depth: int = 0
-    usage: _Usage = Usage()
+    usage: SeenUsage = Usage()
     cost: float | None = None
     waiting: JsonObject | None = None
     created_at: datetime | None = None
@@ -267,21 +224,21 @@ class Call:
     One that another call has made, of a prompt tool or a handler, has that as its `parent_id`.
     """
 
-    __pydantic_config__ = _CAMEL
-    id: Annotated[str, _spelt("callId")]
-    name: Annotated[str, _spelt("toolName")]
-    args: _Json
+    __pydantic_config__ = CAMEL
+    id: Annotated[str, spelt("callId")]
+    name: Annotated[str, spelt("toolName")]
+    args: Json
     status: CallStatus
     visible: bool
     space_id: str | None = None
     thread_id: str | None = None
     run_id: str
-    parent_id: Annotated[str | None, _spelt("parentCallId")] = None
+    parent_id: Annotated[str | None, spelt("parentCallId")] = None
     agent_entity_id: str | None = None
     created_at: datetime
     expires_at: datetime | None = None
     deadline: datetime | None = None
-    result: _Json = None
+    result: Json = None
     resolved_at: datetime | None = None
 
 
@@ -289,10 +246,10 @@ class Call:
 class Offer:
     """A call that a worker may claim; `args` are its arguments."""
 
-    __pydantic_config__ = _CAMEL
-    call_id: Annotated[str, _spelt("toolCallId")]
-    name: Annotated[str, _spelt("toolName")]
-    args: _Json
+    __pydantic_config__ = CAMEL
+    call_id: Annotated[str, spelt("toolCallId")]
+    name: Annotated[str, spelt("toolName")]
+    args: Json
     run_id: str
     agent_entity_id: str | None = None
 
@@ -301,84 +258,33 @@ class Offer:
 class InboxEvent:
     """An event of an inbox; `processing` while the run that reads it is open, `failed` once it is set aside."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     event_id: str
     type: InboxType
     status: InboxStatus
     attempts: int
-    content: Annotated[JsonObject, _spelt("data")]
-    created_at: Annotated[datetime, _spelt("timestamp")]
+    content: Annotated[JsonObject, spelt("data")]
+    created_at: Annotated[datetime, spelt("timestamp")]
 
 
 @value
 class Event:
     """An event of a thread or a run. `n` is its number; a live event (a delta, progress) has none."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     type: str
-    payload: Annotated[JsonObject, _spelt("data")]
-    at: Annotated[datetime, _spelt("ts")]
-    n: Annotated[int | None, _spelt("id")] = None
+    payload: Annotated[JsonObject, spelt("data")]
+    at: Annotated[datetime, spelt("ts")]
+    n: Annotated[int | None, spelt("id")] = None
     thread_id: str | None = None
     run_id: str | None = None
     agent_entity_id: str | None = None
 
 
 @value
-class Goal:
-    """Something that an agent wants; `status` and `priority` are the agent's own words."""
-
-    __pydantic_config__ = _CAMEL
-    id: str
-    description: str
-    status: str
-    priority: str
-
-
-@value
-class Memory:
-    """Something that an agent remembers."""
-
-    __pydantic_config__ = _CAMEL
-    key: str
-    value: str
-
-
-@value
-class Plan:
-    """Something that an agent will be told at `next_run_at`; with `cron`, read in `timezone`, again and again."""
-
-    __pydantic_config__ = _CAMEL
-    id: str
-    name: str
-    instruction: str
-    next_run_at: datetime
-    cron: str | None = None
-    timezone: str | None = None
-
-
-@value
-class Section:
-    """A part of a prompt."""
-
-    __pydantic_config__ = _CAMEL
-    name: str
-    text: str
-
-
-@value
-class Told:
-    """What an agent is told, whole and in its parts."""
-
-    __pydantic_config__ = _CAMEL
-    prompt: str
-    sections: tuple[Section, ...]
-
-
-@value
 class StreamToken:
     """A token that opens one stream, as `?token=`, until it expires."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     token: str
     expires_at: datetime

@@ -2,21 +2,17 @@
 
 from datetime import datetime
 
-from pydantic import ConfigDict
-from pydantic.alias_generators import to_camel
-
 from toolwright.core.space import SpaceKind
 from toolwright.core.value import value
-from toolwright.wire.seen import Entity, JsonObject
-
-_CAMEL = ConfigDict(alias_generator=to_camel, extra="ignore")
+from toolwright.wire.seen import Entity
+from toolwright.wire.seen_fields import CAMEL, JsonObject
 
 
 @value
 class Space:
     """A space; `seq` is the place of its last message."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     name: str | None = None
     kind: SpaceKind
@@ -31,7 +27,7 @@ class Space:
 class Member:
     """An entity in a space, which has read up to `read_seq`; `entity` is None once it is deleted."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     space_id: str
     entity_id: str
     role: str
@@ -44,7 +40,7 @@ class Member:
 class Reaction:
     """An entity's emoji under a message."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     emoji: str
     entity_id: str
 
@@ -53,7 +49,7 @@ class Reaction:
 class SpaceMessage:
     """What was said in a space, or a call that is shown there; `seq` is its place (1, 2, 3 …)."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     id: str
     seq: int
     space_id: str
@@ -72,7 +68,7 @@ class SpaceMessage:
 class WokenRun:
     """A run that reads a message."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     run_id: str
     agent_entity_id: str
 
@@ -81,6 +77,6 @@ class WokenRun:
 class Spoken:
     """A message that was said, and the runs that read it."""
 
-    __pydantic_config__ = _CAMEL
+    __pydantic_config__ = CAMEL
     message: SpaceMessage
     runs: tuple[WokenRun, ...] = ()

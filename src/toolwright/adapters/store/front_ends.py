@@ -11,7 +11,7 @@ from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.instants import instant, micros
 from toolwright.adapters.store.rows import Params, Row, text_or_none
-from toolwright.adapters.store.tables import clients
+from toolwright.adapters.store.tables_kept import clients
 from toolwright.core.front_end import FrontEnd
 from toolwright.core.json_value import dumps
 

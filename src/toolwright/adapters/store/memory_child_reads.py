@@ -1,6 +1,7 @@
 """What is read of families of threads in memory."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from toolwright.adapters.store.memory_tables import Tables
 from toolwright.core.call import Call
@@ -36,6 +37,11 @@ class MemoryChildren:
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         found = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
         return sorted(found, key=lambda each: (each.created_at, each.id))
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        timed = [(each.expires_at, each) for each in self._tables.requests.values() if each.expires_at]
+        over = [(until, each) for until, each in timed if until <= at]
+        return [each for _, each in sorted(over, key=lambda one: (one[0], one[1].id))[:limit]]
 
     async def asked(self) -> Sequence[str]:
         return sorted({each.name for request in self._parked() for each in request.required})

@@ -7,13 +7,13 @@ from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.written import GuardFailed, numbered
 from toolwright.core.call import OPEN
 from toolwright.core.child import MUTE
-from toolwright.core.effects import (
+from toolwright.core.delivery import Delivery
+from toolwright.core.effects_children import (
     Activated,
     CancelChildren,
     ChildEffect,
     Close,
     CloseRequest,
-    Delivery,
     HandOff,
     HoldRequest,
     Notify,
@@ -174,8 +174,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Perf
     tables.calls[call_id] = replace(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
-    drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
-    _tell(effect.parent.id, drafts, call.run_id, unit, tables, done)
+    _tell(effect.parent.id, effect.told, call.run_id, unit, tables, done)
     tables.wake(effect.parent.id, unit.at)
     done.runs.append((effect.parent.id, call.run_id))
 

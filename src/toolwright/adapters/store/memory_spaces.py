@@ -11,30 +11,32 @@ from toolwright.adapters.store.memory_tables import Tables
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.written import GuardFailed, placed
 from toolwright.core.effects import (
-    ChildEffect,
-    DropGoal,
     DropMember,
-    DropMemory,
-    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
-    FirePlan,
     MarkRead,
     Post,
     React,
     SaveMember,
     SaveSpace,
-    SetGoal,
-    SetMemory,
-    SetPlan,
     SetTimer,
     SpaceEffect,
     Unreact,
     deliveries_of,
+)
+from toolwright.core.effects_children import ChildEffect
+from toolwright.core.effects_minds import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    FirePlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
 )
 from toolwright.core.event import Event
 from toolwright.core.mind import Plan

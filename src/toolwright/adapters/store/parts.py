@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.adapters.store import rows, rows_kept
+from toolwright.adapters.store import rows_events, rows_kept
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op
@@ -62,7 +62,7 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
 
 def insert_events(events: tuple[Event, ...], sql: Statements) -> list[Op]:
     """Events whose numbers are known."""
-    return insert(sql.insert_event, [{**rows.event_params(event), "base": 0} for event in events])
+    return insert(sql.insert_event, [{**rows_events.event_params(event), "base": 0} for event in events])
 
 
 def insert(statement: Statement, params: list[Params]) -> list[Op]:

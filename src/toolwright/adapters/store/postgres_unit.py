@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 
-from toolwright.adapters.store import rows, rows_spaces
+from toolwright.adapters.store import rows_events, rows_spaces
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op, Ops, Program, Whole, filled
@@ -180,7 +180,8 @@ async def written_before(connection: Connection, unit: Unit, sql: Statements) ->
             events += [rows_spaces.event(row) for row in told]
         else:
             events += [
-                rows.event(row) for row in await connection.fetch(sql.events_between.sql, whose, first, last)
+                rows_events.event(row)
+                for row in await connection.fetch(sql.events_between.sql, whose, first, last)
             ]
     runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
     return Written(Committed(**recorded, runs=runs), tuple(events))

@@ -8,7 +8,7 @@ author obeys, is in `ops`.
 
 from dataclasses import replace
 
-from toolwright.adapters.store import rows, rows_agents, rows_kept
+from toolwright.adapters.store import rows_agents, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.front_ends import front_end_params
 from toolwright.adapters.store.instants import micros, micros_or_none
@@ -17,7 +17,7 @@ from toolwright.adapters.store.parts import insert_events, leaving, new_files, w
 from toolwright.adapters.store.programs_advance import advance
 from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_spaces import perform
-from toolwright.adapters.store.rows import Params
+from toolwright.adapters.store.rows import Params, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
 from toolwright.core.effects import DropMember
@@ -96,7 +96,7 @@ def program(unit: Unit, sql: Statements) -> Program:
 
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
-    born = Op(sql.insert_thread, rows.thread_params(unit.thread), "duplicate")
+    born = Op(sql.insert_thread, rows_threads.thread_params(unit.thread), "duplicate")
     yield Whole([born, *write_env(unit.env, sql)])
     return Written(Committed())
 
@@ -106,9 +106,9 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
     [(run_id, posted, ev, agent)] = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id}, "thread")
     events: tuple[Event, ...] = ()
     event = replace(unit.event, run_id=run_id)
-    inserts = [Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")]
+    inserts = [Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")]
     if run_id == run.id:
-        inserts.insert(0, Op(sql.insert_run, rows.run_params(run), "duplicate"))
+        inserts.insert(0, Op(sql.insert_run, rows_threads.run_params(run), "duplicate"))
         events = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
     yield [*inserts, *new_files(unit.files, sql)]
     yield [
@@ -162,14 +162,14 @@ def _settle(unit: Settle, sql: Statements) -> Program:
             **here,
             "call_id": unit.call_id,
             "now": unit.outcome,
-            "result": rows.text_or_none(unit.result),
+            "result": text_or_none(unit.result),
             "at": micros(unit.at),
         },
         "call",
     )
     if route == "inbox":
         [(posted,)] = yield Op(sql.count_posted, here, "thread")
-        yield Op(sql.insert_inbox, rows.inbox_params(unit.notice, posted), "duplicate")
+        yield Op(sql.insert_inbox, rows_events.inbox_params(unit.notice, posted), "duplicate")
     if unit.files:
         yield new_files(unit.files, sql)
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
@@ -189,7 +189,7 @@ def _settling(unit: Settle, sql: Statements) -> Statement:
 
 
 def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
-    claim: Params = {"call_id": unit.call_id, "worker": rows.text_or_none(unit.worker), "at": micros(unit.at)}
+    claim: Params = {"call_id": unit.call_id, "worker": text_or_none(unit.worker), "at": micros(unit.at)}
     yield Op(sql.lease_call, {**claim, "until": micros(unit.until)}, "call")
     return Written(Committed())
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows_calls, rows_events, rows_messages, rows_threads
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert, leaving, new_files, write_env, write_files
 from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_spaces import lock, perform
-from toolwright.adapters.store.rows import Params
+from toolwright.adapters.store.rows import Params, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
 from toolwright.core.call import CallChange, is_over
@@ -39,14 +39,14 @@ def advance(unit: Advance, sql: Statements) -> Program:
     if unit.leaving is not None:
         ops.append(leaving(unit.thread_id, unit.leaving, sql))
     ops += [*write_files(unit.thread_id, unit.files, sql), *write_env(unit.env, sql)]
-    ops += insert(sql.insert_call, [rows.call_params(call) for call in (*unit.calls, *unit.nested)])
+    ops += insert(sql.insert_call, [rows_calls.call_params(call) for call in (*unit.calls, *unit.nested)])
     ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
     ops += insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
-        ops.append(Op(sql.insert_step, rows.step_params(unit.step)))
+        ops.append(Op(sql.insert_step, rows_threads.step_params(unit.step)))
     events = [
-        rows.event_params(event)
+        rows_events.event_params(event)
         for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
     ]
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
@@ -70,7 +70,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
 
 def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
     """The run's new row. A run that was asked to cancel ends in no other way."""
-    row = rows.run_params(unit.run)
+    row = rows_threads.run_params(unit.run)
     if opens:
         return [Op(sql.insert_run, row, "duplicate")]
     if not unit.run.over or unit.run.status == "cancelled":
@@ -138,7 +138,7 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
         "call_id": change.id,
         "was": change.was,
         "now": change.now,
-        "result": rows.text_or_none(change.result),
+        "result": text_or_none(change.result),
         "begun": int(change.runs),
         "deadline": micros_or_none(change.deadline),
         "expires_at": micros_or_none(change.expires_at),
@@ -150,11 +150,11 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
 
 def _message_params(unit: Advance) -> list[Params]:
     return [
-        rows.message_params(message, unit.thread_id, seq)
+        rows_messages.message_params(message, unit.thread_id, seq)
         for seq, message in enumerate(unit.messages, unit.seq + 1)
     ]
 
 
 def _edited_params(message: Message, unit: Advance) -> Params:
-    row = rows.message_params(message, unit.thread_id, message.seq or 0)
+    row = rows_messages.message_params(message, unit.thread_id, message.seq or 0)
     return {"thread_id": unit.thread_id, "seq": row["seq"], "body": row["body"]}

@@ -4,15 +4,15 @@ from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwright.adapters.store import rows, rows_children, rows_kept
+from toolwright.adapters.store import rows_children, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.programs_delivery import deliver
-from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.rows import Params, Row, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
-from toolwright.core.effects import (
+from toolwright.core.effects_children import (
     Activated,
     CancelChildren,
     ChildEffect,
@@ -80,7 +80,7 @@ def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
 
 
 def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps:
-    born = yield Op(sql.spaces.insert_home, rows.thread_params(effect.thread))
+    born = yield Op(sql.spaces.insert_home, rows_threads.thread_params(effect.thread))
     if not born:
         return  # it was there already
     for change in effect.env:
@@ -103,7 +103,9 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps
         yield from _begin(effect, effect.run, posted, ev, unit, sql, done)
         return
     yield from _files(effect.files, sql)
-    yield Op(sql.insert_inbox, rows.inbox_params(replace(effect.event, run_id=run_id), posted), "duplicate")
+    yield Op(
+        sql.insert_inbox, rows_events.inbox_params(replace(effect.event, run_id=run_id), posted), "duplicate"
+    )
     yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
     done.runs.append((effect.thread_id, run_id))
 
@@ -114,10 +116,10 @@ def _begin(
     """A run is queued for the message."""
     yield from _files(effect.files, sql)
     event = replace(effect.event, run_id=run.id)
-    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
-    yield Op(sql.insert_run, rows.run_params(run), "duplicate")
+    yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
+    yield Op(sql.insert_run, rows_threads.run_params(run), "duplicate")
     events = numbered((effect.queued,), ev, unit, effect.thread_id, run.id, run.agent)
-    yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+    yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
     done.events += events
     yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
     done.runs.append((effect.thread_id, run.id))
@@ -140,7 +142,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
     """The waiting call gets its result, if it still waits for one."""
     parent: Params = {"thread_id": effect.parent.id}
-    result = rows.text_or_none(effect.result)
+    result = text_or_none(effect.result)
     settled: Params = {
         **parent,
         "call_id": call_id,
@@ -154,9 +156,8 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Per
     route, run_id = found[0]
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
-        yield Op(sql.insert_inbox, rows.inbox_params(effect.late, posted), "duplicate")
-    drafts = (effect.finished,) if effect.outcome is None else (effect.outcome, effect.finished)
-    yield from _tell(effect.parent.id, drafts, run_id, unit, sql, done)
+        yield Op(sql.insert_inbox, rows_events.inbox_params(effect.late, posted), "duplicate")
+    yield from _tell(effect.parent.id, effect.told, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_now(unit)})
     done.runs.append((effect.parent.id, run_id))
 
@@ -173,7 +174,7 @@ def _tell(
     for draft in drafts:
         [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id}, "thread")
         events = numbered((draft,), ev, unit, parent_id, run_id, agent)
-        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+        yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
         done.events += events
 
 

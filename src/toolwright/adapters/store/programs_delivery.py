@@ -4,14 +4,14 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows_events, rows_threads
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
-from toolwright.core.effects import Delivery
+from toolwright.core.delivery import Delivery
 from toolwright.core.units import Unit
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
@@ -20,16 +20,16 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 def deliver(delivery: Delivery, unit: Unit, sql: Statements, done: Performed) -> Steps:
     """Put it there, for the run that is queued, or for a new one, and wake the thread."""
     thread, run = delivery.thread, delivery.run
-    yield Op(sql.spaces.insert_home, rows.thread_params(thread))
+    yield Op(sql.spaces.insert_home, rows_threads.thread_params(thread))
     [(run_id, posted, ev)] = yield Op(
         sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id}, "thread"
     )
     event = replace(delivery.event, promised=run_id)
-    yield Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")
+    yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
     if run_id == run.id:
-        yield Op(sql.insert_run, rows.run_params(run), "duplicate")
+        yield Op(sql.insert_run, rows_threads.run_params(run), "duplicate")
         events = numbered((delivery.queued,), ev, unit, thread.id, run_id, thread.agent)
-        yield Op(sql.insert_event, {**rows.event_params(events[0]), "base": 0})
+        yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
         done.events += events
     at = micros(unit.at)
     yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})

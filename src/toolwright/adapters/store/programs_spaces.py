@@ -19,31 +19,33 @@ from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import placed
 from toolwright.core.effects import (
-    ChildEffect,
-    DropGoal,
     DropMember,
-    DropMemory,
-    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
-    FirePlan,
     MarkRead,
     Post,
     React,
     SaveMember,
     SaveSpace,
-    SetGoal,
-    SetMemory,
-    SetPlan,
     SetTimer,
     SpaceEffect,
     Tell,
     Unreact,
     deliveries_of,
+)
+from toolwright.core.effects_children import ChildEffect
+from toolwright.core.effects_minds import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    FirePlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
 )
 from toolwright.core.event import Event
 from toolwright.core.mind import plan_timer

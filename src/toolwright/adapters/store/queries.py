@@ -6,21 +6,11 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, ColumnElement, Text, and_, bindparam, false, func, or_, select
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Rows, Statement
-from toolwright.adapters.store.tables import (
-    calls,
-    entities,
-    env,
-    events,
-    files,
-    inbox,
-    members,
-    messages,
-    runs,
-    space_events,
-    steps,
-    threads,
-    wakes,
-)
+from toolwright.adapters.store.tables_calls import calls
+from toolwright.adapters.store.tables_events import events, inbox, wakes
+from toolwright.adapters.store.tables_kept import entities, env, files
+from toolwright.adapters.store.tables_spaces import members, space_events
+from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
 
 
 def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with

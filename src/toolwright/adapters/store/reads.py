@@ -4,7 +4,14 @@ from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store import rows, rows_kept, rows_spaces
+from toolwright.adapters.store import (
+    rows_calls,
+    rows_events,
+    rows_kept,
+    rows_messages,
+    rows_spaces,
+    rows_threads,
+)
 from toolwright.adapters.store.instants import instant_or_none, micros
 from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.queries import Queries
@@ -33,36 +40,36 @@ class Reads:
 
     def thread(self, thread_id: str) -> Reading[Thread | None]:
         found = yield Op(self._sql.thread, {"thread_id": thread_id})
-        return rows.thread(found[0]) if found else None
+        return rows_threads.thread(found[0]) if found else None
 
     def threads(self, users: Sequence[str] | None, limit: int, offset: int) -> Reading[Sequence[Thread]]:
         if users is not None and not users:
             return []
         params: Params = {"limit": limit, "offset": offset, **_numbered("user", users)}
         found = yield Op(self._sql.threads(len(users or ())), params)
-        return [rows.thread(row) for row in found]
+        return [rows_threads.thread(row) for row in found]
 
     def view(self, thread_id: str) -> Reading[ThreadView | None]:
         here: Params = {"thread_id": thread_id}
         found = yield Op(self._sql.thread, here)
         if not found:
             return None
-        thread = rows.thread(found[0])
+        thread = rows_threads.thread(found[0])
         run, calls = None, ()
         if thread.run_id is not None:
             run = yield from self.run(thread.run_id)
         if run is not None and (run.step_count or run.started_at is not None):
             made = yield Op(self._sql.step_calls, {"run_id": run.id, "step": run.step_count})
-            calls = tuple([rows.call(row) for row in made])
+            calls = tuple([rows_calls.call(row) for row in made])
         said = yield Op(self._sql.kept_messages, {**here, "kept": True})
         opened = yield Op(self._sql.open_inbox, here)
-        waiting = [rows.inbox_event(row) for row in opened]
+        waiting = [rows_events.inbox_event(row) for row in opened]
         wake = yield from self.wake(thread_id)
         env = yield from self.env(thread_id)
         return ThreadView(
             thread=thread,
             run=run,
-            messages=tuple([rows.message(row) for row in said]),
+            messages=tuple([rows_messages.message(row) for row in said]),
             calls=calls,
             inbox=tuple([event for event in waiting if event.status == "pending"]),
             wake=wake,
@@ -92,27 +99,27 @@ class Reads:
 
     def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.unread, {"thread_id": thread_id})
-        return [rows.inbox_event(row) for row in found]
+        return [rows_events.inbox_event(row) for row in found]
 
     def inbox(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.inbox, {"thread_id": thread_id, "limit": limit, "offset": offset})
-        return [rows.inbox_event(row) for row in found]
+        return [rows_events.inbox_event(row) for row in found]
 
     def inbox_event(self, thread_id: str, event_id: str) -> Reading[InboxEvent | None]:
         found = yield Op(self._sql.inbox_event, {"thread_id": thread_id, "event_id": event_id})
-        return rows.inbox_event(found[0]) if found else None
+        return rows_events.inbox_event(found[0]) if found else None
 
     def messages(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[Message]]:
         found = yield Op(self._sql.messages, {"thread_id": thread_id, "limit": limit, "offset": offset})
-        return [rows.message(row) for row in found]
+        return [rows_messages.message(row) for row in found]
 
     def run_messages(self, run_id: str) -> Reading[Sequence[Message]]:
         found = yield Op(self._sql.run_messages, {"run_id": run_id})
-        return [rows.message(row) for row in found]
+        return [rows_messages.message(row) for row in found]
 
     def run(self, run_id: str) -> Reading[Run | None]:
         found = yield Op(self._sql.run, {"run_id": run_id})
-        return rows.run(found[0]) if found else None
+        return rows_threads.run(found[0]) if found else None
 
     def runs(
         self, status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, offset: int
@@ -120,15 +127,15 @@ class Reads:
         filters: Params = {"status": status, "agent": agent, "thread_id": thread_id}
         given = {name: value for name, value in filters.items() if value is not None}
         found = yield Op(self._sql.runs(tuple(given)), {**given, "limit": limit, "offset": offset})
-        return [rows.run(row) for row in found]
+        return [rows_threads.run(row) for row in found]
 
     def steps(self, run_id: str) -> Reading[Sequence[Step]]:
         found = yield Op(self._sql.steps, {"run_id": run_id})
-        return [rows.step(row) for row in found]
+        return [rows_threads.step(row) for row in found]
 
     def call(self, call_id: str) -> Reading[Call | None]:
         found = yield Op(self._sql.call, {"call_id": call_id})
-        return rows.call(found[0]) if found else None
+        return rows_calls.call(found[0]) if found else None
 
     def calls(
         self,
@@ -145,12 +152,12 @@ class Reads:
             users = len(sees.users)
             params |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
         found = yield Op(self._sql.calls(tuple(given), len(status or ()), users), params)
-        return [rows.call(row) for row in found]
+        return [rows_calls.call(row) for row in found]
 
     def events(self, topic: Topic, after: int, limit: int, offset: int) -> Reading[Sequence[Event]]:
         page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
         found = yield Op(self._sql.events[topic.kind], page)
-        made = rows.event if topic.kind in ("thread", "run") else rows_spaces.event
+        made = rows_events.event if topic.kind in ("thread", "run") else rows_spaces.event
         return [made(row) for row in found]
 
     def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
@@ -171,11 +178,11 @@ class Reads:
 
     def wake(self, thread_id: str) -> Reading[Wake | None]:
         found = yield Op(self._sql.wake, {"thread_id": thread_id})
-        return rows.wake(found[0]) if found else None
+        return rows_events.wake(found[0]) if found else None
 
     def due(self, now: datetime, limit: int) -> Reading[Sequence[Wake]]:
         found = yield Op(self._sql.due, {"at": micros(now), "limit": limit})
-        return [rows.wake(row) for row in found]
+        return [rows_events.wake(row) for row in found]
 
     def next_due(self, after: datetime) -> Reading[datetime | None]:
         [(due,)] = yield Op(self._sql.next_due, {"at": micros(after)})

@@ -9,7 +9,7 @@ from toolwright.adapters.store import rows_agents
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.mind import Goal, Memory, Plan
 

@@ -1,15 +1,19 @@
 """What is read of families of threads on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, Text, bindparam, literal, select
 
-from toolwright.adapters.store import rows, rows_children
+from toolwright.adapters.store import rows_calls, rows_children, rows_messages, rows_threads
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
+from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import asked, calls, messages, requests, thread_values, threads
+from toolwright.adapters.store.tables_calls import calls
+from toolwright.adapters.store.tables_children import asked, requests, thread_values
+from toolwright.adapters.store.tables_threads import messages, threads
 from toolwright.core.call import Call
 from toolwright.core.json_value import dumps
 from toolwright.core.message import Message
@@ -45,6 +49,8 @@ class ChildQueries:
         self.request = compiled(select(requests).where(requests.c.id == _text("id")))
         of_thread = select(requests).where(requests.c.thread_id == _text("thread_id"))
         self.requests = compiled(of_thread.order_by(requests.c.created_at, requests.c.id))
+        over = select(requests).where(requests.c.expires_at <= _big("at"))
+        self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(_big("limit")))
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
         asking = select(asked.c.thread_id).where(asked.c.name == _text("name")).distinct()
         self.askers = compiled(asking.order_by(asked.c.thread_id))
@@ -61,18 +67,20 @@ class SqlChildren:
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.lineage, here))
+        return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.lineage, here))
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await self._driver.read(lambda: rows_read(rows.thread, self._sql.children, page))
+        return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.children, page))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        return await self._driver.read(lambda: rows_read(rows.call, self._sql.nested, {"call_id": call_id}))
+        return await self._driver.read(
+            lambda: rows_read(rows_calls.call, self._sql.nested, {"call_id": call_id})
+        )
 
     async def within(self, call_id: str) -> Sequence[Message]:
         return await self._driver.read(
-            lambda: rows_read(rows.message, self._sql.within, {"call_id": call_id})
+            lambda: rows_read(rows_messages.message, self._sql.within, {"call_id": call_id})
         )
 
     async def request(self, request_id: str) -> VariablesRequest | None:
@@ -84,6 +92,10 @@ class SqlChildren:
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         here: Params = {"thread_id": thread_id}
         return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.requests, here))
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        page: Params = {"at": micros(at), "limit": limit}
+        return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.expired, page))
 
     async def asked(self) -> Sequence[str]:
         return await self._driver.read(lambda: rows_read(_value, self._sql.asked, {}))

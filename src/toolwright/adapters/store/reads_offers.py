@@ -7,12 +7,13 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select, text
 
-from toolwright.adapters.store import rows
+from toolwright.adapters.store import rows_calls
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, rows_read
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import ON_OFFER, calls, runs
+from toolwright.adapters.store.tables_calls import ON_OFFER, calls
+from toolwright.adapters.store.tables_threads import runs
 from toolwright.core.call import OPEN
 from toolwright.core.json_value import dumps
 from toolwright.core.store_offers import Offer
@@ -80,4 +81,4 @@ class SqlOffers:
 
 
 def _offer(row: Row) -> Offer:
-    return Offer(call=rows.call(row), agent=row[-1])
+    return Offer(call=rows_calls.call(row), agent=row[-1])

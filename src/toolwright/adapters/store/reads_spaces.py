@@ -11,7 +11,10 @@ from toolwright.adapters.store import rows_spaces
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.adapters.store.tables import entities, inbox, members, reactions, runs, space_messages, spaces
+from toolwright.adapters.store.tables_events import inbox
+from toolwright.adapters.store.tables_kept import entities
+from toolwright.adapters.store.tables_spaces import members, reactions, space_messages, spaces
+from toolwright.adapters.store.tables_threads import runs
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 
 T = TypeVar("T")

@@ -31,21 +31,12 @@ from toolwright.adapters.store.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_children import ChildStatements
 from toolwright.adapters.store.statements_spaces import SpaceStatements
-from toolwright.adapters.store.tables import (
-    calls,
-    commits,
-    entities,
-    env,
-    events,
-    files,
-    inbox,
-    messages,
-    runs,
-    space_events,
-    steps,
-    threads,
-    wakes,
-)
+from toolwright.adapters.store.statements_wakes import woken
+from toolwright.adapters.store.tables_calls import calls
+from toolwright.adapters.store.tables_events import commits, events, inbox, wakes
+from toolwright.adapters.store.tables_kept import entities, env, files
+from toolwright.adapters.store.tables_spaces import space_events
+from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
 from toolwright.core.call import OPEN
 from toolwright.core.run import OVER
 
@@ -311,16 +302,8 @@ class Statements:
         self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == _big("seen")))
 
     def _wake_statements(self, compiled: Compiler) -> None:
-        upsert = self._insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
-        self.wake = compiled(
-            upsert.on_conflict_do_update(
-                index_elements=[wakes.c.thread_id],
-                set_={
-                    "due": case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due),
-                    "gen": wakes.c.gen + 1,
-                },
-            )
-        )
+        one = self._insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
+        self.wake = compiled(woken(one))
         seen = and_(wakes.c.thread_id == _text("thread_id"), wakes.c.gen == _big("gen"))
         self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
         self.delay_wake = compiled(update(wakes).where(seen).values(due=_big("due")).returning(wakes.c.gen))

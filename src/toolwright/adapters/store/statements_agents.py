@@ -6,7 +6,8 @@ from sqlalchemy import BigInteger, ColumnElement, Table, Text, bindparam, delete
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.tables import agent_revisions, agents, goals, memories, plans, wakes
+from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables_events import wakes
 
 
 def _big(name: str) -> ColumnElement[int]:

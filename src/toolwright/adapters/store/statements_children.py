@@ -20,7 +20,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName
-from toolwright.adapters.store.tables import asked, requests, runs, thread_values, threads, wakes
+from toolwright.adapters.store.statements_wakes import woken
+from toolwright.adapters.store.tables_children import asked, requests, thread_values
+from toolwright.adapters.store.tables_events import wakes
+from toolwright.adapters.store.tables_threads import runs, threads
 from toolwright.core.child import MUTE
 from toolwright.core.run import OVER
 
@@ -101,14 +104,10 @@ class ChildStatements:
         return update(runs).where(open_run).values(cancel_requested_at=at)
 
     def _woken(self, chosen: Any) -> Any:  # as above
-        upsert = self._insert(wakes).from_select(
-            ["thread_id", "due", "gen"], chosen.where(literal(value=True))
-        )
-        earlier = case((upsert.excluded.due < wakes.c.due, upsert.excluded.due), else_=wakes.c.due)
+        all_of_them = chosen.where(literal(value=True))  # SQLite wants a WHERE before ON CONFLICT
+        several = self._insert(wakes).from_select(["thread_id", "due", "gen"], all_of_them)
         # It returns something, so that it is not put together with others that wake the same thread.
-        return upsert.on_conflict_do_update(
-            index_elements=[wakes.c.thread_id], set_={"due": earlier, "gen": wakes.c.gen + 1}
-        ).returning(wakes.c.thread_id)
+        return woken(several).returning(wakes.c.thread_id)
 
     def _request_statements(self, compiled: Compiler) -> None:
         once = self._insert(requests).values(_all(requests)).on_conflict_do_nothing()

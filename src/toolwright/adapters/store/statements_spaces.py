@@ -22,16 +22,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.tables import (
-    counters,
-    members,
-    reactions,
-    space_events,
-    space_messages,
-    spaces,
-    threads,
-    wakes,
-)
+from toolwright.adapters.store.tables_events import counters, wakes
+from toolwright.adapters.store.tables_spaces import members, reactions, space_events, space_messages, spaces
+from toolwright.adapters.store.tables_threads import threads
 
 EVENTS = "space_events"
 """The name of the counter that numbers the events of all spaces."""

@@ -6,7 +6,7 @@ Everything in one call is done or nothing is. What was changed by another run of
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from toolwright.core.effects import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
+from toolwright.core.effects_minds import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
 from toolwright.core.mind import Goal, Memory, Plan

@@ -1,0 +1,68 @@
+"""Rows of calls."""
+
+import json
+
+from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
+from toolwright.adapters.store.rows import Params, Row, object_or_none, text_or_none
+from toolwright.core.call import Call
+from toolwright.core.json_value import dumps
+
+
+def call_params(call: Call) -> Params:
+    return {
+        "id": call.id,
+        "thread_id": call.thread_id,
+        "run_id": call.run_id,
+        "step": call.step,
+        "position": call.position,
+        "name": dumps(call.name),
+        "kind": call.kind,
+        "arguments": dumps(call.arguments),
+        "model_call_id": dumps(call.model_call_id),
+        "status": call.status,
+        "route": call.route,
+        "result": text_or_none(call.result),
+        "attempts": call.attempts,
+        "deadline": micros_or_none(call.deadline),
+        "expires_at": micros_or_none(call.expires_at),
+        "created_at": micros(call.created_at),
+        "started_at": micros_or_none(call.started_at),
+        "completed_at": micros_or_none(call.completed_at),
+        "visible": call.visible,
+        "space_id": call.space_id,
+        "repeatable": call.repeatable,
+        "worker": text_or_none(call.worker),
+        "leased_until": micros_or_none(call.leased_until),
+        "agent": call.agent,
+        "parent_id": call.parent_id,
+    }
+
+
+def call(row: Row) -> Call:
+    return Call(
+        id=row[0],
+        thread_id=row[1],
+        run_id=row[2],
+        step=row[3],
+        position=row[4],
+        name=json.loads(row[5]),
+        kind=row[6],
+        arguments=json.loads(row[7]),
+        model_call_id=json.loads(row[8]),
+        status=row[9],
+        route=row[10],
+        result=object_or_none(row[11]),
+        attempts=row[12],
+        deadline=instant_or_none(row[13]),
+        expires_at=instant_or_none(row[14]),
+        created_at=instant(row[15]),
+        started_at=instant_or_none(row[16]),
+        completed_at=instant_or_none(row[17]),
+        visible=bool(row[18]),
+        space_id=row[19],
+        repeatable=bool(row[20]),
+        worker=None if row[21] is None else json.loads(row[21]),
+        leased_until=instant_or_none(row[22]),
+        agent=row[23],
+        parent_id=row[24],
+    )

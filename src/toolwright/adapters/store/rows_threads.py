@@ -1,0 +1,169 @@
+"""Rows of threads, their runs and steps."""
+
+import json
+
+from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
+from toolwright.adapters.store.rows import Params, Row, object_or_none, text_or_none
+from toolwright.core.child import link_from_json, link_json
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.run import QueuedCall, Run, Step, Usage
+from toolwright.core.thread import Thread
+
+_NO_USAGE = Usage()
+_NO_USAGE_TEXT = "[0,0,0,0]"
+
+
+def usage_text(usage: Usage) -> str:
+    if usage == _NO_USAGE:
+        return _NO_USAGE_TEXT
+    counts: list[JSON] = [
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+    ]
+    return dumps(counts)
+
+
+def _usage(text: str) -> Usage:
+    if text == _NO_USAGE_TEXT:
+        return _NO_USAGE
+    read, written, cache_read, cache_write = json.loads(text)
+    return Usage(
+        input_tokens=read,
+        output_tokens=written,
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
+    )
+
+
+def thread_params(thread: Thread) -> Params:
+    return {
+        "id": thread.id,
+        "agent": thread.agent,
+        "user_id": thread.user_id,
+        "parent_id": thread.parent_id,
+        "name": text_or_none(thread.name),
+        "tags": dumps(list(thread.tags)),
+        "arguments": text_or_none(thread.arguments),
+        "run_id": thread.run_id,
+        "epoch": thread.epoch,
+        "seq": thread.seq,
+        "ev": thread.ev,
+        "posted": thread.posted,
+        "created_at": micros(thread.created_at),
+        "begun": thread.begun,
+        "next_run_id": thread.next_run_id,
+        "space_id": thread.space_id,
+        "active_agent": thread.active_agent,
+        "activated": dumps(list(thread.activated)) if thread.activated else None,
+        "link": None if thread.link is None else dumps(link_json(thread.link)),
+        "report": thread.report,
+        "state": thread.state,
+    }
+
+
+def thread(row: Row) -> Thread:
+    return Thread(
+        id=row[0],
+        agent=row[1],
+        user_id=row[2],
+        parent_id=row[3],
+        name=None if row[4] is None else json.loads(row[4]),
+        tags=tuple(json.loads(row[5])),
+        arguments=object_or_none(row[6]),
+        run_id=row[7],
+        epoch=row[8],
+        seq=row[9],
+        ev=row[10],
+        posted=row[11],
+        created_at=instant(row[12]),
+        begun=bool(row[13]),
+        next_run_id=row[14],
+        space_id=row[15],
+        active_agent=row[16],
+        activated=() if row[17] is None else tuple(json.loads(row[17])),
+        link=None if row[18] is None else link_from_json(json.loads(row[18])),
+        report=row[19],
+        state=row[20],
+    )
+
+
+def run_params(run: Run) -> Params:
+    return {
+        "id": run.id,
+        "thread_id": run.thread_id,
+        "agent": run.agent,
+        "status": run.status,
+        "stop_reason": run.stop_reason,
+        "error": text_or_none(run.error),
+        "step_count": run.step_count,
+        "turn": run.turn,
+        "side": run.side,
+        "chain_depth": run.chain_depth,
+        "lives": run.lives,
+        "held": run.held,
+        "usage": usage_text(run.usage),
+        "cost": run.cost,
+        "output": dumps(run.output),
+        "waiting": text_or_none(run.waiting),
+        "cancel_requested_at": micros_or_none(run.cancel_requested_at),
+        "created_at": micros(run.created_at),
+        "started_at": micros_or_none(run.started_at),
+        "completed_at": micros_or_none(run.completed_at),
+        "revision": run.revision,
+        "queued": dumps([[q.name, q.arguments, q.within] for q in run.queued]) if run.queued else None,
+    }
+
+
+def run(row: Row) -> Run:
+    return Run(
+        id=row[0],
+        thread_id=row[1],
+        agent=row[2],
+        status=row[3],
+        stop_reason=row[4],
+        error=None if row[5] is None else json.loads(row[5]),
+        step_count=row[6],
+        turn=row[7],
+        side=row[8],
+        chain_depth=row[9],
+        lives=row[10],
+        held=bool(row[11]),
+        usage=_usage(row[12]),
+        cost=row[13],
+        output=json.loads(row[14]),
+        waiting=object_or_none(row[15]),
+        cancel_requested_at=instant_or_none(row[16]),
+        created_at=instant(row[17]),
+        started_at=instant_or_none(row[18]),
+        completed_at=instant_or_none(row[19]),
+        revision=row[20],
+        queued=()
+        if row[21] is None
+        else tuple([QueuedCall(name=n, arguments=a, within=w) for n, a, w in json.loads(row[21])]),
+    )
+
+
+def step_params(step: Step) -> Params:
+    return {
+        "run_id": step.run_id,
+        "number": step.number,
+        "model": step.model,
+        "usage": usage_text(step.usage),
+        "cost": step.cost,
+        "finish_reason": step.finish_reason,
+        "created_at": micros(step.created_at),
+    }
+
+
+def step(row: Row) -> Step:
+    return Step(
+        run_id=row[0],
+        number=row[1],
+        model=row[2],
+        usage=_usage(row[3]),
+        cost=row[4],
+        finish_reason=row[5],
+        created_at=instant(row[6]),
+    )

@@ -1,0 +1,92 @@
+"""What a process needs that is to die: the end itself, what bears witness of it, an app on a journal that kills."""
+
+import os
+import signal
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tests.crash.forks import Order
+from tests.databases import opened
+from toolwright.adapters.motor.embedded import EmbeddedMotor
+from toolwright.adapters.store.locks import FileLock
+from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.system import SystemClock
+from toolwright.core.catalog import Catalog
+from toolwright.core.function import FunctionExecutor
+from toolwright.core.pipeline import Executor
+from toolwright.core.ports import Lock, Store
+from toolwright.core.tool import Kind
+from toolwright.core.units import Committed, Conflict, Prune, Unit
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import MemoryBus
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
+from toolwright.wiring.settings import Settings
+
+FUNCTIONS: Mapping[Kind, Executor] = {"function": FunctionExecutor()}
+
+
+def die() -> NoReturn:
+    """As a power cut does: no handler runs, nothing is flushed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+class Witness:
+    """What happened outside the database, synced before anything goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def note(self, *words: str) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(file, f"{' '.join(words)} {os.getpid()}\n".encode())
+        os.fsync(file)
+        os.close(file)
+
+    def lines(self) -> list[list[str]]:
+        if not self._path.exists():
+            return []
+        return [line.split() for line in self._path.read_text().splitlines()]
+
+
+class KillingStore:
+    """Kills its process before or after the n-th unit."""
+
+    def __init__(self, inner: Store, kill: dict[str, Any]) -> None:
+        self._inner = inner
+        self._kill = kill
+        self._count = 0
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if isinstance(unit, Prune):
+            return await self._inner.commit(unit)
+        self._count += 1
+        if self._kill.get("unit") == self._count and self._kill["when"] == "before":
+            die()
+        answer = await self._inner.commit(unit)
+        if self._kill.get("unit") == self._count and self._kill["when"] == "after":
+            die()
+        return answer
+
+    def __getattr__(self, name: str) -> Any:  # the port's reads, as they are
+        return getattr(self._inner, name)
+
+
+@asynccontextmanager
+async def at_work(
+    order: Order, catalog: Catalog, executors: Mapping[Kind, Executor] = FUNCTIONS
+) -> AsyncGenerator[Runtime]:
+    """The app on the journal of the order, which kills where the order says."""
+    folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
+    lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
+    store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
+    killing: Any = KillingStore(store, order.get("kill") or {})  # its reads pass
+    motor = EmbeddedMotor(killing, clock, lock)
+    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)
+    runtime = assemble(catalog, parts, Settings())
+    await runtime.start()
+    yield runtime
+    await runtime.stop(5.0)

@@ -1,0 +1,91 @@
+"""Processes that a test starts and lets die, the journal that they share, and what they leave in it."""
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.forks import Order
+from tests.databases import database
+from toolwright.adapters.store.postgres_connection import connect
+
+KILLED = -9
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+
+
+@dataclass
+class Processes:
+    """Starts processes, by way of the fork server."""
+
+    server: "subprocess.Popen[str]"
+
+    def run(self, **order: Any) -> int:
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.server.stdin.write(json.dumps(order) + "\n")
+        self.server.stdin.flush()
+        return int(self.server.stdout.readline())
+
+
+def processes_of(module: str) -> Callable[[], Iterator[Processes]]:
+    """A fixture: the processes that this module of `tests.crash` forks."""
+
+    @pytest.fixture(scope="module", name="processes")
+    def server() -> Iterator[Processes]:
+        command = [sys.executable, "-m", f"tests.crash.{module}"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forking:
+            yield Processes(forking)
+
+    return server
+
+
+def rows(folder: Path, query: str) -> list[Any]:
+    """What a query finds in the journal of SQLite that is left in the folder."""
+    with closing(sqlite3.connect(folder / "journal.db")) as connection:
+        return connection.execute(query).fetchall()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A folder, and a journal of either kind, that processes share one after another."""
+
+    processes: Processes
+    folder: Path
+    url: str
+
+    async def run(self, **order: Any) -> int:
+        """Have a process carry that out; how it ended."""
+        where: Order = {"folder": str(self.folder)}
+        if not self.url.startswith("sqlite"):  # which lies in the folder
+            where["url"] = self.url
+        return await asyncio.to_thread(lambda: self.processes.run(**where, **order))
+
+    async def rows(self, query: str) -> list[Any]:
+        """What a query finds in the journal now, as tuples; JSON as text."""
+        if self.url.startswith("sqlite"):
+            return rows(self.folder, query)
+        connection = await connect(self.url)
+        try:
+            return [tuple(row) for row in await connection.fetch(query)]
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def scene_of(kind: str, processes: Processes, folder: Path) -> AsyncGenerator[Scene]:
+    """An empty one, with a journal of that kind."""
+    async with database(kind, folder) as url:
+        yield Scene(processes=processes, folder=folder, url=url)
+
+
+def kill_points(*, sqlite: range, postgres: range) -> list[tuple[str, int]]:
+    """At which units a process dies on each `kind` of journal."""
+    return [*[("sqlite", unit) for unit in sqlite], *[("postgres", unit) for unit in postgres]]

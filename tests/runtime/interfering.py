@@ -1,0 +1,46 @@
+"""Something that happens before or after the n-th unit of a run: by barriers, not by luck."""
+
+import asyncio
+
+from tests.runtime.rig import Hook, Rig, nothing
+from toolwright.core.errors import RunOver
+from toolwright.core.units import Advance, Unit
+
+
+def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:
+    """Hooks that act once, before or after the n-th unit that a drain makes, and whether they have done it."""
+    seen = 0
+    acted = False
+    done = asyncio.Event()
+
+    async def hook(index: int, unit: Unit) -> None:
+        nonlocal seen, acted
+        if not isinstance(unit, Advance) or acted:
+            return
+        seen += 1
+        if seen == n:
+            acted = True
+            await act(index, unit)
+            done.set()
+
+    return (hook, nothing, done) if when == "before" else (nothing, hook, done)
+
+
+async def cancelled_at(rig: Rig, n: int, when: str) -> tuple[str, bool]:
+    """Cancel a new run there: its thread, and whether it was refused, since the run was over. It is what it says."""
+    thread = await rig.rt.threads.create("tester")
+    refused = False
+
+    async def cancel(_: int, unit: Unit) -> None:
+        nonlocal refused
+        assert isinstance(unit, Advance)
+        try:
+            await rig.rt.runs.cancel(unit.run.id)
+        except RunOver:
+            refused = True
+
+    rig.store.before, rig.store.after, acted = at(n, when, cancel)
+    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    await acted.wait()
+    assert run.status == ("completed" if refused else "cancelled")
+    return thread.id, refused
