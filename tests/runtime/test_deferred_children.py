@@ -120,6 +120,32 @@ async def test_the_values_are_the_childs_and_it_begins_with_its_message_and_file
             await rig.rt.requests.answer(thread_id, request_id, GIVEN)
 
 
+async def test_a_side_may_have_what_it_needs_in_its_own_prompt(memory: OpenStore) -> None:
+    asks_scout: dict[str, Any] = {"calls": [{"name": "scout", "args": {"message": "Go"}}]}
+    key = [tw.Variable("API_KEY", type="secret", scoped=True)]
+    here = tw.Prompt("here", "You ask.", model=ScriptedModel([{"text": "Well?"}]))
+    there = tw.Prompt(
+        "there", "You know.", model=ScriptedModel([{"text": "Well."}]), variables=key, env={"API_KEY": KEY}
+    )
+    pair = tw.Agent(
+        "scout",
+        type="dual_ai",
+        side_a=here,
+        side_b=there,
+        max_session_turns=1,
+        expose_as_tool=True,
+        tool_description="Look.",
+    )
+    model = ScriptedModel([asks_scout, {"text": "Told."}])
+    boss = tw.Agent("leader", tw.Prompt("leader_prompt", "Lead.", model=model, tools=[{"name": "scout"}]))
+    async with kin(memory, boss, pair) as rig:
+        thread = await rig.rt.threads.create("leader")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        assert (await rig.rt.runs.wait(run.id, 10)).status == "completed"
+        [answer] = [each for each in await rig.transcript(thread.id) if each.role == "tool"]
+        assert answer.content == "Well."
+
+
 async def test_its_end_is_one_event_in_the_parents_inbox(store: OpenStore) -> None:
     async with kin(store, leader(asks(), {"text": "First."}, {"text": "I heard."}), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)

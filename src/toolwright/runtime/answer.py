@@ -1,10 +1,43 @@
 """What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
 
+from collections.abc import Sequence
+
+from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call
 from toolwright.core.message import Message, MessageCall
-from toolwright.core.model import ModelResponse
+from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.run import QueuedCall, Step
 from toolwright.runtime.hold import Hold
+
+
+def new_call(
+    hold: Hold,
+    voice: ActiveAgent,
+    asked: ModelCall | QueuedCall,
+    *,
+    ids: tuple[str, str],
+    place: tuple[int, int],
+    parent_id: str | None = None,
+) -> Call:
+    """The row of a call that `voice` makes: `ids` are ours and the model's, `place` is its step and its position."""
+    tool = voice.by_name.get(asked.name)
+    return Call(
+        id=ids[0],
+        thread_id=hold.thread.id,
+        run_id=hold.run.id,
+        agent=voice.agent_id,
+        step=place[0],
+        position=place[1],
+        name=asked.name,
+        kind="function" if tool is None else tool.kind,
+        arguments=asked.arguments,
+        model_call_id=ids[1],
+        status="created",
+        visible=tool is not None and tool.visible,
+        repeatable=tool is not None and tool.repeatable,
+        parent_id=parent_id,
+        created_at=hold.clock.now(),
+    )
 
 
 def calls_of(hold: Hold, response: ModelResponse, step: int) -> list[Call]:
@@ -16,25 +49,8 @@ def calls_of(hold: Hold, response: ModelResponse, step: int) -> list[Call]:
         if not model_call_id or model_call_id in seen:
             model_call_id = hold.new_id("again")
         seen.add(model_call_id)
-        tool = hold.voice.by_name.get(asked.name)
-        calls.append(
-            Call(
-                id=hold.call_ids.get(position) or hold.new_id("call"),
-                thread_id=hold.thread.id,
-                run_id=hold.run.id,
-                agent=hold.voice.agent_id,
-                step=step,
-                position=position,
-                name=asked.name,
-                kind="function" if tool is None else tool.kind,
-                arguments=asked.arguments,
-                model_call_id=model_call_id,
-                status="created",
-                visible=tool is not None and tool.visible,
-                repeatable=tool is not None and tool.repeatable,
-                created_at=hold.clock.now(),
-            )
-        )
+        call_id = hold.call_ids.get(position) or hold.new_id("call")
+        calls.append(new_call(hold, hold.voice, asked, ids=(call_id, model_call_id), place=(step, position)))
     return calls
 
 
@@ -49,7 +65,7 @@ def assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], st
         step=step,
         side=hold.side,
         by=hold.speaker,
-        calls=_in_message(calls),
+        calls=in_message(calls),
         native=response.native,
         created_at=hold.clock.now(),
     )
@@ -59,24 +75,11 @@ def asked_call(
     hold: Hold, asked: QueuedCall, position: int, call_id: str | None = None, parent: Call | None = None
 ) -> Call:
     """A call that no model has asked for, but a handler or a prompt's definition."""
-    tool = hold.voice.by_name.get(asked.name)
     call_id = hold.new_id("call") if call_id is None else call_id
-    return Call(
-        id=call_id,
-        thread_id=hold.thread.id,
-        run_id=hold.run.id,
-        agent=hold.voice.agent_id,
-        step=hold.run.step_count if parent is None else parent.step,
-        position=position,
-        name=asked.name,
-        kind="function" if tool is None else tool.kind,
-        arguments=asked.arguments,
-        model_call_id=call_id,
-        status="created",
-        visible=tool is not None and tool.visible,
-        repeatable=tool is not None and tool.repeatable,
-        parent_id=None if parent is None else parent.id,
-        created_at=hold.clock.now(),
+    step = hold.run.step_count if parent is None else parent.step
+    parent_id = None if parent is None else parent.id
+    return new_call(
+        hold, hold.voice, asked, ids=(call_id, call_id), place=(step, position), parent_id=parent_id
     )
 
 
@@ -90,12 +93,13 @@ def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
         run_id=hold.run.id,
         step=hold.run.step_count,
         side=hold.side,
-        calls=_in_message(calls),
+        calls=in_message(calls),
         created_at=hold.clock.now(),
     )
 
 
-def _in_message(calls: list[Call]) -> tuple[MessageCall, ...]:
+def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
+    """Calls as the message has them that asks for them."""
     return tuple(
         [
             MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)

@@ -15,10 +15,10 @@ from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.request import VariablesRequest
 from toolwright.core.thread import Thread
 from toolwright.core.value import value
-from toolwright.core.variable import Variable
+from toolwright.core.variable import Variable, merged
 from toolwright.runtime.env import Environment
 from toolwright.runtime.family import NAME_TAG, copied, first_run, message_for
-from toolwright.runtime.wants import lacking
+from toolwright.runtime.wants import lacking_of
 from toolwright.wire.event import run_event
 
 REQUEST_LIFE = timedelta(hours=24)
@@ -57,8 +57,7 @@ class Births:
         self, birth: Birth, agent: ActiveAgent, given: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
         """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
-        scoped = [each for side in agent.sides.values() for each in side.variables if each.scoped]
-        if not scoped:
+        if not any(each.scoped for side in agent.sides.values() for each in side.variables):
             return ()
         own = {row.name: row for row in await self._store.env_of(birth.thread_id)}
         own |= {row.name: row for row in given}
@@ -67,8 +66,12 @@ class Births:
             *[each.id for each in await self._store.children.lineage(birth.parent_id)],
         }
         users = [row for row in await self._store.env(birth.parent_id) if row.owner not in threads]
-        env = self._environment.of(self._thread(birth), agent, [*own.values(), *users])
-        return lacking(env, scoped)
+        thread, rows = self._thread(birth), [*own.values(), *users]
+        sides = [
+            lacking_of(lambda each: self._environment.of(thread, each, rows), side)
+            for side in agent.sides.values()
+        ]
+        return merged([each for missing in sides for each in missing if each.scoped])
 
     def spawn(self, birth: Birth, report: str | None) -> Spawn:
         """The effect with which it begins; `report` is the call that waits for its end."""

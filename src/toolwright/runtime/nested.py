@@ -10,10 +10,11 @@ from toolwright.core.call import Call, is_over
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.message import Message, MessageCall
+from toolwright.core.message import Message
 from toolwright.core.model import ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.result import ToolResult
+from toolwright.runtime.answer import in_message, new_call
 from toolwright.runtime.frame import Frame
 from toolwright.runtime.hearing import heard_by
 from toolwright.runtime.hold import Hold
@@ -108,29 +109,11 @@ def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call
     calls: list[Call] = []
     seen: set[str] = set()
     for number, asked in enumerate(response.calls, first):
-        tool = frame.voice.by_name.get(asked.name)
         call_id = f"{frame.call.id}.{number}"
         model_call_id = call_id if not asked.id or asked.id in seen else asked.id
         seen.add(model_call_id)
-        calls.append(
-            Call(
-                id=call_id,
-                thread_id=hold.thread.id,
-                run_id=hold.run.id,
-                agent=frame.voice.agent_id,
-                step=frame.call.step,
-                position=number,
-                name=asked.name,
-                kind="function" if tool is None else tool.kind,
-                arguments=asked.arguments,
-                model_call_id=model_call_id,
-                status="created",
-                visible=tool is not None and tool.visible,
-                repeatable=tool is not None and tool.repeatable,
-                parent_id=frame.call.id,
-                created_at=hold.clock.now(),
-            )
-        )
+        ids, place = (call_id, model_call_id), (frame.call.step, number)
+        calls.append(new_call(hold, frame.voice, asked, ids=ids, place=place, parent_id=frame.call.id))
     return calls
 
 
@@ -148,12 +131,7 @@ def nested_message(
         step=hold.run.step_count,
         within=frame.id,
         by=frame.voice.prompt.name if response.model else None,
-        calls=tuple(
-            [
-                MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
-                for c in calls
-            ]
-        ),
+        calls=in_message(calls),
         native=response.native,
         created_at=hold.clock.now(),
     )
