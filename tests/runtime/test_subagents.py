@@ -269,6 +269,24 @@ async def test_the_end_of_every_session_is_told_once_or_not_at_all(communication
         assert len({event.event_id for event in inbox}) == len(inbox)
 
 
+@requirement("S0-5-9")
+async def test_nor_is_a_failure_told_of_a_child_that_speaks_for_itself() -> None:
+    config = {
+        "blocking": False,
+        "resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"},
+    }
+    failing = worker([{"fail": "refused", "message": "No."}])
+    async with home(failing, config, [create(message="Do"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        [session] = await at.rt.runs.list(thread_id=child.id)
+        assert (await at.rt.runs.wait(session.id, 10)).status == "failed"
+        [child] = await at.children(thread.id)
+        assert child.child_status == "failed"
+        assert [each.type for each in await journal(at.rt).inbox(thread.id)] == ["message"]
+
+
 @requirement("S0-5-9", "S0-7-2")
 async def test_a_child_tells_its_parent_what_it_wants() -> None:
     @tw.tool(description="Tells.")

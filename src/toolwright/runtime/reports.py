@@ -136,8 +136,8 @@ def _notice(
     files: Sequence[AttachmentRef],
     run: Run,
 ) -> Delivery | None:
-    """What the parent's inbox gets where no call waits: once for each session; a failure is always told."""
-    if not link.implicit and answer.status == "success":
+    """What the parent's inbox gets where no call waits: once for each session (S0 §5)."""
+    if not link.implicit:
         return None
     said: JSONObject = {"reference": hold.thread.id, "name": hold.thread.name, "status": state}
     said |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
