@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from tests.crash.forks import Order
 from tests.databases import opened
+from toolwright.adapters.cipher.fernet import KeyFileCipher
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock
 from toolwright.adapters.store.postgres_lock import PostgresLock
@@ -85,7 +86,8 @@ async def at_work(
     store = await opened(order.get("url", f"sqlite:///{folder}/journal.db"), bus)
     killing: Any = KillingStore(store, order.get("kill") or {})  # its reads pass
     motor = EmbeddedMotor(killing, clock, lock)
-    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors)
+    cipher = KeyFileCipher(folder / "journal.key")
+    parts = Parts(store=killing, motor=motor, bus=bus, clock=clock, executors=executors, cipher=cipher)
     runtime = assemble(catalog, parts, Settings())
     await runtime.start()
     yield runtime
