@@ -55,7 +55,7 @@ def worker(turns: Sequence[object], tools: Sequence[tw.Tool] = (), **options: An
     side = {
         key: options.pop(key)
         for key in [*options]
-        if key in ("stop_tool", "stop_tool_response_property", "session_fail")
+        if key in ("stop_tool", "stop_tool_response_property", "session_fail", "max_steps")
     }
     spoken = tw.Prompt("worker", "You work.", model=Watched(turns), tools=tools, **prompt)
     return tw.Agent(

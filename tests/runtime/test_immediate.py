@@ -140,6 +140,18 @@ async def test_one_that_lives_on_and_has_a_schema_gets_the_same() -> None:
         assert await at.heard(child.id) == ["Why?"]
 
 
+@requirement("S0-5-5")
+async def test_a_blank_name_or_description_is_none() -> None:
+    immediate = {"nameEnv": "SITE", "descriptionEnv": "ABOUT", "scopedEnv": ["SITE", "ABOUT"]}
+    env = {name: {"value": value, "type": "text"} for name, value in {"SITE": "  ", "ABOUT": ""}.items()}
+    async with home(worker([DONE]), {"immediate": immediate}, [DONE]) as at:
+        thread = await at.thread(env=env)
+        await at.run(thread.id, "Begin")
+        [child] = await at.children(thread.id)
+        assert (child.name, child.tags) == (None, ())
+        assert await at.heard(child.id) == ["Begin"]
+
+
 def test_agents_that_run_each_other_at_once_for_ever_are_refused() -> None:
     def agent(name: str, other: str) -> tw.Agent:
         prompt = tw.Prompt(name, model=Watched([]), tools=[{"name": other, "immediate": True}])

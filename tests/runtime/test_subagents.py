@@ -36,6 +36,11 @@ from toolwright.core.units import Act, Result, Unit
 pytestmark = pytest.mark.anyio
 
 
+@tw.tool(description="Counts.")
+async def count(state: tw.ThreadState) -> str:
+    return f"{len(state.children)} there"
+
+
 # ── direct calls ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -124,6 +129,16 @@ async def test_a_failed_session_is_an_error_of_the_call() -> None:
             "error": "I cannot.", "error_code": "session_fail",
             "reference": child.id, "name": None, "status": "failed",
         }  # fmt: skip
+
+
+async def test_a_child_without_an_answer_in_its_steps_is_an_error_of_the_call() -> None:
+    agent = worker([call("count")] * 3, [count], max_steps=2)
+    async with home(agent, {}, [call("worker", message="Do"), DONE]) as at:
+        thread = await at.thread()
+        assert (await at.run(thread.id)).status == "completed"
+        [result] = await at.results(thread.id)
+        assert result["error"] == "The session came to no answer in the steps that it may make."
+        assert (result["error_code"], result["status"]) == ("max_steps", "failed")
 
 
 async def test_a_child_whose_model_fails_is_an_error_of_the_call() -> None:
@@ -541,11 +556,6 @@ async def test_a_child_that_is_cancelled_by_itself_is_an_error_of_the_call() -> 
         assert (await at.rt.runs.wait(run.id, 20)).output == "Done."
         [result] = await at.results(thread.id)
         assert result["error"] == "The session was cancelled."
-
-
-@tw.tool(description="Counts.")
-async def count(state: tw.ThreadState) -> str:
-    return f"{len(state.children)} there"
 
 
 async def test_the_child_of_a_prompt_tool_is_a_child_of_the_thread() -> None:

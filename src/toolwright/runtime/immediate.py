@@ -51,7 +51,7 @@ def immediate_arguments(
     said: JSON = group.message
     if said is None and property_ is not None and arguments is not None:
         said = arguments.get(property_)
-    if said is None:
+    if said in (None, ""):
         said = next((m.content for m in reversed(messages) if m.role == "user" and m.content), config.name)
     name = group.name or (config.name if config.resumable else None)
     if config.resumable:
@@ -89,4 +89,4 @@ def _shown(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
     value = None if name is None else env.get(name + suffix)
     if value is not None and value.type == "secret":
         raise InvalidRequest(f"{name}{suffix} is shown to models: store it as text, not as a secret.")
-    return None if value is None else value.value
+    return value.value if value is not None and value.value.strip() else None

@@ -57,7 +57,10 @@ class Loop:
                 self._calls.forget(hold.nested)
 
     async def _lead(self, hold: Hold) -> None:
-        while hold.run.status == "running" and not _stopping(hold):
+        task = asyncio.current_task()
+        assert task is not None, "a run is led by a task"
+        # also if a handler has swallowed the cancellation that said so the process is to stop
+        while hold.run.status == "running" and not hold.stopping and not task.cancelling():
             if hold.abort.aborted:
                 await self._closing.end(hold, Finish, Move(), End("cancelled"))
             else:
@@ -138,12 +141,6 @@ class Loop:
         run, reason = after_text(hold.voice, changed(run, output=response.text))
         end = self._closing.limit_end(hold, run) if reason is None else End("completed", reason)
         return await self._closing.close_step(hold, Answer, move, run, end)
-
-
-def _stopping(hold: Hold) -> bool:
-    """Whether the process is to stop: also if a handler has swallowed the cancellation that said so."""
-    task = asyncio.current_task()
-    return hold.stopping or (task is not None and task.cancelling() > 0)
 
 
 def _has_own_message(hold: Hold) -> bool:
