@@ -129,7 +129,8 @@ class MemoryBus:
         self._told = 0
 
     def publish(self, events: Sequence[Event]) -> None:
-        about, followers = None, list[QueueFollower]()
+        about: tuple[str | None, str | None, str | None] | None = None
+        followers: list[QueueFollower] = []
         for event in events:
             if event.space_id is not None and event.n is not None:
                 self._count(event.n)
