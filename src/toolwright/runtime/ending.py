@@ -70,14 +70,18 @@ class Ending:
     async def of(self, hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
         """The move and the run's row that end it, with what that does to other threads of the family."""
         whole, over = ended(hold, move, run, end)
+        return await self.told(hold, whole, over, terminated=end.terminated), over
+
+    async def told(self, hold: Hold, move: Move, over: Run, *, terminated: bool = False) -> Move:
+        """The move that ends this run, with what that does to other threads of the family."""
         effects: list[Effect] = []
-        if end.status == "cancelled":
+        if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=hold.thread.id))
         if hold.thread.link is not None:
-            effects += await self._reports.of(hold, hold.thread.link, whole, over, terminated=end.terminated)
-        elif end.terminated:
+            effects += await self._reports.of(hold, hold.thread.link, move, over, terminated=terminated)
+        elif terminated:
             effects.append(Close(thread_id=hold.thread.id))
-        return (replace(whole, effects=[*whole.effects, *effects]) if effects else whole), over
+        return replace(move, effects=[*move.effects, *effects]) if effects else move
 
 
 def is_home(hold: Hold) -> bool:
