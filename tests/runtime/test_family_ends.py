@@ -13,9 +13,10 @@ from tests.databases import OpenStore, stores
 from tests.runtime.kin import kin
 from tests.runtime.rig import Rig
 from toolwright import testing
-from toolwright.core.errors import Unwritable
+from toolwright.core.effects import Close, Speak, Terminate
+from toolwright.core.errors import ThreadTerminated, Unwritable
 from toolwright.core.run import Run
-from toolwright.core.units import Claim, Unit
+from toolwright.core.units import Act, Claim, PostMessage, Result, Unit
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +78,191 @@ async def test_a_child_that_cannot_begin_is_an_error_of_the_call_that_waits_for_
         [result] = await results(rig, thread.id)
         assert (result["error_code"], result["status"]) == ("subagent_failed", "failed")
         assert result["error"].startswith("The run cannot begin: ")
+
+
+# ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Work:
+    """A tool that is at work until it is told to end, and an agent that uses it."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+        @tw.tool(description="Takes its time.")
+        async def work() -> str:
+            self.begun.set()
+            await self.go_on.wait()
+            return "worked"
+
+        self.agent = agent("deep", [call("work"), DONE], work)
+
+
+async def runs(rig: Rig, thread_id: str) -> list[str]:
+    """How the runs of the thread have ended, the oldest first, once none of them is open."""
+    found = [await rig.rt.runs.wait(each.id, 20) for each in await rig.rt.runs.list(thread_id=thread_id)]
+    return [each.status for each in reversed(found)]
+
+
+async def children(rig: Rig, thread_id: str) -> list[str]:
+    return [each.id for each in await rig.rt.threads.children(thread_id)]
+
+
+async def test_a_terminated_thread_stops_what_it_has_begun_and_never_runs_again(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Ends it all.")
+    async def end(state: tw.ThreadState) -> str:
+        await work.begun.wait()
+        await state.terminate()
+        return "ended"
+
+    boss = agent("boss", [call("deep", message="Do"), call("end")], end, {"name": "deep", "blocking": False})
+    async with kin(store, boss, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).stop_reason == "session_stop"
+        work.go_on.set()
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["cancelled"]
+        assert await runs(rig, thread.id) == ["completed"]
+        assert await rig.store.unread(thread.id) == []
+
+
+async def test_a_run_that_was_to_follow_in_a_terminated_thread_asks_no_model(store: OpenStore) -> None:
+    @tw.tool(description="Ends it all.")
+    async def end(state: tw.ThreadState) -> str:
+        [child] = state.children
+        [run] = await rig.rt.runs.list(thread_id=child.reference)
+        await rig.rt.runs.wait(run.id, 20)  # its end is in the inbox now
+        await state.terminate()
+        return "ended"
+
+    turns = [call("worker", message="Do"), call("end")]
+    boss = agent("boss", turns, end, {"name": "worker", "blocking": False})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).stop_reason == "session_stop"
+        assert await runs(rig, thread.id) == ["completed", "cancelled"]
+        said = [each.role for each in await rig.transcript(thread.id)]
+        assert said == ["user", "assistant", "tool", "assistant", "tool", "user"]
+
+
+async def test_a_child_that_is_terminated_takes_its_family_with_it(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Ends it.")
+    async def end(state: tw.ThreadState) -> str:
+        await work.begun.wait()
+        [child] = state.children
+        assert child.status == "idle"
+        await state.terminate(child.reference)
+        return "ended"
+
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), call("end"), DONE]
+    boss = agent("boss", turns, end, {"name": "worker", **RESUMABLE})
+    worker = agent("worker", [call("deep", message="Do"), DONE], {"name": "deep", "blocking": False})
+    async with kin(store, boss, worker, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        await ended(rig, thread.id)
+        work.go_on.set()
+        [child] = await children(rig, thread.id)
+        [grandchild] = await children(rig, child)
+        assert await runs(rig, grandchild) == ["cancelled"]
+        assert await runs(rig, child) == ["completed"]
+        assert await runs(rig, thread.id) == ["completed"]
+        assert await rig.store.unread(child) == []
+
+
+async def test_a_child_of_one_session_stops_its_children_when_that_ends(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Waits.")
+    async def look() -> str:
+        await work.begun.wait()
+        return "It has begun."
+
+    boss = agent("boss", [call("worker", message="Do"), DONE], {"name": "worker"})
+    turns = [call("deep", message="Do"), call("look"), {"text": "Mine is done."}]
+    worker = agent("worker", turns, look, {"name": "deep", "blocking": False})
+    async with kin(store, boss, worker, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        work.go_on.set()
+        [child] = await children(rig, thread.id)
+        [grandchild] = await children(rig, child)
+        assert await runs(rig, grandchild) == ["cancelled"]
+        assert await runs(rig, child) == ["completed"]
+        assert (await results(rig, thread.id))[0] == "Mine is done."
+
+
+async def test_a_handler_does_not_speak_to_a_child_that_it_terminates(store: OpenStore) -> None:
+    @tw.tool(description="Ends it.")
+    async def end(state: tw.ThreadState) -> str:
+        [child] = state.children
+        found = await state.get_child_thread(child.reference)
+        assert found is not None
+        await state.terminate(child.reference)
+        with pytest.raises(ThreadTerminated):
+            found.queue_message("Still there?")
+        return "ended"
+
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), call("end"), DONE]
+    boss = agent("boss", turns, end, {"name": "worker", **RESUMABLE})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        [child] = await rig.rt.threads.children(thread.id)
+        assert child.child_status == "terminated"
+        assert await runs(rig, child.id) == ["completed"]
+        assert (await results(rig, thread.id))[-1] == "ended"
+
+
+@pytest.mark.parametrize("built_in", [True, False])
+async def test_word_for_a_child_that_is_terminated_meanwhile_is_an_error(
+    store: OpenStore, built_in: bool
+) -> None:
+    @tw.tool(description="Speaks.")
+    async def speak(state: tw.ThreadState) -> object:
+        [child] = state.children
+        if built_in:
+            result = await state.invoke_tool(
+                "subagent_message", {"reference": child.reference, "message": "Again"}
+            )
+            return result.error_code
+        found = await state.get_child_thread(child.reference)
+        assert found is not None
+        found.queue_message("Again")
+        return "said"
+
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), call("speak"), DONE]
+    boss = agent("boss", turns, speak, {"name": "worker", **RESUMABLE})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+
+        async def overtake(_: int, unit: Unit) -> None:
+            if isinstance(unit, Result) and any(isinstance(each, Speak) for each in unit.effects):
+                [child] = await children(rig, unit.thread_id)
+                end = Terminate(thread_id=child)
+                await rig.store.commit(Act(token=f"end {unit.token}", at=unit.at, effects=(end,)))
+
+        rig.store.before = overtake
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        answer = (await results(rig, thread.id))[-1]
+        assert answer == "terminated" if built_in else answer["error_code"] == "terminated"
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["completed"]
+
+
+async def test_a_message_from_outside_that_comes_too_late_is_refused(store: OpenStore) -> None:
+    async with kin(store, agent("boss", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+
+        async def overtake(_: int, unit: Unit) -> None:
+            if isinstance(unit, PostMessage):
+                end = Close(thread_id=thread.id)
+                await rig.store.commit(Act(token="end", at=unit.at, effects=(end,)))
+
+        rig.store.before = overtake
+        with pytest.raises(ThreadTerminated, match="is terminated: nobody answers in it any more"):
+            await rig.rt.threads.send(thread.id, "Hello?")
+        assert await runs(rig, thread.id) == []

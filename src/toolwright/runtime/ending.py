@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolwright.core.agent import home_thread_id_of
-from toolwright.core.effects import CancelChildren, Close, Effect, Tell
+from toolwright.core.effects import CancelChildren, Close, Effect, Stop, Tell
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
@@ -75,12 +75,15 @@ class Ending:
     async def told(self, hold: Hold, move: Move, over: Run, *, terminated: bool = False) -> Move:
         """The move that ends this run, with what that does to other threads of the family."""
         effects: list[Effect] = []
+        thread_id, link = hold.thread.id, hold.thread.link
         if over.status == "cancelled":
-            effects.append(CancelChildren(thread_id=hold.thread.id))
-        if hold.thread.link is not None:
-            effects += await self._reports.of(hold, hold.thread.link, move, over, terminated=terminated)
-        elif terminated:
-            effects.append(Close(thread_id=hold.thread.id))
+            effects.append(CancelChildren(thread_id=thread_id))
+        if link is not None:
+            effects += await self._reports.of(hold, link, move, over, terminated=terminated)
+        if link is None and terminated:
+            effects.append(Close(thread_id=thread_id))
+        elif link is not None and (terminated or not link.resumable):
+            effects.append(Stop(thread_id=thread_id))
         return replace(move, effects=[*move.effects, *effects]) if effects else move
 
 

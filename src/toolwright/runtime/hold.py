@@ -35,7 +35,9 @@ from toolwright.wire.event import message_event
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
 """What holds in a thread for an agent through one of its prompts, from the rows of values."""
-Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room"]
+Answered: TypeAlias = Literal[
+    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room", "terminated"
+]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
 
@@ -308,7 +310,7 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file" | "busy" | "room":
+            case "file" | "busy" | "room" | "terminated":
                 return conflict.guard
             case "space":
                 await self.where.look()

@@ -8,7 +8,7 @@ from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.effects import HandOff, OpenRequest, Room, Spawn, Speak
-from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound
+from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
 from toolwright.core.file import File
 from toolwright.core.json_value import JSONObject
 from toolwright.core.pipeline import lacks_tenvs
@@ -105,6 +105,8 @@ class Subagents:
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
             raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
+        if child.state == "terminated":
+            raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(by_path(await self._store.files(child.id)) if named else {})
         refs = copied(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)

@@ -16,6 +16,7 @@ from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert_events, leaving, new_files, wake, write_env, write_files
 from toolwright.adapters.store.programs_advance import advance
 from toolwright.adapters.store.programs_children import wake_askers
+from toolwright.adapters.store.programs_delivery import refused
 from toolwright.adapters.store.programs_spaces import perform
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
@@ -103,7 +104,10 @@ def _create_thread(unit: CreateThread, sql: Statements) -> Program:
 
 def _post(unit: PostMessage, sql: Statements) -> Program:
     thread_id, run = unit.event.thread_id, unit.run
-    [(run_id, posted, ev, agent)] = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id}, "thread")
+    found = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
+    if not found:
+        yield from refused(thread_id, "thread", sql)
+    [(run_id, posted, ev, agent)] = found
     events: tuple[Event, ...] = ()
     event = replace(unit.event, run_id=run_id)
     inserts = [Op(sql.insert_inbox, rows.inbox_params(event, posted), "duplicate")]
