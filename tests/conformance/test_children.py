@@ -183,6 +183,25 @@ async def test_values_flow_down_and_families_are_listed(store: Store) -> None:
     assert await store.children.lineage("th_1") == await store.children.children("th_4") == []
 
 
+async def test_a_call_is_awaited_while_a_child_at_work_knows_of_it(store: Store) -> None:
+    await create_thread(store)
+    await done(store, spawn(report="call_1"), spawn("th_3"))
+    assert await store.children.awaited("th_1", "call_1")
+    assert not await store.children.awaited("th_1", "call_2")
+    assert not await store.children.awaited("th_2", "call_1")
+    await over(store)
+    assert not await store.children.awaited("th_1", "call_1")  # nothing that runs would ever tell of it
+
+
+async def test_the_living_children_are_counted_by_agent(store: Store) -> None:
+    await create_thread(store)
+    other = spawn("th_5")
+    await done(store, spawn(), spawn("th_3"), spawn("th_4"), spawn("th_6", "th_2"))
+    await done(store, replace(other, thread=replace(other.thread, agent="poet")), Terminate(thread_id="th_3"))
+    assert await store.children.living("th_1") == {"worker": 2, "poet": 1}
+    assert await store.children.living("th_4") == {}
+
+
 async def test_a_message_joins_a_busy_thread_and_begins_a_run_in_an_idle_one(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn())

@@ -13,10 +13,12 @@ from tests.databases import OpenStore, stores
 from tests.runtime.kin import kin
 from tests.runtime.rig import Rig
 from toolwright import testing
+from toolwright.core.child import Link
 from toolwright.core.effects import Close, Speak, Terminate
 from toolwright.core.errors import ThreadTerminated, Unwritable
 from toolwright.core.run import Run
-from toolwright.core.units import Act, Claim, PostMessage, Result, Unit
+from toolwright.core.thread import Thread
+from toolwright.core.units import Act, Claim, CreateThread, PostMessage, Result, Unit
 
 pytestmark = pytest.mark.anyio
 
@@ -78,6 +80,51 @@ async def test_a_child_that_cannot_begin_is_an_error_of_the_call_that_waits_for_
         [result] = await results(rig, thread.id)
         assert (result["error_code"], result["status"]) == ("subagent_failed", "failed")
         assert result["error"].startswith("The run cannot begin: ")
+
+
+# ── large families ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def with_children(rig: Rig, count: int) -> str:
+    """A thread that has made so many children already."""
+    thread = await rig.rt.threads.create("boss")
+    worker = (await rig.rt.agents.get("worker")).id
+    for number in range(count):
+        made = Thread(
+            id=f"thr_{number}",
+            agent=worker,
+            parent_id=thread.id,
+            link=Link(resumable=True),
+            created_at=thread.created_at,
+        )
+        await rig.store.inner.commit(CreateThread(token=f"made {number}", at=thread.created_at, thread=made))
+    return thread.id
+
+
+async def test_a_child_behind_a_thousand_others_is_waited_for_and_seen() -> None:
+    @tw.tool(description="Counts.")
+    async def count(state: tw.ThreadState) -> int:
+        return len(state.children)
+
+    boss = agent("boss", [call("worker", message="Do"), call("count"), DONE], count, {"name": "worker"})
+    async with (
+        stores("memory", Path()) as store,
+        kin(store, boss, agent("worker", [{"text": "I am."}])) as rig,
+    ):
+        thread_id = await with_children(rig, 1_001)
+        assert (await ended(rig, thread_id)).output == "Done."
+        assert await results(rig, thread_id) == ["I am.", 1_002]
+
+
+async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most() -> None:
+    most = {"resumable": {"receives_messages": "side_a", "maxInstances": 1_001}}
+    asked = call("subagent_create", agent="worker", name="Ada", message="Do")
+    boss = agent("boss", [asked, DONE], {"name": "worker", **most})
+    async with stores("memory", Path()) as store, kin(store, boss, agent("worker", [DONE])) as rig:
+        thread_id = await with_children(rig, 1_001)
+        assert (await ended(rig, thread_id)).output == "Done."
+        [result] = await results(rig, thread_id)
+        assert result["error"].startswith("There are 1001 children of 'worker' already")
 
 
 # ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────

@@ -186,11 +186,10 @@ class Subagents:
         resumable = relation.config.resumable
         if not resumable or resumable.max_instances is None:
             return
-        children = await self._store.children.children(thread_id)
-        alive = [c for c in children if c.agent == relation.agent_id and c.child_status != "terminated"]
-        if not has_room(relation, len(alive)):
+        alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
+        if not has_room(relation, alive):
             raise NoRoom(
-                f"There are {len(alive)} children of {relation.config.name!r} already, which is the most there may be."
+                f"There are {alive} children of {relation.config.name!r} already, which is the most there may be."
             )
 
     def _ask(
