@@ -17,6 +17,7 @@ from toolwright.adapters.store.parts import insert_events, leaving, new_files, w
 from toolwright.adapters.store.programs_advance import advance
 from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_delivery import refused
+from toolwright.adapters.store.programs_locks import lock
 from toolwright.adapters.store.programs_spaces import perform
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.statements import Statements
@@ -159,6 +160,7 @@ def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
 
 def _settle(unit: Settle, sql: Statements) -> Program:
     here: Params = {"thread_id": unit.thread_id}
+    yield from lock(unit.effects, unit.thread_id, sql)
     [(ev, agent)] = yield Op(sql.touch, here, "thread")
     [(route, run_id)] = yield Op(
         _settling(unit, sql),
