@@ -16,6 +16,8 @@ from toolwright import testing
 from toolwright.core.child import Link
 from toolwright.core.effects import Close, Speak, Terminate
 from toolwright.core.errors import ThreadTerminated, Unwritable
+from toolwright.core.event import Topic
+from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.units import Act, Claim, CreateThread, PostMessage, Result, Unit
@@ -313,3 +315,47 @@ async def test_a_message_from_outside_that_comes_too_late_is_refused(store: Open
         with pytest.raises(ThreadTerminated, match="is terminated: nobody answers in it any more"):
             await rig.rt.threads.send(thread.id, "Hello?")
         assert await runs(rig, thread.id) == []
+
+
+# ── batches that fail ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Stumbles:
+    """A scripted model that fails at every word of a child."""
+
+    name = "test:stumbles"
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        self._script = testing.ScriptedModel(turns)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if "[Subagent" in request.messages[-1].content:
+            raise RuntimeError("boom")
+        async for event in self._script.respond(request):
+            yield event
+
+
+async def test_a_batch_that_fails_is_told_once_when_it_is_set_aside(store: OpenStore) -> None:
+    work = Work()
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), DONE]
+    boss = agent("boss", [{"when": "[Subagent", "text": "I see."}, *turns], {"name": "worker", **RESUMABLE})
+    model = Stumbles([call("deep", message="Do"), DONE])
+    worker = tw.Agent(
+        "worker",
+        tw.Prompt("worker", model=model, tools=[{"name": "deep", "blocking": False}]),
+        expose_as_tool=True,
+        tool_description="Works.",
+    )
+    async with kin(store, boss, worker, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        [child] = await children(rig, thread.id)
+        work.go_on.set()
+        async with asyncio.timeout(20):
+            async for _ in rig.rt.events.follow(Topic(kind="thread", id=child), after=0):
+                if "failed" in [each.status for each in await rig.store.inbox(child)]:
+                    break
+        assert await runs(rig, child) == ["completed", "failed", "failed", "failed"]
+        told = [each.content for each in await rig.store.inbox(thread.id) if each.type == "subagent"]
+        assert [(each["status"], each["error"]) for each in told] == [("failed", "The model failed: boom")]
+        assert (await rig.rt.threads.get(child)).child_status == "failed"

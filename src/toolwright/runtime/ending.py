@@ -10,7 +10,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
-from toolwright.runtime.poison import give_back
+from toolwright.runtime.poison import give_back, tried_again
 from toolwright.runtime.reports import Reports
 from toolwright.runtime.source import source_of
 from toolwright.wire.event import run_event
@@ -75,6 +75,8 @@ class Ending:
     async def told(self, hold: Hold, move: Move, over: Run, *, terminated: bool = False) -> Move:
         """The move that ends this run, with what that does to other threads of the family."""
         effects: list[Effect] = []
+        if tried_again(hold, move, over):
+            return move
         thread_id, link = hold.thread.id, hold.thread.link
         if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=thread_id))
