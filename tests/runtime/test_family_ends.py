@@ -359,3 +359,55 @@ async def test_a_batch_that_fails_is_told_once_when_it_is_set_aside(store: OpenS
         told = [each.content for each in await rig.store.inbox(thread.id) if each.type == "subagent"]
         assert [(each["status"], each["error"]) for each in told] == [("failed", "The model failed: boom")]
         assert (await rig.rt.threads.get(child)).child_status == "failed"
+
+
+# ── handlers whose time is over ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_child_whose_calling_handler_is_over_is_heard_in_the_inbox(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Asks.", timeout=0.3)
+    async def ask(state: tw.ThreadState) -> object:
+        return (await state.invoke_tool("deep", {"message": "Do"})).result
+
+    turns = [{"when": '"Done."', "text": "Late, but heard."}, call("ask"), {"text": "Never mind."}]
+    boss = agent("boss", turns, ask, {"name": "deep"})
+    async with kin(store, boss, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Never mind."
+        [answer] = await results(rig, thread.id)
+        assert answer["error_code"] == "timeout"
+        [child] = await children(rig, thread.id)
+        work.go_on.set()
+        assert await runs(rig, child) == ["completed"]
+        [asked] = [each for each in await rig.rt.calls.list(status=["resolved"]) if each.name == "deep"]
+        assert asked.route == "inbox"
+        [late] = await rig.store.inbox(thread.id, 10, 1)
+        assert (late.event_id, late.content["result"]) == (f"tr:{asked.id}", "Done.")
+        async with asyncio.timeout(20):
+            async for _ in rig.rt.events.follow(Topic(kind="thread", id=thread.id), after=0):
+                if len(await rig.rt.runs.list(thread_id=thread.id)) == 2:
+                    break
+        assert await runs(rig, thread.id) == ["completed", "completed"]
+        assert (await rig.transcript(thread.id))[-1].content == "Late, but heard."
+
+
+async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Asks.")
+    async def ask(state: tw.ThreadState) -> object:
+        return (await state.invoke_tool("deep", {"message": "Do"})).result
+
+    async with kin(store, agent("boss", [call("ask")], ask, {"name": "deep"}), work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await work.begun.wait()
+        await rig.rt.runs.cancel(run.id)
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["cancelled"]
+        assert await runs(rig, thread.id) == ["cancelled"]
+        [asked] = await rig.rt.calls.list(status=["cancelled"], run_id=run.id)
+        assert asked.name == "deep"
+        assert len(await rig.store.inbox(thread.id)) == 1
