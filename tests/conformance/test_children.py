@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from tests.conformance.conftest import Journal
-from tests.play import AT, Drain, begun, committed, create_thread, draft, dump, new_id, said, token
+from tests.play import AT, Drain, begun, committed, create_thread, draft, dump, new_id, post, said, token
 
 from toolwright.core.child import MUTE, Link
 from toolwright.core.content import AttachmentRef
 from toolwright.core.delivery import Delivery
-from toolwright.core.effects import Effect
+from toolwright.core.effects import Deliver, Effect
 from toolwright.core.effects_children import (
     Activated,
     CancelChildren,
@@ -23,6 +23,7 @@ from toolwright.core.effects_children import (
     SetValue,
     Spawn,
     Speak,
+    Stop,
     Terminate,
 )
 from toolwright.core.env import EnvChange, EnvRow
@@ -31,7 +32,7 @@ from toolwright.core.file import File, FileChange
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Store
-from toolwright.core.run import QueuedCall, Run
+from toolwright.core.run import QueuedCall, Run, RunStatus
 from toolwright.core.thread import Thread
 from toolwright.core.units import Act, Claim, Committed, Conflict, Finish, Guard, Result
 
@@ -181,6 +182,25 @@ async def test_values_flow_down_and_families_are_listed(store: Store) -> None:
     assert await store.children.lineage("th_1") == await store.children.children("th_4") == []
 
 
+async def test_a_call_is_awaited_while_a_child_at_work_knows_of_it(store: Store) -> None:
+    await create_thread(store)
+    await done(store, spawn(report="call_1"), spawn("th_3"))
+    assert await store.children.awaited("th_1", "call_1")
+    assert not await store.children.awaited("th_1", "call_2")
+    assert not await store.children.awaited("th_2", "call_1")
+    await over(store)
+    assert not await store.children.awaited("th_1", "call_1")  # nothing that runs would ever tell of it
+
+
+async def test_the_living_children_are_counted_by_agent(store: Store) -> None:
+    await create_thread(store)
+    other = spawn("th_5")
+    await done(store, spawn(), spawn("th_3"), spawn("th_4"), spawn("th_6", "th_2"))
+    await done(store, replace(other, thread=replace(other.thread, agent="poet")), Terminate(thread_id="th_3"))
+    assert await store.children.living("th_1") == {"worker": 2, "poet": 1}
+    assert await store.children.living("th_4") == {}
+
+
 async def test_a_message_joins_a_busy_thread_and_begins_a_run_in_an_idle_one(store: Store) -> None:
     await create_thread(store)
     await done(store, spawn())
@@ -199,15 +219,15 @@ async def test_a_message_joins_a_busy_thread_and_begins_a_run_in_an_idle_one(sto
     )
 
 
-async def over(store: Store) -> None:
+async def over(store: Store, child_id: str = "th_2", status: RunStatus = "completed") -> None:
     """The child's run reads everything and ends."""
-    child = await child_of(store)
+    child = await child_of(store, child_id)
     assert child.run_id is not None
     run = await store.run(child.run_id)
     assert run is not None
-    drain = Drain(store, "th_2", run, child.epoch, child.seq)
-    await drain.claim([each.event_id for each in await store.unread("th_2")])
-    await drain.do(drain.unit(Finish, {"status": "completed", "completed_at": AT}))
+    drain = Drain(store, child_id, run, child.epoch, child.seq)
+    await drain.claim([each.event_id for each in await store.unread(child_id)])
+    await drain.do(drain.unit(Finish, {"status": status, "completed_at": AT}))
 
 
 async def test_the_call_that_waits_for_a_child_is_settled_inline(store: Store, journal: Journal) -> None:
@@ -291,6 +311,7 @@ async def test_children_are_cancelled_and_their_end_is_told_to_nobody(store: Sto
         run = await store.run(str(child.run_id))
         assert run is not None
         assert (child.report, run.cancel_requested_at) == (MUTE, AT)
+    await over(store, status="cancelled")
     before = await store.inbox("th_1")
     await done(store, report(waiting.id))
     call = await store.call(waiting.id)
@@ -312,6 +333,111 @@ async def test_a_terminated_child_stays_so(store: Store) -> None:
     for child_id in ("th_2", "th_3"):
         child = await child_of(store, child_id)
         assert (child.state, child.child_status) == ("terminated", "terminated")
+
+
+async def test_nobody_speaks_to_a_terminated_thread(store: Store) -> None:
+    await create_thread(store)
+    await done(store, spawn())
+    await over(store)
+    await done(store, report(None), Terminate(thread_id="th_2"))
+    before = await dump(store)
+    for message in (post("th_2"), post("th_2", "again")):
+        assert await store.commit(message) == Conflict(guard="terminated")
+    await refused(store, speak("joins"), "terminated")
+    await refused(store, speak("begins", report="call_2"), "terminated")
+    thread = await child_of(store)
+    dropped = Delivery(
+        thread=thread,
+        event=event("th_2", "sub:2", "subagent"),
+        run=run_of("th_2", "run_dropped"),
+        queued=draft("run.queued"),
+    )
+    answer = await done(store, Deliver(delivery=dropped), Notify(thread_id="th_2", notice=dropped))
+    assert answer.runs == ()
+    opening = Drain(store, "th_2", run_of("th_2", "run_opened"), thread.epoch, thread.seq)
+    claim = opening.unit(Claim, {"status": "running", "started_at": AT}, opens=True)
+    assert await store.commit(claim) == Conflict(guard="fence")
+    assert await dump(store) == before
+
+
+async def test_what_a_unit_terminates_it_does_not_speak_to(store: Store) -> None:
+    await create_thread(store)
+    await done(store, spawn())
+    await over(store)
+    before = await dump(store)
+    unit = act(Terminate(thread_id="th_2"), speak("late"))
+    assert await store.commit(unit) == Conflict(guard="terminated")
+    assert await dump(store) == before
+    await done(store, speak("last"), Terminate(thread_id="th_2"))
+    run = await store.run("run_last")
+    assert run is not None
+    assert run.cancel_requested_at == AT
+
+
+async def test_a_terminated_parent_is_told_nothing(store: Store, journal: Journal) -> None:
+    await create_thread(store)
+    await done(store, Close(thread_id="th_1"))
+    await done(store, spawn())
+    await over(store)
+    journal.published.clear()
+    before = await store.inbox("th_1")
+    await done(store, report(None))
+    assert (await child_of(store)).state == "idle"
+    assert (await store.inbox("th_1"), journal.published) == (before, [])
+
+
+Ends = CancelChildren | Stop | Close | Terminate
+
+
+async def family(store: Store) -> None:
+    """th_2 is idle and has made th_3, which is at work and has made th_4, at work as well, and th_5, which is idle."""
+    await create_thread(store)
+    await done(store, spawn())
+    await done(store, spawn("th_3", "th_2"), spawn("th_4", "th_3"), spawn("th_5", "th_3"))
+    await over(store)
+    await done(store, report(None))
+    await over(store, "th_5")
+
+
+@pytest.mark.parametrize("kind", [CancelChildren, Stop, Close, Terminate])
+async def test_all_that_is_at_work_below_a_thread_stops(store: Store, kind: type[Ends]) -> None:
+    await family(store)
+    await done(store, kind(thread_id="th_2"))
+    for child_id in ("th_3", "th_4"):
+        child = await child_of(store, child_id)
+        run = await store.run(f"run_{child_id}")
+        assert run is not None
+        assert (child.report, child.state, run.cancel_requested_at) == (MUTE, None, AT)
+        assert await store.wake(child_id) is not None
+    assert (await child_of(store, "th_5")).report is None
+    assert (await child_of(store)).state == ("terminated" if kind in (Close, Terminate) else "idle")
+    root = await child_of(store, "th_1")
+    assert root.state is None
+
+
+async def test_what_is_to_follow_a_run_stops_with_it_and_is_told_to_nobody(store: Store) -> None:
+    await create_thread(store)
+    await done(store, spawn())
+    child = await child_of(store)
+    drain = Drain(store, "th_2", run_of("th_2", "run_th_2"), child.epoch, child.seq)
+    await drain.claim([each.event_id for each in await store.unread("th_2")])
+    told = Delivery(
+        thread=child,
+        event=event("th_2", "sub:9", "subagent"),
+        run=run_of("th_2", "run_next"),
+        queued=draft("run.queued"),
+    )
+    await done(store, Deliver(delivery=told))
+    await done(store, CancelChildren(thread_id="th_1"))
+    for run_id in ("run_th_2", "run_next"):
+        run = await store.run(run_id)
+        assert run is not None
+        assert run.cancel_requested_at == AT
+    before = await store.inbox("th_1")
+    await drain.do(drain.unit(Finish, {"status": "cancelled", "completed_at": AT}))
+    await done(store, report(None))
+    assert ((await child_of(store)).run_id, (await child_of(store)).report) == ("run_next", MUTE)
+    assert await store.inbox("th_1") == before
 
 
 async def test_a_thread_remembers_who_answers_and_what_has_begun(store: Store) -> None:

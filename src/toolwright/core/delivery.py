@@ -11,7 +11,8 @@ from toolwright.core.value import value
 class Delivery:
     """An event for the inbox of an agent's home thread, which is made if it is not there yet, and woken.
 
-    The event waits for the next run: one that is queued, else `run`, with the event `queued`.
+    The event waits for the next run: one that is queued, else `run`, with the event `queued`. A terminated thread
+    gets nothing any more.
     """
 
     thread: Thread

@@ -23,6 +23,7 @@ from toolwright.core.effects_children import (
     SetValue,
     Spawn,
     Speak,
+    Stop,
     TakeRequest,
     Terminate,
 )
@@ -205,6 +206,8 @@ Effect: TypeAlias = (
     | Notify
     | Close
     | CancelChildren
+    | Stop
+    | Stop
     | Terminate
     | HandOff
     | Activated

@@ -40,7 +40,8 @@ class Spawn(ChildEffect):
 class Speak(ChildEffect):
     """A message for a thread: it joins the open run, or `run` is made for it. The thread is woken.
 
-    `report` is the call that waits for the end of the session, None if none does.
+    `report` is the call that waits for the end of the session, None if none does. To a terminated thread nobody
+    speaks: the guard `terminated` fails.
     """
 
     event: InboxEvent
@@ -85,17 +86,22 @@ class Notify(ChildEffect):
 
 @value
 class Close(ChildEffect):
-    """The thread is terminated: nobody speaks to it any more."""
+    """The thread is terminated: nobody speaks to it any more, and all runs in it and below it are to stop."""
 
 
 @value
 class CancelChildren(ChildEffect):
-    """The open runs of all children of the thread are to stop, and nobody is told of their end."""
+    """The open runs of all threads below this one are to stop, and nobody is told of their end."""
+
+
+@value
+class Stop(ChildEffect):
+    """The same, and those of the thread itself: it is over, and so is its family."""
 
 
 @value
 class Terminate(ChildEffect):
-    """A child is never spoken to again; its open run, if any, is to stop."""
+    """A child is never spoken to again; all runs in it and below it are to stop, and nobody is told of their end."""
 
 
 @value

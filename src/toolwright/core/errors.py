@@ -13,6 +13,7 @@ ToolwrightError
 ├── MethodNotAllowed     the route exists, its method does not
 ├── AlreadyOver          the run or call has ended before
 │   ├── RunOver
+│   ├── ThreadTerminated     nobody answers in the thread any more
 │   ├── CallResolved
 │   └── CallCancelled
 ├── CallClaimed          another worker has a call
@@ -145,6 +146,12 @@ class RunOver(AlreadyOver):
     """The run is already over."""
 
     code = "run_over"
+
+
+class ThreadTerminated(AlreadyOver):
+    """The thread is terminated: nobody answers in it any more."""
+
+    code = "terminated"
 
 
 class CallResolved(AlreadyOver):

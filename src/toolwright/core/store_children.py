@@ -1,6 +1,6 @@
 """What the runtime reads of the journal about families of threads, and of what lies below a call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -19,6 +19,14 @@ class ChildReads(Protocol):
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         """The threads that it has made, the oldest first."""
+        ...
+
+    async def living(self, thread_id: str) -> Mapping[str, int]:
+        """How many of them are not terminated, by agent."""
+        ...
+
+    async def awaited(self, thread_id: str, call_id: str) -> bool:
+        """Whether one of them is at work whose end is the end of that call."""
         ...
 
     async def nested(self, call_id: str) -> Sequence[Call]:

@@ -30,6 +30,7 @@ from toolwright.core.value import value
 Guard: TypeAlias = Literal[
     "duplicate",  # a row with this id, or with this external id, is there already
     "thread",  # there is no such thread
+    "terminated",  # nobody speaks to the thread any more
     "fence",  # the thread is somebody else's now, or has moved on
     "call",  # a call is not in the status that the unit saw
     "run",  # the run is not in a status that the unit can act on

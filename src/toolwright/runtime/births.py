@@ -7,7 +7,7 @@ from typing import Any, cast
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link, link_from_json, link_json
 from toolwright.core.drafts import FileDrafts
-from toolwright.core.effects import Spawn
+from toolwright.core.effects_children import Spawn
 from toolwright.core.env import EnvRow
 from toolwright.core.file import File
 from toolwright.core.json_value import JSON, JSONObject

@@ -231,12 +231,15 @@ class Calls:
                     self.deliver(hold, move, call)
 
     def close(self, hold: Hold, move: Move, call: Call, words: LastWords) -> None:
-        """The call that has made this one is over, and so is this one: what it would have given nobody reads."""
+        """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).
+
+        But a child is cancelled with the run that it was called in.
+        """
         hold.nested[call.id] = call
         match call.status:
             case "created" | "running":
                 self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
-            case "waiting" if call.kind == "agent":
+            case "waiting" if call.kind == "agent" and (hold.abort.aborted or words.what == RUN_CANCELLED):
                 self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
             case "waiting":
                 self._flip(hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending"))

@@ -116,7 +116,7 @@ class Carrying:
     async def _take_outcome(self, hold: Hold, call: Call, ran: Ran, outcome: Outcome) -> None:
         """Commit an outcome; again, with other names for its files, if one of their paths was taken meanwhile."""
         committed: Answered = "file"
-        while committed in ("file", "space", "busy", "room"):
+        while committed in ("file", "space", "busy", "room", "terminated"):
             kept, move = await self._handlers.keep(hold, ran, call, outcome)
             await self.within.close_below(hold, move, call)
             committed = await self._commit_outcome(hold, move, call, ran.state.execution, kept)

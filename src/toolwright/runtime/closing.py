@@ -51,7 +51,9 @@ class Closing:
                 whole.read.append(event.event_id)
                 hold.say(whole, own_message(event, hold.run, hold.run.step_count, hold.place(whole)))
             outcome = await hold.commit(kind, *await self._ending.of(hold, whole, hold.run, end))
-            if outcome in ("done", "space", "busy", "room") or (outcome == "file" and move.files):
+            if outcome in ("done", "space", "busy", "room", "terminated") or (
+                outcome == "file" and move.files
+            ):
                 return outcome
             if outcome == "cancel":
                 end = End("cancelled")

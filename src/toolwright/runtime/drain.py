@@ -10,7 +10,7 @@ from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
 from toolwright.core.call import Call
-from toolwright.core.effects import CloseRequest
+from toolwright.core.effects_children import CloseRequest
 from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
 from toolwright.core.logs import logger, logging_without
@@ -19,7 +19,7 @@ from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, RunStatus
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.runtime.calls import Calls
-from toolwright.runtime.ending import presence
+from toolwright.runtime.ending import Ending, presence
 from toolwright.runtime.family import first_run
 from toolwright.runtime.hold import Hold, ThreadLost
 from toolwright.runtime.inbox import depth_of, inbox_message, own_message
@@ -50,6 +50,7 @@ class Drainer:
         loop: Loop,
         calls: Calls,
         speakers: Speakers,
+        ending: Ending,
         lineages: Lineages,
         clock: Clock,
         new_id: NewId,
@@ -62,6 +63,7 @@ class Drainer:
         self._loop = loop
         self._calls = calls
         self._speakers = speakers
+        self._ending = ending
         self._lineages = lineages
         self._clock = clock
         self._new_id = new_id
@@ -75,7 +77,7 @@ class Drainer:
         if view is None or view.wake is None:
             return "done"
         run = view.run
-        if run is None and not view.inbox:
+        if run is None and (not view.inbox or view.thread.state == "terminated"):
             return await self._leave(thread_id, Leaving(gen=view.wake.gen))
         if run is not None and (early := await self._early(view, run, alone)) is not None:
             return early
@@ -247,13 +249,14 @@ class Drainer:
         back = [event.given_back(1) for event in waiting if event not in own]
         try:
             move = refused(hold, _reading(hold, over, own), back)
-            await hold.commit(claim, move, over)
+            await hold.commit(claim, await self._ending.told(hold, move, over), over)
         except (ThreadLost, StoreError):
             raise
         except Exception:
             log.exception("The messages of run %s cannot be kept in its thread.", hold.run.id)
             back += [event.parked() for event in own]
-            await hold.commit(claim, refused(hold, Move(events=[run_event(over)]), back), over)
+            move = refused(hold, Move(events=[run_event(over)]), back)
+            await hold.commit(claim, await self._ending.told(hold, move, over), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)

@@ -5,13 +5,13 @@ from typing import Literal
 
 from toolwright.core.agent import home_thread_id_of
 from toolwright.core.effects import Effect, Tell
-from toolwright.core.effects_children import CancelChildren, Close
+from toolwright.core.effects_children import CancelChildren, Close, Stop
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
-from toolwright.runtime.poison import give_back
+from toolwright.runtime.poison import give_back, tried_again
 from toolwright.runtime.reports import Reports
 from toolwright.runtime.source import source_of
 from toolwright.wire.event import run_event
@@ -71,14 +71,23 @@ class Ending:
     async def of(self, hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
         """The move and the run's row that end it, with what that does to other threads of the family."""
         whole, over = ended(hold, move, run, end)
+        return await self.told(hold, whole, over, terminated=end.terminated), over
+
+    async def told(self, hold: Hold, move: Move, over: Run, *, terminated: bool = False) -> Move:
+        """The move that ends this run, with what that does to other threads of the family."""
         effects: list[Effect] = []
-        if end.status == "cancelled":
-            effects.append(CancelChildren(thread_id=hold.thread.id))
-        if hold.thread.link is not None:
-            effects += await self._reports.of(hold, hold.thread.link, whole, over, terminated=end.terminated)
-        elif end.terminated:
-            effects.append(Close(thread_id=hold.thread.id))
-        return (replace(whole, effects=[*whole.effects, *effects]) if effects else whole), over
+        if tried_again(hold, move, over):
+            return move
+        thread_id, link = hold.thread.id, hold.thread.link
+        if over.status == "cancelled":
+            effects.append(CancelChildren(thread_id=thread_id))
+        if link is not None:
+            effects += await self._reports.of(hold, link, move, over, terminated=terminated)
+        if link is None and terminated:
+            effects.append(Close(thread_id=thread_id))
+        elif link is not None and (terminated or not link.resumable):
+            effects.append(Stop(thread_id=thread_id))
+        return replace(move, effects=[*move.effects, *effects]) if effects else move
 
 
 def is_home(hold: Hold) -> bool:

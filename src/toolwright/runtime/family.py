@@ -8,7 +8,7 @@ from toolwright.core.drafts import FileDrafts
 from toolwright.core.file import File, free_path, safe_name
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Clock, NewId
+from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.run import Run, Side
 from toolwright.core.thread import Thread
 from toolwright.core.value import changed
@@ -16,6 +16,17 @@ from toolwright.runtime.inbox import kept_ref
 from toolwright.wire.event import run_event
 
 NAME_TAG = "name:"
+PAGE = 1_000  # children that are read at once
+
+
+async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
+    """All threads that it has made, the oldest first."""
+    found: list[Thread] = []
+    while True:
+        page = await store.children.children(thread_id, limit=PAGE, offset=len(found))
+        found += page
+        if len(page) < PAGE:
+            return found
 
 
 def child_id_of(call_id: str) -> str:

@@ -15,6 +15,7 @@ from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind
 from toolwright.core.value import changed
 from toolwright.runtime.env import Environment
+from toolwright.runtime.family import children_of
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
@@ -68,7 +69,7 @@ class Handlers:
         """Run the started call to its end, or until its run is cancelled and the grace is over."""
         children: Sequence[Thread] = ()
         if hold.may_have_children:
-            children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
+            children = await hold.insist(lambda: children_of(self._store, hold.thread.id))
         state = self.state(hold, call, invoke, children)
         scope = asyncio.timeout(None)
         try:

@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call, is_over
 from toolwright.core.drafts import by_path
-from toolwright.core.effects import Activated, Effect, Enter, HandOff, Terminate
+from toolwright.core.effects import Effect, Enter
+from toolwright.core.effects_children import Activated, HandOff, Terminate
 from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
 from toolwright.core.file import File
@@ -35,7 +36,9 @@ from toolwright.wire.event import message_event
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
 """What holds in a thread for an agent through one of its prompts, from the rows of values."""
-Answered: TypeAlias = Literal["done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room"]
+Answered: TypeAlias = Literal[
+    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room", "terminated"
+]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
 
@@ -311,7 +314,7 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file" | "busy" | "room":
+            case "file" | "busy" | "room" | "terminated":
                 return conflict.guard
             case "space":
                 await self.where.look()

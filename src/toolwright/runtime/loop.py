@@ -19,8 +19,9 @@ from toolwright.runtime.carrying import Carrying
 from toolwright.runtime.closing import Closing
 from toolwright.runtime.ending import End
 from toolwright.runtime.hold import Answered, Hold
-from toolwright.runtime.inbox import OWN, own_message
+from toolwright.runtime.inbox import own_message
 from toolwright.runtime.move import Move
+from toolwright.runtime.poison import has_own_message
 from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.turns import after_text
 from toolwright.wire.event import run_event, step_event
@@ -101,7 +102,7 @@ class Loop:
 
     async def _model_failed(self, hold: Hold, error: str) -> None:
         """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
-        if _has_own_message(hold):
+        if has_own_message(hold):
             await self._closing.end(hold, Finish, Move(), End("failed", error=error, fault="model"))
             return
         error = hold.redactor.text(error)
@@ -141,11 +142,3 @@ class Loop:
         run, reason = after_text(hold.voice, changed(run, output=response.text))
         end = self._closing.limit_end(hold, run) if reason is None else End("completed", reason)
         return await self._closing.close_step(hold, Answer, move, run, end)
-
-
-def _has_own_message(hold: Hold) -> bool:
-    """Whether the run reads a message of the thread's own, and not only what came by way of the inbox."""
-    read = [
-        message for message in hold.root.messages if message.run_id == hold.run.id and message.role == "user"
-    ]
-    return any(message.id.startswith(OWN) for message in read) or bool(hold.joined())

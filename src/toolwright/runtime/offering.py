@@ -71,9 +71,8 @@ class Offering:
         """Those of which there may be one more."""
         if not any(each.config.resumable and each.config.resumable.max_instances for each in resumable):
             return [*resumable]
-        children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
-        alive = [each.agent for each in children if each.child_status != "terminated"]
-        return [each for each in resumable if has_room(each, alive.count(each.agent_id))]
+        alive = await hold.insist(lambda: self._store.children.living(hold.thread.id))
+        return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
     async def immediate(self, hold: Hold) -> list[AtOnce]:
         """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""

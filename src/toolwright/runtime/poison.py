@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from toolwright.core.inbox import InboxChange
 from toolwright.core.message import Message
+from toolwright.core.run import Run
 from toolwright.core.units import Leaving
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.inbox import OWN
@@ -31,6 +32,19 @@ def give_back(hold: Hold, move: Move, *, failed: bool) -> Move:
 def refused(hold: Hold, move: Move, back: list[InboxChange]) -> Move:
     """The move of a run that could not even begin, because of what it was to read."""
     return replace(move, inbox=back, leaving=_leaving(hold, back))
+
+
+def tried_again(hold: Hold, move: Move, run: Run) -> bool:
+    """Whether all that this failed run has read is to be read by another: then the session is not over with it."""
+    if run.status != "failed" or has_own_message(hold):
+        return False
+    return any(change.now == "pending" for change in move.inbox)
+
+
+def has_own_message(hold: Hold) -> bool:
+    """Whether the run reads a message of the thread's own, and not only what came by way of the inbox."""
+    of_run = [each for each in hold.root.messages if each.run_id == hold.run.id and each.role == "user"]
+    return any(each.id.startswith(OWN) for each in of_run) or bool(hold.joined())
 
 
 def _leaving(hold: Hold, back: list[InboxChange]) -> Leaving:

@@ -46,7 +46,7 @@ class Reports:
         files = FileDrafts(by_path(await hold.insist(lambda: self._store.files(parent.id))))
         refs = copied(parent.id, files, await self._files(hold, move, run), hold.clock, hold.new_id)
         answer = _answer(run)
-        state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
+        state: ChildStatus = "terminated" if terminated else _state(thread, link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
         outcome, late = await self._settling(hold, result, run)
         return [
@@ -112,9 +112,9 @@ def _answer(run: Run) -> ToolResult:
     return ToolResult.ok("" if run.output is None else run.output)
 
 
-def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
+def _state(thread: Thread, link: Link, run: Run, answer: ToolResult) -> ChildStatus:
     if run.status == "cancelled":
-        return "idle" if link.resumable else "terminated"
+        return "idle" if link.resumable else thread.state or "terminated"
     if answer.status == "error":
         return "failed"
     return "idle" if link.resumable else "terminated"

@@ -251,7 +251,8 @@ class Spaces:
             answer = await self._acts.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
-                by_agent = {each.thread.agent: runs[each.thread.id] for each in post.deliveries}
+                heard = [each.thread for each in post.deliveries if each.thread.id in runs]
+                by_agent = {each.agent: runs[each.id] for each in heard}
                 return Spoken(message=replace(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(

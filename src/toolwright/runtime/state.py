@@ -9,7 +9,8 @@ from toolwright.core.call import Call
 from toolwright.core.child import Child, Kin
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
-from toolwright.core.effects import Effect, SetValue
+from toolwright.core.effects import Effect
+from toolwright.core.effects_children import SetValue
 from toolwright.core.env import EnvChange, EnvType
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft

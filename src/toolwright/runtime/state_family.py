@@ -8,7 +8,7 @@ from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.effects import Effect
 from toolwright.core.effects_children import Notify, Speak, Terminate
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.file import File
 from toolwright.core.message import Message
 from toolwright.core.plain import unwritable
@@ -62,6 +62,7 @@ class Family:
         self._store = store
         self._children = children
         self._said = 0
+        self._terminated: set[str] = set()
         self.makers: list[Make] = []
 
     @property
@@ -90,12 +91,17 @@ class Family:
     def speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef] = ()) -> None:
         """A message for a thread; `files` are its own already."""
         self._check(text)
-        if thread.state == "terminated":
-            raise InvalidRequest(f"The thread {thread.id!r} is terminated.")
+        self._check_open(thread)
         self.makers.append(partial(self._speak, thread, self._hold.redactor.text(text), files, self._next()))
+
+    def _check_open(self, thread: Thread) -> None:
+        """Raise `ThreadTerminated` if nobody may speak to the thread any more, be it by this very call."""
+        if thread.state == "terminated" or thread.id in self._terminated:
+            raise ThreadTerminated(f"The thread {thread.id!r} is terminated.")
 
     async def _speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef], number: int) -> Effect:
         hold = self._hold
+        self._check_open(await self._store.thread(thread.id) or thread)
         depth, clock = hold.run.chain_depth, hold.clock
         run = first_run(thread, hold.new_id("run"), depth, clock)
         message_id = f"msg_{self._call_id}-{number}"
@@ -129,6 +135,7 @@ class Family:
         async def effect() -> Effect:
             return Terminate(thread_id=reference)
 
+        self._terminated.add(reference)
         self.makers.append(effect)
 
     def _next(self) -> int:

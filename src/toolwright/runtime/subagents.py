@@ -8,7 +8,7 @@ from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.effects_children import HandOff, OpenRequest, Room, Spawn, Speak
-from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound
+from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
 from toolwright.core.faults import ArgumentFault
 from toolwright.core.file import File
 from toolwright.core.json_value import JSONObject
@@ -114,6 +114,8 @@ class Subagents:
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
             raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
+        if child.state == "terminated":
+            raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(by_path(await self._store.files(child.id)) if named else {})
         refs = copied(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
@@ -203,11 +205,10 @@ class Subagents:
         resumable = relation.config.resumable
         if not resumable or resumable.max_instances is None:
             return
-        children = await self._store.children.children(thread_id)
-        alive = [c for c in children if c.agent == relation.agent_id and c.child_status != "terminated"]
-        if not has_room(relation, len(alive)):
+        alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
+        if not has_room(relation, alive):
             raise NoRoom(
-                f"There are {len(alive)} children of {relation.config.name!r} already, which is the most there may be."
+                f"There are {alive} children of {relation.config.name!r} already, which is the most there may be."
             )
 
     def _ask(

@@ -10,7 +10,7 @@ from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.env import LONGEST_NAME, EnvType
 from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
-from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, RunOver, TenvsLacking
+from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking, ThreadTerminated
 from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, check_parts
 from toolwright.core.inbox import InboxEvent
@@ -179,7 +179,7 @@ class Threads:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
         if thread.state == "terminated":
-            raise RunOver(f"The thread {thread_id!r} is terminated: nobody answers in it any more.")
+            raise _terminated(thread_id)
         agent = await self._agents.usable(thread.answering)
         env = await self._lineages.env(thread, agent)
         clean, message_id = env.redactor.text(content), self._new_id("msg")
@@ -193,6 +193,8 @@ class Threads:
             if not isinstance(answer, Conflict):
                 self._motor.wake(thread_id)
                 return Sent(message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id)
+            if answer.guard == "terminated":
+                raise _terminated(thread_id)
             if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
                 raise NotFound(f"There is no thread {thread_id!r}.")
 
@@ -295,3 +297,7 @@ def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], an
         attachments=refs,
         created_at=unit.at,
     )
+
+
+def _terminated(thread_id: str) -> ThreadTerminated:
+    return ThreadTerminated(f"The thread {thread_id!r} is terminated: nobody answers in it any more.")

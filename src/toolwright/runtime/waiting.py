@@ -84,8 +84,7 @@ class Waiting:
 
     async def _awaited(self, hold: Hold, call: Call) -> bool:
         """Whether there is a child whose end is the end of the call."""
-        children = await hold.insist(lambda: self._store.children.children(hold.thread.id))
-        return any(child.report == call.id for child in children)
+        return await hold.insist(lambda: self._store.children.awaited(hold.thread.id, call.id))
 
     async def _wait_for_child(self, hold: Hold, call: Call) -> Move | None:
         """A child takes its time: the run is parked at once. One that is gone is never waited for."""

@@ -237,7 +237,7 @@ class Within:
 
     async def _take_outcome(self, hold: Hold, call: Call, ran: Ran, outcome: Outcome) -> None:
         committed: Answered = "file"
-        while committed in ("file", "space", "busy", "room"):
+        while committed in ("file", "space", "busy", "room", "terminated"):
             kept, move = await self._handlers.keep(hold, ran, call, outcome)
             await self.close_below(hold, move, call)
             self._calls.take(hold, move, call, kept)

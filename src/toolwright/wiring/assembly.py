@@ -168,9 +168,10 @@ def _drainer(
         answer_limits=answer_limits,
     )
     nested = Nested(store)
-    closing = Closing(calls, nested, Ending(Reports(store)), max_steps=settings.max_steps)
+    ending = Ending(Reports(store))
+    closing = Closing(calls, nested, ending, max_steps=settings.max_steps)
     carrying = Carrying(calls, handlers, asking, Waiting(store, calls, inline_wait), nested, closing)
     before = Before(carrying, closing, speakers, Offering(store, lifecycle_tools), environment)
     loop = Loop(calls, asking, before, carrying, closing)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
-    return Drainer(store, loop, calls, speakers, shared.lineages, clock, ids, listeners, shared.rooms)
+    return Drainer(store, loop, calls, speakers, ending, shared.lineages, clock, ids, listeners, shared.rooms)

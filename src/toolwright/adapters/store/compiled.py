@@ -48,7 +48,7 @@ class Compiler:
         return Statement(
             sql=sql,
             order=tuple(compiled.positiontup or ()),
-            returns=sql.startswith("SELECT") or " RETURNING " in sql,
+            returns=isinstance(statement, Select) or " RETURNING " in sql,
             constants={name: value for name, value in given.items() if value is not None},
         )
 

@@ -1,6 +1,7 @@
 """What is read of families of threads in memory."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from toolwright.adapters.store.memory_tables import Tables
@@ -21,6 +22,15 @@ class MemoryChildren:
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         return [row.value() for row in self._tables.children(thread_id)[offset : offset + limit]]
+
+    async def living(self, thread_id: str) -> Mapping[str, int]:
+        return Counter(
+            [row.born.agent for row in self._tables.children(thread_id) if row.state != "terminated"]
+        )
+
+    async def awaited(self, thread_id: str, call_id: str) -> bool:
+        rows = self._tables.children(thread_id)
+        return any(row.report == call_id and row.run_id is not None for row in rows)
 
     async def nested(self, call_id: str) -> Sequence[Call]:
         found = [call for call in self._tables.calls.values() if call.parent_id == call_id]

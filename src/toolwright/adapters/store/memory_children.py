@@ -1,5 +1,6 @@
 """Deliveries, and effects on families of threads, on the tables in memory."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
@@ -23,6 +24,7 @@ from toolwright.core.effects_children import (
     SetValue,
     Spawn,
     Speak,
+    Stop,
     TakeRequest,
     Terminate,
 )
@@ -39,6 +41,8 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             row = tables.threads.get(effect.thread_id)
             if row is None:
                 raise GuardFailed("thread")
+            if row.state == "terminated":
+                raise GuardFailed("terminated")
             if effect.report is not None and row.run_id is not None:
                 raise GuardFailed("busy")
             if effect.event.event_id in row.inbox:
@@ -62,10 +66,15 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             pass
 
 
-def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> None:
-    """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread."""
+def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> str | None:
+    """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread.
+
+    The id of that run, None if the thread is terminated: then nothing is put there.
+    """
     thread, run = delivery.thread, delivery.run
     row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
+    if row.state == "terminated":
+        return None
     run_id = row.promise(run.id)
     if run_id == run.id and run_id not in tables.runs:
         tables.runs[run_id] = run
@@ -76,6 +85,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
     row.post(replace(delivery.event, promised=run_id))
     tables.wake(thread.id, unit.at)
     done.runs.append((thread.id, run_id))
+    return run_id
 
 
 def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Performed) -> None:
@@ -96,16 +106,17 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             tables.threads[effect.thread_id].write(effect.files)
             deliver(effect.notice, unit, tables, done)
         case Close():
-            tables.threads[effect.thread_id].state = "terminated"
+            row = tables.threads[effect.thread_id]
+            row.state = "terminated"
+            _stop([row, *tables.below(effect.thread_id)], unit, tables)
         case CancelChildren():
-            for row in tables.children(effect.thread_id):
-                if row.run_id is not None:
-                    _cancel(row, unit, tables)
-                    row.report = MUTE
+            _stop(tables.below(effect.thread_id), unit, tables)
+        case Stop():
+            _stop([tables.threads[effect.thread_id], *tables.below(effect.thread_id)], unit, tables)
         case Terminate():
             row = tables.threads[effect.thread_id]
-            _cancel(row, unit, tables)
             row.report, row.state = MUTE, "terminated"
+            _stop([row, *tables.below(effect.thread_id)], unit, tables)
         case HandOff():
             row = tables.threads[effect.thread_id]
             row.active_agent, row.activated = effect.agent, ()
@@ -152,7 +163,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
 def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None:
     child, parent = tables.threads[effect.thread_id], tables.threads[effect.parent.id]
     heard = child.report == effect.report and child.state != "terminated"
-    child.report = None
+    child.report = None if heard or child.run_id is None else child.report
     child.state = "terminated" if child.state == "terminated" else effect.state
     if not heard:
         return
@@ -160,8 +171,9 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
     if effect.report is not None:
         _settle(effect, effect.report, unit, tables, done)
     elif effect.notice is not None:
-        deliver(effect.notice, unit, tables, done)
-        _tell(effect.parent.id, (effect.finished,), done.runs[-1][1], unit, tables, done)
+        run_id = deliver(effect.notice, unit, tables, done)
+        if run_id is not None:
+            _tell(effect.parent.id, (effect.finished,), run_id, unit, tables, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
@@ -196,12 +208,15 @@ def _tell(
         done.events += events
 
 
-def _cancel(row: ThreadRow, unit: Unit, tables: Tables) -> None:
-    run = None if row.run_id is None else tables.runs.get(row.run_id)
-    if run is None or run.over:
-        return
-    tables.runs[run.id] = replace(run, cancel_requested_at=run.cancel_requested_at or unit.at)
-    tables.wake(row.born.id, unit.at)
+def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
+    """The runs of these threads that are open or to follow are to stop, and nobody is told of their end."""
+    for row in [each for each in rows if each.run_id is not None]:
+        for run_id in (row.run_id, row.next_run_id):
+            run = None if run_id is None else tables.runs.get(run_id)
+            if run is not None and not run.over:
+                tables.runs[run.id] = replace(run, cancel_requested_at=run.cancel_requested_at or unit.at)
+        row.report = MUTE
+        tables.wake(row.born.id, unit.at)
 
 
 def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:

@@ -28,7 +28,7 @@ from toolwright.core.effects import (
     Unreact,
     deliveries_of,
 )
-from toolwright.core.effects_children import ChildEffect
+from toolwright.core.effects_children import ChildEffect, Close, Speak, Terminate
 from toolwright.core.effects_minds import (
     DropGoal,
     DropMemory,
@@ -56,8 +56,13 @@ def check(effects: Sequence[Effect], tables: Tables) -> None:
         stored = tables.plans.get((fired.plan.agent_id, fired.plan.id))
         if stored is None or stored.next_run_at != fired.plan.next_run_at:
             raise GuardFailed("plan")
+    over: set[str] = set()  # threads that this very unit terminates
     for child in [each for each in effects if isinstance(each, ChildEffect)]:
+        if isinstance(child, Speak) and child.thread_id in over:
+            raise GuardFailed("terminated")
         check_child(child, tables)
+        if isinstance(child, Close | Terminate):
+            over.add(child.thread_id)
     spaces = dict(tables.spaces)  # as they will be
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         _check(effect, spaces, tables)

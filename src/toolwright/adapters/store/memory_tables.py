@@ -161,6 +161,11 @@ class Tables:
         found = [row for row in self.threads.values() if row.born.parent_id == thread_id]
         return sorted(found, key=lambda row: (row.born.created_at, row.born.id))
 
+    def below(self, thread_id: str) -> list[ThreadRow]:
+        """The threads that this one has made, and those have made, and so on."""
+        made = self.children(thread_id)
+        return [*made, *[each for child in made for each in self.below(child.born.id)]]
+
     def lineage(self, thread_id: str) -> list[ThreadRow]:
         """The threads above that one, the nearest first."""
         above: list[ThreadRow] = []

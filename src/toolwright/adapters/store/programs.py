@@ -16,6 +16,8 @@ from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert_events, leaving, new_files, wake, write_env, write_files
 from toolwright.adapters.store.programs_advance import advance
 from toolwright.adapters.store.programs_children import wake_askers
+from toolwright.adapters.store.programs_delivery import refused
+from toolwright.adapters.store.programs_locks import lock
 from toolwright.adapters.store.programs_spaces import perform
 from toolwright.adapters.store.rows import Params, text_or_none
 from toolwright.adapters.store.statements import Statements
@@ -103,7 +105,10 @@ def _create_thread(unit: CreateThread, sql: Statements) -> Program:
 
 def _post(unit: PostMessage, sql: Statements) -> Program:
     thread_id, run = unit.event.thread_id, unit.run
-    [(run_id, posted, ev, agent)] = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id}, "thread")
+    found = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
+    if not found:
+        yield from refused(thread_id, "thread", sql)
+    [(run_id, posted, ev, agent)] = found
     events: tuple[Event, ...] = ()
     event = replace(unit.event, run_id=run_id)
     inserts = [Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")]
@@ -155,6 +160,7 @@ def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
 
 def _settle(unit: Settle, sql: Statements) -> Program:
     here: Params = {"thread_id": unit.thread_id}
+    yield from lock(unit.effects, unit.thread_id, sql)
     [(ev, agent)] = yield Op(sql.touch, here, "thread")
     [(route, run_id)] = yield Op(
         _settling(unit, sql),

@@ -7,7 +7,8 @@ from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert, leaving, new_files, write_env, write_files
 from toolwright.adapters.store.programs_children import wake_askers
-from toolwright.adapters.store.programs_spaces import lock, perform
+from toolwright.adapters.store.programs_locks import lock
+from toolwright.adapters.store.programs_spaces import perform
 from toolwright.adapters.store.rows import Params, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
@@ -51,7 +52,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
     ]
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
     if unit.effects:
-        yield from lock(unit, sql)
+        yield from lock(unit.effects, unit.thread_id, sql)
     found = yield Whole(ops) if not (unit.effects or unit.env) else ops
     yield from wake_askers(unit.env, unit, sql)
     done = yield from perform(unit.effects, unit, sql)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store import rows_children, rows_events, rows_kept, rows_threads
+from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
-from toolwright.adapters.store.programs_delivery import deliver
+from toolwright.adapters.store.programs_delivery import deliver, refused
 from toolwright.adapters.store.rows import Params, Row, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
@@ -27,6 +28,7 @@ from toolwright.core.effects_children import (
     SetValue,
     Spawn,
     Speak,
+    Stop,
     TakeRequest,
     Terminate,
 )
@@ -55,14 +57,14 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
             yield from deliver(effect.notice, unit, sql, done)
         case Close():
             yield Op(sql.children.close, here)
+            yield from _stop(sql.children.stop, effect, unit)
         case CancelChildren():
-            yield Op(sql.children.cancel_children, {**here, "at": micros(unit.at)})
-            yield Op(sql.children.wake_children, {**here, **_now(unit)})
-            yield Op(sql.children.mute_children, here)
+            yield from _stop(sql.children.stop_below, effect, unit)
+        case Stop():
+            yield from _stop(sql.children.stop, effect, unit)
         case Terminate():
-            yield Op(sql.children.cancel_run, {**here, "at": micros(unit.at)})
-            yield Op(sql.children.wake_busy, {**here, **_now(unit)})
             yield Op(sql.children.terminate, here)
+            yield from _stop(sql.children.stop, effect, unit)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
         case Activated():
@@ -91,12 +93,21 @@ def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps
         yield from _tell(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
 
 
+def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> Steps:
+    params: Params = {"thread_id": effect.thread_id, "at": micros(unit.at), **_now(unit)}
+    for statement in statements:
+        yield Op(statement, params)
+
+
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
     spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
     if effect.report is not None:
-        [(run_id, posted, ev, _)] = yield Op(sql.children.begin, {**spoken, "report": effect.report}, "busy")
+        found = yield Op(sql.children.begin, {**spoken, "report": effect.report})
     else:
-        [(run_id, posted, ev, _)] = yield Op(sql.post, spoken, "thread")
+        found = yield Op(sql.post, spoken)
+    if not found:
+        yield from refused(effect.thread_id, "busy", sql)
+    [(run_id, posted, ev, _)] = found
     if run_id == effect.run.id:
         if effect.report is None:
             yield Op(sql.children.forget_state, {"thread_id": effect.thread_id})
@@ -135,8 +146,9 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
     if effect.report is not None:
         yield from _settle(effect, effect.report, unit, sql, done)
     elif effect.notice is not None:
-        yield from deliver(effect.notice, unit, sql, done)
-        yield from _tell(effect.parent.id, (effect.finished,), done.runs[-1][1], unit, sql, done)
+        run_id = yield from deliver(effect.notice, unit, sql, done)
+        if run_id is not None:
+            yield from _tell(effect.parent.id, (effect.finished,), run_id, unit, sql, done)
 
 
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:

@@ -1,4 +1,4 @@
-"""An event for the inbox of another thread, as a program."""
+"""An event for the inbox of another thread, as a program; and what refuses to speak to one."""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -10,20 +10,32 @@ from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
-from toolwright.adapters.store.written import numbered
+from toolwright.adapters.store.written import GuardFailed, numbered
 from toolwright.core.delivery import Delivery
-from toolwright.core.units import Unit
+from toolwright.core.units import Guard, Unit
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
-def deliver(delivery: Delivery, unit: Unit, sql: Statements, done: Performed) -> Steps:
-    """Put it there, for the run that is queued, or for a new one, and wake the thread."""
+def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
+    """The guard that has failed of a statement that speaks to a thread."""
+    [(state,)] = yield Op(sql.thread_state, {"thread_id": thread_id}, "thread")
+    raise GuardFailed("terminated" if state == "terminated" else otherwise)
+
+
+def deliver(
+    delivery: Delivery, unit: Unit, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], str | None]:
+    """Put it there, for the run that is queued, or for a new one, and wake the thread.
+
+    The id of that run, None if the thread is terminated: then nothing is put there.
+    """
     thread, run = delivery.thread, delivery.run
     yield Op(sql.spaces.insert_home, rows_threads.thread_params(thread))
-    [(run_id, posted, ev)] = yield Op(
-        sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id}, "thread"
-    )
+    found = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
+    if not found:
+        return None
+    [(run_id, posted, ev)] = found
     event = replace(delivery.event, promised=run_id)
     yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
     if run_id == run.id:
@@ -34,3 +46,4 @@ def deliver(delivery: Delivery, unit: Unit, sql: Statements, done: Performed) ->
     at = micros(unit.at)
     yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})
     done.runs.append((thread.id, run_id))
+    return str(run_id)

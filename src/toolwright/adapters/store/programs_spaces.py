@@ -49,17 +49,9 @@ from toolwright.core.effects_minds import (
 )
 from toolwright.core.event import Event
 from toolwright.core.mind import plan_timer
-from toolwright.core.units import Advance, Settle, Unit
+from toolwright.core.units import Unit
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
-
-
-def lock(unit: Advance | Settle, sql: Statements) -> Steps:
-    """Take the locks of all threads that the unit writes, in the order of their ids, before that of its own."""
-    others = {each.thread.id for each in deliveries_of(unit.effects)} - {unit.thread_id}
-    if others:
-        ids = sorted({unit.thread_id, *others})
-        yield Op(sql.spaces.lock_threads(len(ids)), {f"id_{i}": one for i, one in enumerate(ids)})
 
 
 def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:

@@ -1,13 +1,14 @@
 """What is read of families of threads on SQL: the queries of one dialect, and the port over a driver."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Text, bindparam, literal, select
+from sqlalchemy import BigInteger, Text, bindparam, func, literal, select
 
 from toolwright.adapters.store import rows_calls, rows_children, rows_messages, rows_threads
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
+from toolwright.adapters.store.conditions import NOT_TERMINATED
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
@@ -42,6 +43,11 @@ class ChildQueries:
         below = select(threads).where(threads.c.parent_id == _text("thread_id"))
         in_order = below.order_by(threads.c.created_at, threads.c.id)
         self.children = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
+        made = threads.c.parent_id == _text("thread_id")
+        alive = select(threads.c.agent, func.count()).where(made, NOT_TERMINATED)
+        self.living = compiled(alive.group_by(threads.c.agent))
+        at_work = select(threads.c.id).where(made, threads.c.run_id.is_not(None))
+        self.awaited = compiled(at_work.where(threads.c.report == _text("call_id")).limit(1))
         nested = select(calls).where(calls.c.parent_id == _text("call_id"))
         self.nested = compiled(nested.order_by(calls.c.step, calls.c.position))
         within = select(messages).where(messages.c.within == _text("call_id"))
@@ -72,6 +78,14 @@ class SqlChildren:
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
         return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.children, page))
+
+    async def living(self, thread_id: str) -> Mapping[str, int]:
+        here: Params = {"thread_id": thread_id}
+        return dict(await self._driver.read(lambda: rows_read(_count, self._sql.living, here)))
+
+    async def awaited(self, thread_id: str, call_id: str) -> bool:
+        this: Params = {"thread_id": thread_id, "call_id": call_id}
+        return bool(await self._driver.read(lambda: rows_read(_value, self._sql.awaited, this)))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
         return await self._driver.read(
@@ -106,6 +120,10 @@ class SqlChildren:
     async def value(self, thread_id: str, key: str) -> str | None:
         this: Params = {"thread_id": thread_id, "key": dumps(key)}
         return first(await self._driver.read(lambda: rows_read(_value, self._sql.value, this)))
+
+
+def _count(row: Row) -> tuple[str, int]:
+    return str(row[0]), int(row[1])
 
 
 def _value(row: Row) -> str:

@@ -1,5 +1,6 @@
 """The statements that write families of threads, their requests and their values."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -15,11 +16,13 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    union_all,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.compiled import Compiler, DialectName
+from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
+from toolwright.adapters.store.conditions import NOT_TERMINATED
 from toolwright.adapters.store.statements_wakes import woken
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
 from toolwright.adapters.store.tables_events import wakes
@@ -38,6 +41,12 @@ def _text(name: str) -> Any:  # as above
 
 def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
     return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+
+
+def _family(first: Any) -> Any:  # queries of SQLAlchemy
+    """The ids of those threads and of all below them."""
+    family = first.cte("family", recursive=True)
+    return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
 
 
 class ChildStatements:
@@ -63,7 +72,7 @@ class ChildStatements:
         self.forget_state = compiled(changed.values(report=null(), state=null()))
         begun = {"run_id": _text("new_run"), "report": _text("report"), "state": null()}
         counted = {"posted": threads.c.posted + 1, "ev": threads.c.ev + 1}
-        idle = changed.where(threads.c.run_id.is_(None)).values(**begun, **counted)
+        idle = changed.where(threads.c.run_id.is_(None), NOT_TERMINATED).values(**begun, **counted)
         self.begin = compiled(
             idle.returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
         )
@@ -71,18 +80,18 @@ class ChildStatements:
             threads.c.report == _text("report"), and_(threads.c.report.is_(None), _text("report").is_(None))
         )
         ended = changed.values(report=null(), state=_text("state"))
-        not_terminated = or_(threads.c.state.is_(None), threads.c.state != "terminated")
-        self.report = compiled(ended.where(awaited, not_terminated).returning(threads.c.id))
+        self.report = compiled(ended.where(awaited, NOT_TERMINATED).returning(threads.c.id))
         self.end_unheard = compiled(
             changed.values(
-                report=null(),
+                report=case((threads.c.run_id.is_(None), null()), else_=threads.c.report),
                 state=case((threads.c.state == "terminated", "terminated"), else_=_text("state")),
             )
         )
-        self.terminate = compiled(changed.values(report=MUTE, state="terminated"))
-        self.close = compiled(changed.values(state="terminated"))
+        over = changed.values(state="terminated").returning(threads.c.id)
+        self.terminate = compiled(over.values(report=MUTE))
+        self.close = compiled(over)
         ours = and_(
-            threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), not_terminated
+            threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), NOT_TERMINATED
         )
         alive = select(func.count()).select_from(threads).where(ours).scalar_subquery()
         self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
@@ -90,18 +99,27 @@ class ChildStatements:
         self.activated = compiled(changed.values(activated=_text("activated")))
 
     def _cancel_statements(self, compiled: Compiler) -> None:
-        busy = and_(threads.c.parent_id == _text("thread_id"), threads.c.run_id.is_not(None))
-        self.mute_children = compiled(update(threads).where(busy).values(report=MUTE))
-        self.cancel_children = compiled(self._cancelled(select(threads.c.run_id).where(busy)))
-        self.wake_children = compiled(self._woken(select(threads.c.id, _big("due"), _big("gen")).where(busy)))
-        one = and_(threads.c.id == _text("thread_id"), threads.c.run_id.is_not(None))
-        self.cancel_run = compiled(self._cancelled(select(threads.c.run_id).where(one)))
-        self.wake_busy = compiled(self._woken(select(threads.c.id, _big("due"), _big("gen")).where(one)))
+        here = _text("thread_id")
+        children = select(threads.c.id).where(threads.c.parent_id == here)
+        self.stop_below = self._stopping(children, compiled)
+        self.stop = self._stopping(select(threads.c.id).where(threads.c.id == here), compiled)
+        self.below = compiled(select(_family(children).c.id))
 
-    def _cancelled(self, chosen: Any) -> Any:  # statements of SQLAlchemy
+    def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
+        """What stops those threads and all below them: their runs, also those that are to follow; nobody is told."""
+        family = select(_family(first).c.id)
+        at_work = and_(threads.c.id.in_(family), threads.c.run_id.is_not(None))
+        chosen = union_all(
+            select(threads.c.run_id).where(at_work), select(threads.c.next_run_id).where(at_work)
+        )
         open_run = and_(runs.c.id.in_(chosen), *(runs.c.status != status for status in sorted(OVER)))
         at = func.coalesce(runs.c.cancel_requested_at, _big("at"))
-        return update(runs).where(open_run).values(cancel_requested_at=at)
+        # All return something, so that they are carried out in this order, which is that of locks.
+        return (
+            compiled(update(runs).where(open_run).values(cancel_requested_at=at).returning(runs.c.id)),
+            compiled(update(threads).where(at_work).values(report=MUTE).returning(threads.c.id)),
+            compiled(self._woken(select(threads.c.id, _big("due"), _big("gen")).where(at_work))),
+        )
 
     def _woken(self, chosen: Any) -> Any:  # as above
         all_of_them = chosen.where(literal(value=True))  # SQLite wants a WHERE before ON CONFLICT

@@ -1,0 +1,413 @@
+"""How sessions of children end when something goes wrong, and who is told of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.databases import OpenStore, stores
+from tests.runtime.kin import kin
+from tests.runtime.rig import Rig
+from toolwright import testing
+from toolwright.core.child import Link
+from toolwright.core.effects_children import Close, Speak, Terminate
+from toolwright.core.errors import ThreadTerminated, Unwritable
+from toolwright.core.event import Topic
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.run import Run
+from toolwright.core.thread import Thread
+from toolwright.core.units import Act, Claim, CreateThread, PostMessage, Result, Unit
+
+pytestmark = pytest.mark.anyio
+
+DONE: dict[str, object] = {"text": "Done."}
+RESUMABLE: dict[str, object] = {"resumable": {"receives_messages": "side_a"}}
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
+    async with stores(request.param, tmp_path) as opening:
+        yield opening
+
+
+def call(name: str, /, **args: object) -> dict[str, object]:
+    return {"calls": [{"name": name, "args": args}]}
+
+
+def agent(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
+    """An agent that says that, and is callable by those that name it."""
+    prompt = tw.Prompt(name, model=testing.ScriptedModel(turns), tools=[*tools])
+    return tw.Agent(name, prompt, expose_as_tool=True, tool_description="Works.")
+
+
+async def ended(rig: Rig, thread_id: str, text: str = "Go") -> Run:
+    """The run that reads this message, when it is over."""
+    async with asyncio.timeout(20):
+        return await rig.rt.runs.wait((await rig.rt.threads.send(thread_id, text)).id, 20)
+
+
+async def results(rig: Rig, thread_id: str) -> list[Any]:  # any JSON, or text
+    return [_read(each.content) for each in await rig.transcript(thread_id) if each.role == "tool"]
+
+
+def _read(text: str) -> Any:  # as above
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@pytest.mark.parametrize("claims", [1, 2])
+async def test_a_child_that_cannot_begin_is_an_error_of_the_call_that_waits_for_it(
+    store: OpenStore, claims: int
+) -> None:
+    boss = agent("boss", [call("worker", message="Do"), DONE], {"name": "worker"})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+        refused: list[str] = []
+
+        async def refuse(_: int, unit: Unit) -> None:
+            if isinstance(unit, Claim) and unit.thread_id != thread.id and len(refused) < claims:
+                refused.append(unit.token)
+                raise Unwritable
+
+        rig.store.before = refuse
+        assert (await ended(rig, thread.id)).output == "Done."
+        [child] = await rig.rt.threads.children(thread.id)
+        assert (child.child_status, child.report) == ("failed", None)
+        [result] = await results(rig, thread.id)
+        assert (result["error_code"], result["status"]) == ("subagent_failed", "failed")
+        assert result["error"].startswith("The run cannot begin: ")
+
+
+# ── large families ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def with_children(rig: Rig, count: int) -> str:
+    """A thread that has made so many children already."""
+    thread = await rig.rt.threads.create("boss")
+    worker = (await rig.rt.agents.get("worker")).id
+    for number in range(count):
+        made = Thread(
+            id=f"thr_{number}",
+            agent=worker,
+            parent_id=thread.id,
+            link=Link(resumable=True),
+            created_at=thread.created_at,
+        )
+        await rig.store.inner.commit(CreateThread(token=f"made {number}", at=thread.created_at, thread=made))
+    return thread.id
+
+
+async def test_a_child_behind_a_thousand_others_is_waited_for_and_seen() -> None:
+    @tw.tool(description="Counts.")
+    async def count(state: tw.ThreadState) -> int:
+        return len(state.children)
+
+    boss = agent("boss", [call("worker", message="Do"), call("count"), DONE], count, {"name": "worker"})
+    async with (
+        stores("memory", Path()) as store,
+        kin(store, boss, agent("worker", [{"text": "I am."}])) as rig,
+    ):
+        thread_id = await with_children(rig, 1_001)
+        assert (await ended(rig, thread_id)).output == "Done."
+        assert await results(rig, thread_id) == ["I am.", 1_002]
+
+
+async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most() -> None:
+    most = {"resumable": {"receives_messages": "side_a", "maxInstances": 1_001}}
+    asked = call("subagent_create", agent="worker", name="Ada", message="Do")
+    boss = agent("boss", [asked, DONE], {"name": "worker", **most})
+    async with stores("memory", Path()) as store, kin(store, boss, agent("worker", [DONE])) as rig:
+        thread_id = await with_children(rig, 1_001)
+        assert (await ended(rig, thread_id)).output == "Done."
+        [result] = await results(rig, thread_id)
+        assert result["error"].startswith("There are 1001 children of 'worker' already")
+
+
+# ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Work:
+    """A tool that is at work until it is told to end, and an agent that uses it."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+        @tw.tool(description="Takes its time.")
+        async def work() -> str:
+            self.begun.set()
+            await self.go_on.wait()
+            return "worked"
+
+        self.agent = agent("deep", [call("work"), DONE], work)
+
+
+async def runs(rig: Rig, thread_id: str) -> list[str]:
+    """How the runs of the thread have ended, the oldest first, once none of them is open."""
+    found = [await rig.rt.runs.wait(each.id, 20) for each in await rig.rt.runs.list(thread_id=thread_id)]
+    return [each.status for each in reversed(found)]
+
+
+async def children(rig: Rig, thread_id: str) -> list[str]:
+    return [each.id for each in await rig.rt.threads.children(thread_id)]
+
+
+async def test_a_terminated_thread_stops_what_it_has_begun_and_never_runs_again(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Ends it all.")
+    async def end(state: tw.ThreadState) -> str:
+        await work.begun.wait()
+        await state.terminate()
+        return "ended"
+
+    boss = agent("boss", [call("deep", message="Do"), call("end")], end, {"name": "deep", "blocking": False})
+    async with kin(store, boss, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).stop_reason == "session_stop"
+        work.go_on.set()
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["cancelled"]
+        assert await runs(rig, thread.id) == ["completed"]
+        assert await rig.store.unread(thread.id) == []
+
+
+async def test_a_run_that_was_to_follow_in_a_terminated_thread_asks_no_model(store: OpenStore) -> None:
+    @tw.tool(description="Ends it all.")
+    async def end(state: tw.ThreadState) -> str:
+        [child] = state.children
+        [run] = await rig.rt.runs.list(thread_id=child.reference)
+        await rig.rt.runs.wait(run.id, 20)  # its end is in the inbox now
+        await state.terminate()
+        return "ended"
+
+    turns = [call("worker", message="Do"), call("end")]
+    boss = agent("boss", turns, end, {"name": "worker", "blocking": False})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).stop_reason == "session_stop"
+        assert await runs(rig, thread.id) == ["completed", "cancelled"]
+        said = [each.role for each in await rig.transcript(thread.id)]
+        assert said == ["user", "assistant", "tool", "assistant", "tool", "user"]
+
+
+async def test_a_child_that_is_terminated_takes_its_family_with_it(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Ends it.")
+    async def end(state: tw.ThreadState) -> str:
+        await work.begun.wait()
+        [child] = state.children
+        assert child.status == "idle"
+        await state.terminate(child.reference)
+        return "ended"
+
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), call("end"), DONE]
+    boss = agent("boss", turns, end, {"name": "worker", **RESUMABLE})
+    worker = agent("worker", [call("deep", message="Do"), DONE], {"name": "deep", "blocking": False})
+    async with kin(store, boss, worker, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        await ended(rig, thread.id)
+        work.go_on.set()
+        [child] = await children(rig, thread.id)
+        [grandchild] = await children(rig, child)
+        assert await runs(rig, grandchild) == ["cancelled"]
+        assert await runs(rig, child) == ["completed"]
+        assert await runs(rig, thread.id) == ["completed"]
+        assert await rig.store.unread(child) == []
+
+
+async def test_a_child_of_one_session_stops_its_children_when_that_ends(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Waits.")
+    async def look() -> str:
+        await work.begun.wait()
+        return "It has begun."
+
+    boss = agent("boss", [call("worker", message="Do"), DONE], {"name": "worker"})
+    turns = [call("deep", message="Do"), call("look"), {"text": "Mine is done."}]
+    worker = agent("worker", turns, look, {"name": "deep", "blocking": False})
+    async with kin(store, boss, worker, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        work.go_on.set()
+        [child] = await children(rig, thread.id)
+        [grandchild] = await children(rig, child)
+        assert await runs(rig, grandchild) == ["cancelled"]
+        assert await runs(rig, child) == ["completed"]
+        assert (await results(rig, thread.id))[0] == "Mine is done."
+
+
+async def test_a_handler_does_not_speak_to_a_child_that_it_terminates(store: OpenStore) -> None:
+    @tw.tool(description="Ends it.")
+    async def end(state: tw.ThreadState) -> str:
+        [child] = state.children
+        found = await state.get_child_thread(child.reference)
+        assert found is not None
+        await state.terminate(child.reference)
+        with pytest.raises(ThreadTerminated):
+            found.queue_message("Still there?")
+        return "ended"
+
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), call("end"), DONE]
+    boss = agent("boss", turns, end, {"name": "worker", **RESUMABLE})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        [child] = await rig.rt.threads.children(thread.id)
+        assert child.child_status == "terminated"
+        assert await runs(rig, child.id) == ["completed"]
+        assert (await results(rig, thread.id))[-1] == "ended"
+
+
+@pytest.mark.parametrize("built_in", [True, False])
+async def test_word_for_a_child_that_is_terminated_meanwhile_is_an_error(
+    store: OpenStore, built_in: bool
+) -> None:
+    @tw.tool(description="Speaks.")
+    async def speak(state: tw.ThreadState) -> object:
+        [child] = state.children
+        if built_in:
+            result = await state.invoke_tool(
+                "subagent_message", {"reference": child.reference, "message": "Again"}
+            )
+            return result.error_code
+        found = await state.get_child_thread(child.reference)
+        assert found is not None
+        found.queue_message("Again")
+        return "said"
+
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), call("speak"), DONE]
+    boss = agent("boss", turns, speak, {"name": "worker", **RESUMABLE})
+    async with kin(store, boss, agent("worker", [DONE])) as rig:
+
+        async def overtake(_: int, unit: Unit) -> None:
+            if isinstance(unit, Result) and any(isinstance(each, Speak) for each in unit.effects):
+                [child] = await children(rig, unit.thread_id)
+                end = Terminate(thread_id=child)
+                await rig.store.commit(Act(token=f"end {unit.token}", at=unit.at, effects=(end,)))
+
+        rig.store.before = overtake
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        answer = (await results(rig, thread.id))[-1]
+        assert answer == "terminated" if built_in else answer["error_code"] == "terminated"
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["completed"]
+
+
+async def test_a_message_from_outside_that_comes_too_late_is_refused(store: OpenStore) -> None:
+    async with kin(store, agent("boss", [DONE])) as rig:
+        thread = await rig.rt.threads.create("boss")
+
+        async def overtake(_: int, unit: Unit) -> None:
+            if isinstance(unit, PostMessage):
+                end = Close(thread_id=thread.id)
+                await rig.store.commit(Act(token="end", at=unit.at, effects=(end,)))
+
+        rig.store.before = overtake
+        with pytest.raises(ThreadTerminated, match="is terminated: nobody answers in it any more"):
+            await rig.rt.threads.send(thread.id, "Hello?")
+        assert await runs(rig, thread.id) == []
+
+
+# ── batches that fail ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Stumbles:
+    """A scripted model that fails at every word of a child."""
+
+    name = "test:stumbles"
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        self._script = testing.ScriptedModel(turns)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if "[Subagent" in request.messages[-1].content:
+            raise RuntimeError("boom")
+        async for event in self._script.respond(request):
+            yield event
+
+
+async def test_a_batch_that_fails_is_told_once_when_it_is_set_aside(store: OpenStore) -> None:
+    work = Work()
+    turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), DONE]
+    boss = agent("boss", [{"when": "[Subagent", "text": "I see."}, *turns], {"name": "worker", **RESUMABLE})
+    model = Stumbles([call("deep", message="Do"), DONE])
+    worker = tw.Agent(
+        "worker",
+        tw.Prompt("worker", model=model, tools=[{"name": "deep", "blocking": False}]),
+        expose_as_tool=True,
+        tool_description="Works.",
+    )
+    async with kin(store, boss, worker, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        [child] = await children(rig, thread.id)
+        work.go_on.set()
+        async with asyncio.timeout(20):
+            async for _ in rig.rt.events.follow(Topic(kind="thread", id=child), after=0):
+                if "failed" in [each.status for each in await rig.store.inbox(child)]:
+                    break
+        assert await runs(rig, child) == ["completed", "failed", "failed", "failed"]
+        told = [each.content for each in await rig.store.inbox(thread.id) if each.type == "subagent"]
+        assert [(each["status"], each["error"]) for each in told] == [("failed", "The model failed: boom")]
+        assert (await rig.rt.threads.get(child)).child_status == "failed"
+
+
+# ── handlers whose time is over ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_child_whose_calling_handler_is_over_is_heard_in_the_inbox(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Asks.", timeout=0.3)
+    async def ask(state: tw.ThreadState) -> object:
+        return (await state.invoke_tool("deep", {"message": "Do"})).result
+
+    turns = [{"when": '"Done."', "text": "Late, but heard."}, call("ask"), {"text": "Never mind."}]
+    boss = agent("boss", turns, ask, {"name": "deep"})
+    async with kin(store, boss, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Never mind."
+        [answer] = await results(rig, thread.id)
+        assert answer["error_code"] == "timeout"
+        [child] = await children(rig, thread.id)
+        work.go_on.set()
+        assert await runs(rig, child) == ["completed"]
+        [asked] = [each for each in await rig.rt.calls.list(status=["resolved"]) if each.name == "deep"]
+        assert asked.route == "inbox"
+        [late] = await rig.store.inbox(thread.id, 10, 1)
+        assert (late.event_id, late.content["result"]) == (f"tr:{asked.id}", "Done.")
+        async with asyncio.timeout(20):
+            async for _ in rig.rt.events.follow(Topic(kind="thread", id=thread.id), after=0):
+                if len(await rig.rt.runs.list(thread_id=thread.id)) == 2:
+                    break
+        assert await runs(rig, thread.id) == ["completed", "completed"]
+        assert (await rig.transcript(thread.id))[-1].content == "Late, but heard."
+
+
+async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(store: OpenStore) -> None:
+    work = Work()
+
+    @tw.tool(description="Asks.")
+    async def ask(state: tw.ThreadState) -> object:
+        return (await state.invoke_tool("deep", {"message": "Do"})).result
+
+    async with kin(store, agent("boss", [call("ask")], ask, {"name": "deep"}), work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        await work.begun.wait()
+        await rig.rt.runs.cancel(run.id)
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["cancelled"]
+        assert await runs(rig, thread.id) == ["cancelled"]
+        [asked] = await rig.rt.calls.list(status=["cancelled"], run_id=run.id)
+        assert asked.name == "deep"
+        assert len(await rig.store.inbox(thread.id)) == 1
