@@ -5,8 +5,8 @@ thread can no longer write. The others come from outside a drain: they never tou
 inbox rows, call rows, files, env, flags and wakes. What happens in spaces and to timers are the `effects` of
 both. A store answers `Committed`, or `Conflict` with the guard that failed, in which case the unit has left no trace.
 
-Every unit locks in one order: threads, calls, runs, inbox, files, entities, env, wakes; its effects after that: other
-threads, spaces, their inboxes, timers, and the counter of spaces' events last.
+Every unit locks in one order: threads by id, those of its effects among them, calls, runs, inbox, files, entities, env,
+wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events last.
 """
 
 from datetime import datetime
