@@ -9,33 +9,23 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.databases import OpenStore, stores
+from tests.databases import OpenStore, store_on, stores
+from tests.runtime.family_rig import DONE, RESUMABLE, call
 from tests.runtime.kin import kin
-from tests.runtime.rig import Rig
+from tests.runtime.rig import Rig, nothing
 from toolwright import testing
 from toolwright.core.child import Link
 from toolwright.core.effects_children import Close, Speak, Terminate
-from toolwright.core.errors import ThreadTerminated, Unwritable
+from toolwright.core.errors import NotFound, ThreadTerminated, Unwritable
 from toolwright.core.event import Topic
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
-from toolwright.core.units import Act, Claim, CreateThread, PostMessage, Result, Unit
+from toolwright.core.units import Act, Claim, CreateThread, PostMessage, Result, SetEnv, Unit
 
 pytestmark = pytest.mark.anyio
 
-DONE: dict[str, object] = {"text": "Done."}
-RESUMABLE: dict[str, object] = {"resumable": {"receives_messages": "side_a"}}
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[OpenStore]:
-    async with stores(request.param, tmp_path) as opening:
-        yield opening
-
-
-def call(name: str, /, **args: object) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": args}]}
+store = store_on("memory", "sqlite", "postgres")
 
 
 def agent(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
@@ -411,3 +401,59 @@ async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(
         [asked] = await rig.rt.calls.list(status=["cancelled"], run_id=run.id)
         assert asked.name == "deep"
         assert len(await rig.store.inbox(thread.id)) == 1
+
+
+@pytest.mark.parametrize("forgets", ["times out", "returns"])
+async def test_nobody_waits_any_more_for_a_child_that_is_stopped_with_its_parent(
+    store: OpenStore, forgets: str
+) -> None:
+    work = Work()
+    forgotten: list[asyncio.Task[object]] = []
+
+    @tw.tool(description="Asks.", timeout=0.3 if forgets == "times out" else None)
+    async def ask(state: tw.ThreadState) -> object:
+        asking = asyncio.create_task(state.invoke_tool("deep", {"message": "Do"}))
+        forgotten.append(asking)
+        if forgets == "times out":
+            return (await asking).result
+        await work.begun.wait()
+        return "not awaited"
+
+    @tw.tool(description="Ends all.")
+    async def end(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "over"
+
+    boss = agent("boss", [call("ask"), call("end")], ask, end, {"name": "deep"})
+    async with kin(store, boss, work.agent) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).stop_reason == "session_stop"
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["cancelled"]
+        [asked] = [each for each in await rig.rt.calls.list(status=None) if each.name == "deep"]
+        assert asked.status == "cancelled"
+        assert asked.completed_at is not None
+    await asyncio.gather(*forgotten, return_exceptions=True)
+
+
+async def test_a_child_that_was_put_off_does_not_begin_once_its_parent_is_over(store: OpenStore) -> None:
+    key = [tw.Variable("API_KEY", type="secret", scoped=True)]
+    prompt = tw.Prompt("scout", model=testing.ScriptedModel([DONE]), variables=key)
+    scout = tw.Agent("scout", prompt, expose_as_tool=True, tool_description="Looks.")
+    async with kin(
+        store, agent("boss", [call("scout", message="Go"), DONE], {"name": "scout"}), scout
+    ) as rig:
+        thread = await rig.rt.threads.create("boss")
+        await ended(rig, thread.id)
+        [request] = await rig.rt.requests.list(thread.id)
+
+        async def overtake(_: int, unit: Unit) -> None:
+            if isinstance(unit, SetEnv):
+                rig.store.before = nothing
+                gone = Close(thread_id=thread.id)
+                await rig.store.commit(Act(token="end", at=unit.at, effects=(gone,)))
+
+        rig.store.before = overtake
+        with pytest.raises(NotFound):
+            await rig.rt.requests.answer(thread.id, request.id, {"API_KEY": "sk-0123456789"})
+        assert await children(rig, thread.id) == []

@@ -91,7 +91,10 @@ class Close(ChildEffect):
 
 @value
 class CancelChildren(ChildEffect):
-    """The open runs of all threads below this one are to stop, and nobody is told of their end."""
+    """The open runs of all threads below this one are to stop, and nobody is told of their end.
+
+    Calls that still hoped for a late result of one are cancelled.
+    """
 
 
 @value
@@ -150,7 +153,7 @@ class Room(ChildEffect):
 
 @value
 class HoldRequest(ChildEffect):
-    """A request is still open, else the guard `request` fails."""
+    """A request is still open, and its thread not terminated, else the guard `request` fails."""
 
     id: str
 

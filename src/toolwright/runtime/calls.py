@@ -33,7 +33,6 @@ from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
-RUN_CANCELLED = "Run cancelled"
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
 
@@ -46,10 +45,14 @@ class Instant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """What a call reads when its run ends before it: `what` happened, and the whole text if it was `running`."""
+    """What a call reads when its run ends before it: `what` happened, and the whole text if it was `running`.
+
+    `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
+    """
 
     what: str
     running: str
+    stops_children: bool = False
 
     @property
     def still_open(self) -> str:
@@ -221,7 +224,7 @@ class Calls:
                     self.settle(hold, move, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
                     self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
-                case "waiting" if call.kind == "agent" and words.what == RUN_CANCELLED:
+                case "waiting" if call.kind == "agent" and words.stops_children:
                     self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
                 case "waiting":
                     self._flip(
@@ -233,13 +236,13 @@ class Calls:
     def close(self, hold: Hold, move: Move, call: Call, words: LastWords) -> None:
         """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).
 
-        But a child is cancelled with the run that it was called in.
+        But a child is stopped with the run that it was called in.
         """
         hold.nested[call.id] = call
         match call.status:
             case "created" | "running":
                 self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
-            case "waiting" if call.kind == "agent" and (hold.abort.aborted or words.what == RUN_CANCELLED):
+            case "waiting" if call.kind == "agent" and (hold.abort.aborted or words.stops_children):
                 self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
             case "waiting":
                 self._flip(hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending"))

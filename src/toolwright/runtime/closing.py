@@ -46,7 +46,7 @@ class Closing:
         end = replace(end, error=hold.redactor.optional(end.error))
         while True:
             whole = replace(move.copy(), messages=list(move.messages), read=[])
-            self._calls.give_up(hold, whole, last_words(end), await self._nested.open_below(hold))
+            self._calls.give_up(hold, whole, last_words(hold, end), await self._nested.open_below(hold))
             for event in hold.joined():
                 whole.read.append(event.event_id)
                 hold.say(whole, own_message(event, hold.run, hold.run.step_count, hold.place(whole)))
@@ -60,7 +60,7 @@ class Closing:
 
     async def give_up(self, hold: Hold, move: Move, end: End) -> None:
         """The turn is over: every call without an answer gets one."""
-        self._calls.give_up(hold, move, last_words(end), await self._nested.open_below(hold))
+        self._calls.give_up(hold, move, last_words(hold, end), await self._nested.open_below(hold))
 
     def limit_end(self, hold: Hold, run: Run) -> End | None:
         """How the run ends if it may make no further step."""

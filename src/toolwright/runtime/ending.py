@@ -8,7 +8,7 @@ from toolwright.core.effects import Effect, Tell
 from toolwright.core.effects_children import CancelChildren, Close, Stop
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
-from toolwright.runtime.calls import CANCELLED, INTERRUPTED, RUN_CANCELLED, LastWords
+from toolwright.runtime.calls import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
 from toolwright.runtime.poison import give_back, tried_again
@@ -85,7 +85,7 @@ class Ending:
             effects += await self._reports.of(hold, link, move, over, terminated=terminated)
         if link is None and terminated:
             effects.append(Close(thread_id=thread_id))
-        elif link is not None and (terminated or not link.resumable):
+        elif _ends_family(hold, terminated=terminated):
             effects.append(Stop(thread_id=thread_id))
         return replace(move, effects=[*move.effects, *effects]) if effects else move
 
@@ -104,13 +104,21 @@ def presence(hold: Hold, space_id: str | None, type_: str) -> list[Effect]:
     return [Tell(space_id=space_id, source=source_of(hold), events=(told,))]
 
 
-def last_words(end: End) -> LastWords:
+def last_words(hold: Hold, end: End) -> LastWords:
     """What the calls that have no answer yet read when the run ends so."""
+    stops = end.status == "cancelled" or _ends_family(hold, terminated=end.terminated)
     match end.status:
         case "cancelled":
-            return LastWords(what=RUN_CANCELLED, running=CANCELLED)
+            return LastWords(what="Run cancelled", running=CANCELLED, stops_children=stops)
         case "failed":
-            return LastWords(what="The run failed", running=INTERRUPTED)
+            return LastWords(what="The run failed", running=INTERRUPTED, stops_children=stops)
         case _:
             what = "The session was stopped"
-            return LastWords(what=what, running=f"{what} while this call was running; its effect is unknown.")
+            running = f"{what} while this call was running; its effect is unknown."
+            return LastWords(what=what, running=running, stops_children=stops)
+
+
+def _ends_family(hold: Hold, *, terminated: bool) -> bool:
+    """Whether the thread is over with this run, and so is all that works below it."""
+    link = hold.thread.link
+    return terminated or (link is not None and not link.resumable)

@@ -197,8 +197,9 @@ class Requests:
 
         Whether the request was still open; raises `NoRoom` where no more children may begin.
         """
-        kind = HoldRequest if missing else TakeRequest
-        effects: list[Effect] = [kind(thread_id=request.thread_id, id=request.id)]
+        effects: list[Effect] = [HoldRequest(thread_id=request.thread_id, id=request.id)]
+        if not missing:
+            effects.append(TakeRequest(thread_id=request.thread_id, id=request.id))
         birth = None if missing else self._birth(request)
         if birth is not None:
             if birth.most is not None:

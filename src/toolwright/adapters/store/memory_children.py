@@ -60,7 +60,10 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             if len([row for row in ours if row.state != "terminated"]) >= effect.most:
                 raise GuardFailed("room")
         case HoldRequest() | TakeRequest():
-            if effect.id not in tables.requests:
+            request = tables.requests.get(effect.id)
+            if request is None:
+                raise GuardFailed("request")
+            if isinstance(effect, HoldRequest) and tables.threads[request.thread_id].state == "terminated":
                 raise GuardFailed("request")
         case _:
             pass
@@ -105,7 +108,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
         case Notify():
             tables.threads[effect.thread_id].write(effect.files)
             deliver(effect.notice, unit, tables, done)
-        case Close():
+        case Close() | Terminate():
             row = tables.threads[effect.thread_id]
             row.state = "terminated"
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
@@ -113,10 +116,6 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             _stop(tables.below(effect.thread_id), unit, tables)
         case Stop():
             _stop([tables.threads[effect.thread_id], *tables.below(effect.thread_id)], unit, tables)
-        case Terminate():
-            row = tables.threads[effect.thread_id]
-            row.report, row.state = MUTE, "terminated"
-            _stop([row, *tables.below(effect.thread_id)], unit, tables)
         case HandOff():
             row = tables.threads[effect.thread_id]
             row.active_agent, row.activated = effect.agent, ()
@@ -209,8 +208,14 @@ def _tell(
 
 
 def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
-    """The runs of these threads that are open or to follow are to stop, and nobody is told of their end."""
+    """The runs of these threads that are open or to follow are to stop, and nobody is told of their end.
+
+    Calls that still hoped for a late result of theirs are cancelled; those that wait are ended by their own runs.
+    """
     for row in [each for each in rows if each.run_id is not None]:
+        call = None if row.report is None else tables.calls.get(row.report)
+        if call is not None and call.status == "pending":
+            tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
         for run_id in (row.run_id, row.next_run_id):
             run = None if run_id is None else tables.runs.get(run_id)
             if run is not None and not run.over:

@@ -55,15 +55,12 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
         case Notify():
             yield from _files(effect.files, sql)
             yield from deliver(effect.notice, unit, sql, done)
-        case Close():
+        case Close() | Terminate():
             yield Op(sql.children.close, here)
             yield from _stop(sql.children.stop, effect, unit)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
-            yield from _stop(sql.children.stop, effect, unit)
-        case Terminate():
-            yield Op(sql.children.terminate, here)
             yield from _stop(sql.children.stop, effect, unit)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})

@@ -24,6 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.conditions import NOT_TERMINATED
 from toolwright.adapters.store.statements_wakes import woken
+from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
 from toolwright.adapters.store.tables_events import wakes
 from toolwright.adapters.store.tables_threads import runs, threads
@@ -87,9 +88,7 @@ class ChildStatements:
                 state=case((threads.c.state == "terminated", "terminated"), else_=_text("state")),
             )
         )
-        over = changed.values(state="terminated").returning(threads.c.id)
-        self.terminate = compiled(over.values(report=MUTE))
-        self.close = compiled(over)
+        self.close = compiled(changed.values(state="terminated").returning(threads.c.id))
         ours = and_(
             threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), NOT_TERMINATED
         )
@@ -106,7 +105,11 @@ class ChildStatements:
         self.below = compiled(select(_family(children).c.id))
 
     def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
-        """What stops those threads and all below them: their runs, also those that are to follow; nobody is told."""
+        """What stops those threads and all below them: their runs, also those that are to follow.
+
+        Nobody is told, and so calls that still hoped for a late result are cancelled. Those that wait are ended by
+        their own runs.
+        """
         family = select(_family(first).c.id)
         at_work = and_(threads.c.id.in_(family), threads.c.run_id.is_not(None))
         chosen = union_all(
@@ -115,7 +118,10 @@ class ChildStatements:
         open_run = and_(runs.c.id.in_(chosen), *(runs.c.status != status for status in sorted(OVER)))
         at = func.coalesce(runs.c.cancel_requested_at, _big("at"))
         # All return something, so that they are carried out in this order, which is that of locks.
+        awaited = select(threads.c.report).where(at_work)
+        unheard = update(calls).where(calls.c.id.in_(awaited), calls.c.status == "pending")
         return (
+            compiled(unheard.values(status="cancelled", completed_at=_big("at")).returning(calls.c.id)),
             compiled(update(runs).where(open_run).values(cancel_requested_at=at).returning(runs.c.id)),
             compiled(update(threads).where(at_work).values(report=MUTE).returning(threads.c.id)),
             compiled(self._woken(select(threads.c.id, _big("due"), _big("gen")).where(at_work))),
@@ -133,7 +139,8 @@ class ChildStatements:
         self.ask = compiled(self._insert(asked).values(_all(asked)).on_conflict_do_nothing())
         closed = delete(requests).where(requests.c.id == _text("id"))
         self.close_request = compiled(closed)
-        held = update(requests).where(requests.c.id == _text("id")).values(id=requests.c.id)
+        living = select(threads.c.id).where(threads.c.id == requests.c.thread_id, NOT_TERMINATED)
+        held = update(requests).where(requests.c.id == _text("id"), living.exists()).values(id=requests.c.id)
         self.hold_request = compiled(held.returning(requests.c.id))
         self.take_request = compiled(closed.returning(requests.c.id))
         self.drop_asked = compiled(delete(asked).where(asked.c.request_id == _text("id")))
