@@ -48,7 +48,7 @@ class CallEnv:
         kind = type or types.of(name, among)
         given = read_env({name: None if value is None else {"value": value, "type": kind}})
         for each, var in given.items():
-            types.check(each, var)
+            types.check(each, var, among)
             self._change(each, var)
             self._set[each] = var
             if var is not None and var.type == "secret":
