@@ -216,6 +216,12 @@ async def test_code_without_an_end_is_ended_in_time(box: CodeSandbox, programs: 
 async def test_code_without_measure_is_ended_by_its_memory(box: CodeSandbox, programs: Programs) -> None:
     outcome = await run(box, programs.greedy, language=programs.language)
     assert reason(outcome) == ("terminated", "memory")
+
+
+async def test_a_single_value_of_python_without_measure_is_ended_by_its_memory_too(box: CodeSandbox) -> None:
+    outcome = await run(box, "','.join(['x' * 1000] * 1000000)", language="python")
+    assert reason(outcome) == ("terminated", "memory")
+    assert str(outcome.error) == "The code used more memory than the 67108864 bytes that it may."
     assert "67108864 bytes" in str(outcome.error)
 
 
