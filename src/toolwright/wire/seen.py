@@ -97,8 +97,8 @@ class Agent:
 
 @value
 class Thread:
-    """A thread; `running` while a run is open in it. `agent` is the agent's id, `active_agent` that of the agent
-    which answers since it was handed over.
+    """A thread; `running` while a run is open in it, `terminated` for good. `agent` is the agent's id, `active_agent`
+    that of the agent which answers since it was handed over.
     """
 
     __pydantic_config__ = _CAMEL
@@ -109,7 +109,7 @@ class Thread:
     name: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()
-    status: Literal["running", "idle"]
+    status: Literal["running", "idle", "terminated"]
     created_at: datetime
 
 
