@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.rig import read, serving
+import toolwright as tw
+from tests.api.rig import calling, read, serving
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +37,21 @@ async def test_agents_are_listed_and_found_by_name_and_id() -> None:
         assert by_name == await api.get(f"/api/agents/{agent['id']}")
         assert by_name == {"agent": agent, "agentId": agent["id"], "entityId": agent["entityId"]}
         assert read(await api.client.get("/api/agents/nobody"), 404)["error"].startswith("There is no agent")
+
+
+async def test_a_thread_that_was_ended_for_good_says_so() -> None:
+    @tw.tool(description="Ends.")
+    async def end(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "ended"
+
+    async with serving(ScriptedModel([calling("end")]), [end]) as api:
+        thread_id = await api.thread()
+        sent = await api.post(f"/api/threads/{thread_id}/messages", {"content": "Go"}, 202)
+        await api.rig.rt.runs.wait(sent["runId"], 10)
+        assert (await api.get(f"/api/threads/{thread_id}"))["thread"]["status"] == "terminated"
+        [listed] = (await api.get("/api/threads"))["threads"]
+        assert listed["status"] == "terminated"
 
 
 async def test_a_thread_is_created_read_and_listed() -> None:

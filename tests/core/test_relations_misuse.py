@@ -94,6 +94,18 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
         "SubpromptConfig is faulty: includeErrors must be true or false.",
     ),
     (
+        lambda: calling({"name": "b", "resumable": 5}),
+        "Resumable is faulty: it must be false or an object, not 5.",
+    ),
+    (
+        lambda: calling({"name": "b", "immediate": "yes"}),
+        "Immediate is faulty: it must be true, false or an object, not 'yes'.",
+    ),
+    (
+        lambda: tw.SubpromptConfig.model_validate(["q"]),
+        "SubpromptConfig is faulty: it must be an object, not a value of the type list.",
+    ),
+    (
         lambda: calling({"name": "b", "resumable": {"receives_messages": "side_c"}}),
         "Resumable is faulty: receives_messages must be 'side_a' or 'side_b'.",
     ),

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, Field
 
 import toolwright as tw
 from tests.runtime.rig import assert_valid, running
@@ -203,3 +204,52 @@ async def test_an_answer_that_never_ends_is_ended(every: float | None) -> None:
         assert run.status == "failed"
         assert "model" in str(run.error)
         assert model.closed.is_set()
+
+
+class Leaving:
+    """A model whose code wants to end the process."""
+
+    name = "leaving"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        raise SystemExit(3)
+        yield ModelResponse(text="never")  # which makes it a generator
+
+
+async def test_a_model_that_exits_fails_its_run_and_nothing_else() -> None:
+    async with running(Leaving()) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert (run.status, run.error) == ("failed", "The model failed: 3")
+
+
+async def test_a_prompt_whose_model_exits_is_an_error_of_its_call() -> None:
+    prompt = tw.Prompt("below", "", model=Leaving(), tool_description="Leaves.", expose_as_tool=True)
+    model = Saying(calls(("1", "below", '{"message":"Go"}')), DONE)
+    async with running(model, ["below"], prompts=[prompt]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.status == "completed"
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert "The model failed: 3" in answer.content
+
+
+def leave() -> int:
+    raise SystemExit(3)
+
+
+class Kept(BaseModel):
+    number: int = Field(default_factory=leave)
+
+
+async def test_a_default_that_exits_is_a_fault_of_the_arguments() -> None:
+    @tw.tool(description="Keeps.", args=Kept)
+    async def keep(kept: Kept) -> int:
+        return kept.number
+
+    async with running(Saying(calls(("1", "keep", "{}")), DONE), [keep]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert run.status == "completed"
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert "invalid_arguments" in answer.content

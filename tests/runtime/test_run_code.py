@@ -66,6 +66,29 @@ async def test_code_ends_with_its_run() -> None:
         assert (await rig.rt.runs.wait(run.id, 20)).status == "cancelled"
 
 
+@pytest.mark.parametrize("language", ["typescript", "python"])
+async def test_a_host_function_that_exits_ends_neither_the_run_nor_the_server(language: str) -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    @tw.tool(description="Runs code.")
+    async def work(state: tw.ThreadState) -> str:
+        source = (
+            "await leave()"
+            if language == "python"
+            else 'import leave from "leave"; export default () => leave()'
+        )
+        outcome = await state.run_code(source, language=language, imports={"leave": leave})
+        return f"{outcome.status}: {outcome.error}"
+
+    async with running(ScriptedModel([calling("work"), DONE]), [work]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
+        assert run.status == "completed"
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert answer.content == "error: 3"
+
+
 async def test_a_faulty_option_is_an_error_of_the_call() -> None:
     @tw.tool(description="Runs code.")
     async def work(state: tw.ThreadState) -> str:

@@ -1,13 +1,17 @@
 """What a handler emits within a run: checked, bounded, recorded with its result."""
 
-from typing import Any
+import ast
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
+import toolwright
 import toolwright as tw
 from tests.runtime.rig import running
-from toolwright.core.event import Topic
+from toolwright.core.event import BUILT_IN, Topic
 from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.run import RunStatus
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -61,3 +65,54 @@ async def test_a_faulty_type_of_an_event_is_the_calls_error(made: tw.Tool) -> No
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         assert (run.status, run.output) == ("completed", "done")
         assert "The type of an event is text" in (await rig.transcript(thread.id))[2].content
+
+
+@pytest.mark.parametrize("kind", sorted(BUILT_IN))
+async def test_the_runtimes_own_events_cannot_be_emitted(kind: str) -> None:
+    @tw.tool(description="Pretends.")
+    async def pretend(state: tw.ThreadState) -> str:
+        state.emit(kind, {"status": "completed"})
+        return "pretended"
+
+    model = ScriptedModel([calling("pretend"), {"text": "done"}])
+    async with running(model, [pretend]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        said = (await rig.transcript(thread.id))[2].content
+        assert f"Events of the type '{kind}' are the runtime's own: choose another." in said
+
+
+async def test_a_name_beside_those_of_the_runtime_can_be_emitted() -> None:
+    @tw.tool(description="Emits.")
+    async def tell(state: tw.ThreadState) -> str:
+        state.emit("run.halfway")
+        return "told"
+
+    async with running(ScriptedModel([calling("tell"), {"text": "done"}]), [tell]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        events = await rig.rt.events.list(Topic(kind="thread", id=thread.id))
+        assert "run.halfway" in [event.type for event in events]
+        assert {event.type for event in events} - {"run.halfway"} <= BUILT_IN
+
+
+def test_every_event_that_is_made_anywhere_is_among_those_of_the_runtime() -> None:
+    made = {f"run.{'started' if each == 'running' else each}" for each in get_args(RunStatus)}
+    for path in Path(toolwright.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                made |= {str(said) for said in _types(node)}
+    assert made <= BUILT_IN
+    assert {"tool.progress", "variables.required", "step.done", "member_added", "run.started"} <= made
+
+
+def _types(call: ast.Call) -> list[object]:
+    """The types that a call names which makes an event."""
+    assert isinstance(call.func, ast.Name)
+    if call.func.id in ("Event", "EventDraft"):
+        given = [each.value for each in call.keywords if each.arg == "type"]
+    elif call.func.id.endswith("_event"):
+        given = call.args[:1]
+    else:
+        return []
+    return [each.value for each in given if isinstance(each, ast.Constant)]

@@ -623,6 +623,15 @@ async def test_a_terminated_child_is_never_spoken_to_again() -> None:
         kin = await state.get_child_thread(child.reference)
         assert kin is not None
         await state.terminate(child.reference)
+        again = await state.get_child_thread(child.reference)
+        assert again is not None
+        for each in (kin, again):
+            assert each.status == "terminated"
+            with pytest.raises(InvalidRequest, match="is terminated"):
+                each.queue_message("Hello?")
+            with pytest.raises(InvalidRequest, match="limit of messages"):
+                await each.get_messages(-1)
+        assert [each.status for each in state.children] == ["terminated"]
         return child.reference
 
     async with home(

@@ -89,6 +89,44 @@ async def test_what_a_handler_says_comes_behind_the_answers_of_its_step() -> Non
         ]  # fmt: skip
 
 
+async def test_a_call_reads_what_it_has_said_and_may_change_it() -> None:
+    @tw.tool(description="Says.")
+    async def say(state: tw.ThreadState) -> str:
+        before = [message.id for message in await state.get_messages()]
+        said = state.inject_message("By the way.")
+        message = await state.get_message(said)
+        assert message is not None and (message.role, message.content) == ("user", "By the way.")
+        assert [message.id for message in await state.get_messages()] == [*before, said]
+        assert [message.id for message in await state.get_messages(5, len(before))] == [said]
+        state.update_message(said, "Never mind.")
+        changed = await state.get_message(said)
+        assert changed is not None and changed.content == "Never mind."
+        return said
+
+    model = Watched([calling("say"), DONE])
+    async with running(model, [say]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        told = await rig.transcript(thread.id)
+        assert [(m.seq, m.role, m.content) for m in told][3] == (4, "user", "Never mind.")
+        assert told[3].id == told[2].content
+        assert model.requests[1].messages[-1].content == "Never mind."
+
+
+async def test_a_call_that_has_ended_its_thread_says_nothing_more_to_it() -> None:
+    @tw.tool(description="Ends.")
+    async def end(state: tw.ThreadState) -> str:
+        await state.terminate()
+        await state.queue_message("Hello?")
+        return ""
+
+    async with running(ScriptedModel([calling("end")]), [end]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        assert "is terminated" in answer.content
+
+
 async def test_a_message_is_changed_for_the_model_and_for_readers() -> None:
     @tw.tool(description="Changes.")
     async def change(state: tw.ThreadState) -> str:

@@ -7,7 +7,7 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import running
 from tests.runtime.test_variables import calling
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -76,6 +76,65 @@ async def test_a_configured_agents_values_are_of_the_declared_type_and_the_same_
         active = await rt.agents.active("scout")
         assert {name: var.type for name, var in active.env[1].items()} == TYPES
         assert {name: var.type for name, var in active.tool_env["tell"].items()} == {"REGION": "text"}
+
+
+OPEN = {"TOKEN": {"value": "t-0123456789", "type": "text"}}
+REFUSED = r"env\.TOKEN is declared as a secret\."
+
+
+@pytest.mark.parametrize("layer", ["app_env", "options", "prompt_options"])
+async def test_a_declared_secret_cannot_be_defined_as_text(layer: str) -> None:
+    options: dict[str, Any] = {layer: OPEN if layer == "app_env" else {"env": OPEN}}
+    with pytest.raises(DefinitionError, match=REFUSED):
+        async with running(script(), [telling()], **options):
+            pass
+
+
+async def test_a_declared_secret_cannot_be_given_as_text_to_a_thread_or_an_agent() -> None:
+    async with running(script(), [telling()]) as rig:
+        with pytest.raises(InvalidRequest, match=REFUSED):
+            await rig.rt.threads.create("tester", env=OPEN)
+        assert await rig.rt.threads.list() == []
+        thread = await rig.rt.threads.create("tester")
+        with pytest.raises(InvalidRequest, match=REFUSED):
+            await rig.rt.threads.set_env(thread.id, {**PLAIN, **OPEN})
+        assert await rig.rt.threads.env(thread.id) == {}
+    app = tw.App(agents=[], tools=[telling()])
+    async with tw.testing.runtime(app) as rt:
+        for config in (
+            {"tools": ["tell"], "toolkits": [], "env": OPEN},
+            {"tools": [{"name": "tell", "env": OPEN}], "toolkits": []},
+        ):
+            with pytest.raises(InvalidConfiguration, match=REFUSED):
+                await rt.agents.save("scout", config)
+
+
+async def test_a_handler_cannot_set_a_declared_secret_as_text() -> None:
+    @tw.tool(description="Set.", variables=DECLARED)
+    async def put(state: tw.ThreadState) -> str:
+        with pytest.raises(InvalidRequest, match=REFUSED):
+            state.set_env("TOKEN", "t-0123456789", "text")
+        assert await state.env("TOKEN") is None
+        return "refused"
+
+    async with running(ScriptedModel([calling("put"), {"text": "Done."}]), [put]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert (await rig.transcript(thread.id))[2].content == "refused"
+        assert await rig.rt.threads.env(thread.id) == {}
+
+
+async def test_a_declared_secret_that_a_user_has_as_text_is_never_shown() -> None:
+    @tw.tool(description="Tell.", variables=DECLARED)
+    async def tell(state: tw.ThreadState) -> str:
+        return f"The token is {await state.env('TOKEN')}."
+
+    async with running(script(), [tell]) as rig:
+        ada = await rig.rt.entities.create(display_name="Ada")
+        await rig.rt.entities.set_env(ada.id, OPEN)
+        thread = await rig.rt.threads.create("tester", user_id=ada.id)
+        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert (await rig.transcript(thread.id))[2].content == "The token is [redacted:TOKEN]."
 
 
 async def test_a_secret_that_models_would_be_shown_is_refused_wherever_it_is_given() -> None:

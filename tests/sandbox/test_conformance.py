@@ -162,6 +162,21 @@ async def test_a_function_of_the_host_that_is_cancelled_by_itself_is_an_error_to
     assert outcome.result == "Error 'refuse' was cancelled."
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt("3"), GeneratorExit("3")], ids=repr)
+async def test_what_would_end_the_server_is_an_error_to_the_code(
+    box: CodeSandbox, programs: Programs, raised: BaseException
+) -> None:
+    async def on_the_loop() -> None:
+        raise raised
+
+    def in_a_thread() -> None:
+        raise raised
+
+    for function in (on_the_loop, in_a_thread):
+        outcome = await run(box, programs.caught, language=programs.language, imports={"refuse": function})
+        assert (outcome.status, outcome.result) == ("success", "Error 3")
+
+
 async def test_globals_are_there_as_json(box: CodeSandbox, programs: Programs) -> None:
     given = {"list": [1, 2.5, None, "ü"], "deep": {"er": True}}
     outcome = await run(box, programs.read_global, language=programs.language, globals={"given": given})
@@ -201,6 +216,12 @@ async def test_code_without_an_end_is_ended_in_time(box: CodeSandbox, programs: 
 async def test_code_without_measure_is_ended_by_its_memory(box: CodeSandbox, programs: Programs) -> None:
     outcome = await run(box, programs.greedy, language=programs.language)
     assert reason(outcome) == ("terminated", "memory")
+
+
+async def test_a_single_value_of_python_without_measure_is_ended_by_its_memory_too(box: CodeSandbox) -> None:
+    outcome = await run(box, "','.join(['x' * 1000] * 1000000)", language="python")
+    assert reason(outcome) == ("terminated", "memory")
+    assert str(outcome.error) == "The code used more memory than the 67108864 bytes that it may."
     assert "67108864 bytes" in str(outcome.error)
 
 

@@ -72,7 +72,7 @@ class Binding:
 def _made(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
-    except Exception as error:  # a default factory of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
         raise ArgumentFault([Fault((key,), f"has no default: {error or type(error).__name__}")]) from error
 
 
@@ -89,7 +89,7 @@ def build_model(adapter: TypeAdapter[object], value: JSON, path: Path = ()) -> o
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         raise ArgumentFault([_fault(detail, value, path) for detail in details]) from error
-    except Exception as error:  # a validator of the user's model may raise anything
+    except (Exception, SystemExit) as error:  # a validator of the user's model may raise anything
         raise ArgumentFault([Fault(path, str(error) or type(error).__name__)]) from error
 
 

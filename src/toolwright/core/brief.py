@@ -17,6 +17,6 @@ def words(error: BaseException) -> str:
     """What an error says, else what it is called."""
     try:
         said = str(error)
-    except Exception:  # noqa: BLE001 - a user's error may not even have a text
+    except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text
         said = ""
     return brief(said or type(error).__name__)

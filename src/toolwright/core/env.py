@@ -77,7 +77,7 @@ def read_env(
     if len(given) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
         raise _faulty(path, f"must have at most {MOST_NAMES} names")
     return {
-        _name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
+        checked_name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
         for name, each in cast("Given", given).items()
     }
 
@@ -97,7 +97,8 @@ def faulty_name(name: object) -> str | None:
     return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"
 
 
-def _name(name: str, path: str) -> str:
+def checked_name(name: str, path: str = "env") -> str:
+    """The name of a value; `InvalidRequest` for what can be none."""
     fault = faulty_name(name)
     if fault is not None:
         raise _faulty(path, f"has the name {fault}")

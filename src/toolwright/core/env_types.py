@@ -41,23 +41,37 @@ class EnvTypes:
             return "text"
         return self.declared.get(name, "secret")
 
+    def hides(self, name: str, among: Collection[str] = ()) -> bool:
+        """Whether the name is declared as a secret, and models are not shown its value all the same."""
+        return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
+
     def read(self, given: object, path: str = "env") -> dict[str, EnvVar | None]:
-        """What a caller gave, checked. Raises `InvalidRequest`, also for a secret that models would be shown."""
+        """What a caller gave, checked.
+
+        Raises `InvalidRequest`, also for a secret that models would be shown, and for a declared secret given as text.
+        """
         names = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else ()
         found = read_env(cast("object", given), path, lambda name: self.of(name, names))
         for name, var in found.items():
-            self.check(name, var, path)
+            self.check(name, var, names, path)
         return found
 
     def stored(self, given: object, path: str = "env") -> dict[str, EnvVar]:
         """The same where there is nothing to take away."""
         return stored_only(self.read(given, path), path)
 
-    def check(self, name: str, var: EnvVar | None, path: str = "env") -> None:
-        """Raise `InvalidRequest` for a secret that models would be shown."""
-        if var is not None and var.type == "secret" and any(name in each.names for each in self.shown):
-            fault = "is shown to models: store it as text, not as a secret"
-            raise InvalidRequest(f"{path}.{name} {fault}.", [{"path": f"{path}.{name}", "message": fault}])
+    def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
+        """Raise `InvalidRequest` for a secret that models would be shown, and for text that is declared as a secret."""
+        if var is None:
+            return
+        if var.type == "secret" and any(name in each.names for each in self.shown):
+            raise _faulty(f"{path}.{name}", "is shown to models: store it as text, not as a secret")
+        if var.type == "text" and self.hides(name, among):
+            raise _faulty(f"{path}.{name}", "is declared as a secret")
+
+
+def _faulty(path: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
 SECRETS = EnvTypes(declared={})

@@ -1,10 +1,21 @@
 """Events: what a follower of a thread, a run or a space sees happen."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from toolwright.core.json_value import JSONObject
 from toolwright.core.value import value
+
+EventType: TypeAlias = Literal[
+    "run.queued", "run.started", "run.waiting", "run.completed", "run.failed", "run.cancelled", "run.skipped",
+    "step.started", "step.done", "variables.required", "subagent.created", "subagent.finished",
+    "message", "message.delta", "message_updated", "message_deleted", "reaction_added", "reaction_removed",
+    "tool.started", "tool.streaming", "tool.progress", "tool.done", "tool.error", "tool.call",
+    "agent.active", "agent.inactive", "space.message", "space.message.streaming", "space.message.aborted",
+    "space.deleted", "member_added", "member_removed", "connected", "reset",
+]  # fmt: skip
+"""The types of the events that the runtime makes, and of a stream's words about itself."""
+BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
 
 
 @value

@@ -9,20 +9,22 @@ from types import NoneType
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from toolwright.core.asked import declared
+from toolwright.core import given
+from toolwright.core.asked import declared, shown
+from toolwright.core.brief import brief
 from toolwright.core.child import Child, Kin
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes, written_file
-from toolwright.core.env import EnvType, EnvVar, read_env, stored_only
+from toolwright.core.env import EnvType, EnvVar, checked_name, read_env, stored_only
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.event import EventDraft
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.message import Message
-from toolwright.core.plain import emitted, plain
+from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Side
-from toolwright.core.sandbox import CodeHandle, Sandbox
+from toolwright.core.sandbox import CodeHandle, Sandbox, on_a_loop
 from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.value import changed
@@ -168,18 +170,20 @@ class MemoryState:
 
     async def env(self, name: str) -> str | None:
         """The value of a name, None if there is none."""
-        known = (self._env or {}).get(name)
+        known = (self._env or {}).get(given.text("The name of a value", name))
         return None if known is None else known.value
 
     async def env_type(self, name: str) -> EnvType | None:
         """Whether the value is `text` or a `secret`."""
-        known = (self._env or {}).get(name)
+        known = (self._env or {}).get(given.text("The name of a value", name))
         return None if known is None else known.type
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name, or take it away."""
-        given = read_env({name: None if value is None else {"value": value, "type": type or "secret"}})
-        kept = {**(self._env or {}), **given}
+        changes = read_env(
+            {checked_name(name): None if value is None else {"value": value, "type": type or "secret"}}
+        )
+        kept = {**(self._env or {}), **changes}
         self._env = {each: var for each, var in kept.items() if var is not None}
 
     @property
@@ -231,21 +235,22 @@ class MemoryState:
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The given messages, oldest first."""
+        given.page(limit, offset)
         return self.messages[offset : offset + limit]
 
     async def get_message(self, message_id: str) -> Message | None:
         """One of the given messages."""
-        return next((each for each in self.messages if each.id == message_id), None)
+        return self._message(message_id)
 
     def inject_message(self, content: str, role: str = "user") -> str:
         """Put a message behind the given ones; its id."""
         if role not in ("user", "assistant"):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {role!r}.")
+            raise InvalidRequest(f"A message is the user's or the assistant's, not {shown(role)}.")
         message_id = f"msg_{uuid4().hex}"
         said = Message(
             id=message_id,
             role="user" if role == "user" else "assistant",
-            content=content,
+            content=given.message(content),
             created_at=datetime.now(UTC),
         )
         self.messages = (*self.messages, said)
@@ -253,29 +258,38 @@ class MemoryState:
 
     def update_message(self, message_id: str, content: str) -> None:
         """Change the text of a given message; `NotFound` if there is none of that id."""
-        if not any(each.id == message_id for each in self.messages):
-            raise NotFound(f"There is no message {message_id!r} in this thread.")
-        self.messages = [changed(m, content=content) if m.id == message_id else m for m in self.messages]
+        if self._message(message_id) is None:
+            raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
+        text = given.text("A message", content)
+        self.messages = [changed(m, content=text) if m.id == message_id else m for m in self.messages]
+
+    def _message(self, message_id: str) -> Message | None:
+        wanted = given.text("The id of a message", message_id)
+        return next((each for each in self.messages if each.id == wanted), None)
 
     async def queue_message(
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
         """Remember a message in `queued`."""
-        self.queued.append(content)
+        said = given.message(content)
+        given.files(attachments)
+        self.queued.append(said)
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
         """Remember a call in `queued`."""
-        given = arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))
-        self.queued.append(QueuedCall(name=name, arguments=given))
+        name, asked = given.tool_call(name, arguments)
+        self.queued.append(QueuedCall(name=name, arguments=asked))
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call another tool of the toolset that this call came from; without one there is none."""
+        name, asked = given.tool_call(name, arguments)
         if self._invoke is None:
             return ToolResult.fail("There are no tools to call here.", error_code="unknown_tool")
-        return await self._invoke(name, arguments or {})
+        return await self._invoke(name, asked)
 
     async def get_child_thread(self, reference: str) -> Kin | None:
         """There is none."""
+        given.text("The reference of a child", reference)
         return None
 
     async def get_parent_thread(self) -> Kin | None:
@@ -289,28 +303,33 @@ class MemoryState:
     async def terminate(self, reference: str | None = None) -> None:
         """Remember that the thread was to end; `NotFound` for a child."""
         if reference is not None:
-            raise NotFound(f"There is no child {reference!r} of this thread.")
+            known = given.text("The reference of a child", reference)
+            raise NotFound(f"There is no child {brief(repr(known), 200)} of this thread.")
         self.terminated = True
 
     async def get_value(self, key: str) -> JSON:
         """A value that was set."""
-        return self.values.get(key)
+        return self.values.get(given.key(key))
 
     def set_value(self, key: str, value: JSON) -> None:
         """Keep a value in memory, or take it away."""
-        self.values[key] = plain(value)
+        name, copy = given.key(key), plain(value)
+        given.kept(name, copy)
+        self.values[name] = copy
 
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
         """Run code in the sandbox that the state was given; raises `InvalidRequest` without one."""
         if self._sandbox is None:
             raise InvalidRequest("This state runs no code: give it a sandbox.")
+        on_a_loop()
         return self._sandbox.start(source, read_options(options, **more))
 
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Keep an event; raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry."""
-        event_type, data = emitted(event_type, data)
+        event_type, data = given.event(event_type, data)
         self.events.append(EventDraft(type=event_type, payload={"data": data}))
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Keep a report of progress."""
+        given.progress(done, total, text)
         self.reports.append(Progress(done=done, total=total, text=text))

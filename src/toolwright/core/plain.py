@@ -1,6 +1,5 @@
 """Any Python value as plain JSON, or the words for why it is none (D2)."""
 
-import json
 import math
 import re
 from collections.abc import Iterable
@@ -10,12 +9,11 @@ from typing import cast
 
 from pydantic import BaseModel
 
-from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
 
 Path = tuple[str | int, ...]
-MAX_EVENT_TYPE = 200  # characters
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -36,20 +34,6 @@ def unwritable(text: str) -> bool:
 def one_line(text: str) -> bool:
     """Whether the text can be a name: it breaks no line that it stands in, and steers no terminal."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
-
-
-def emitted(event_type: object, content: JSON) -> tuple[str, JSON]:
-    """What a handler emits: its type, checked, and a copy of its content, which the handler may change later.
-
-    Raises `InvalidRequest` for the type, `InvalidJSON` for what JSON cannot carry.
-    """
-    if not isinstance(event_type, str) or not event_type.strip() or unwritable(event_type):
-        raise InvalidRequest(
-            f"The type of an event is text, not empty and without NUL or lone surrogates, not {event_type!r}."
-        )
-    if len(event_type) > MAX_EVENT_TYPE:
-        raise InvalidRequest(f"The type of an event has at most {MAX_EVENT_TYPE} characters.")
-    return str.__str__(event_type), json.loads(dumps(content))
 
 
 def plain(value: object, nesting: int = MAX_NESTING) -> JSON:

@@ -1,10 +1,11 @@
 """How a prompt calls prompts and agents: what S0 §4 and §5 configure, and what becomes of it in an app."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.asked import shown
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSONObject
@@ -17,6 +18,7 @@ Name: TypeAlias = Annotated[str, Field(min_length=1)]
 class _Form(BaseModel):
     """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the faulty field."""
 
+    _wanted: ClassVar[str] = "an object"
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -38,9 +40,8 @@ class _Form(BaseModel):
             )
             unknown = first["type"] == "extra_forbidden"
             said = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
-            raise DefinitionError(
-                f"{cls.__name__} is faulty: {said if path else 'it is an object'}."
-            ) from None
+            whole = f"it must be {cls._wanted}, not {shown(given)}"
+            raise DefinitionError(f"{cls.__name__} is faulty: {said if path else whole}.") from None
 
 
 class SubpromptConfig(_Form):
@@ -66,6 +67,7 @@ class Immediate(_Form):
     suffix over all of them. Only those that are designated as name or description are ever shown to a model.
     """
 
+    _wanted: ClassVar[str] = "true, false or an object"
     name_env: Name | None = None
     description_env: Name | None = None
     scoped_env: tuple[Name, ...] = Field(default=(), strict=False)
@@ -87,6 +89,7 @@ class Resumable(_Form):
     `state.notify_parent` says (`explicit`).
     """
 
+    _wanted: ClassVar[str] = "false or an object"
     receives_messages: Side = "side_a"
     max_instances: Annotated[int, Field(ge=1)] | None = None
     parent_communication: Literal["implicit", "explicit"] = "implicit"

@@ -87,7 +87,7 @@ def _text(value: object) -> str | None:
         return value
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - a user's value may not even have a text
+    except (Exception, SystemExit):  # noqa: BLE001 - a user's value may not even have a text
         return type(value).__name__
 
 
@@ -122,12 +122,12 @@ def _file_name(image: ImageContent, number: int) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error).strip() or type(error).__name__
-    except Exception:  # noqa: BLE001 - a user's exception may not even have a text
+    except (Exception, SystemExit):  # noqa: BLE001 - a user's exception may not even have a text
         return type(error).__name__
 
 
 def _stack(error: BaseException) -> str | None:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - the same
+    except (Exception, SystemExit):  # noqa: BLE001 - the same
         return None

@@ -1,9 +1,11 @@
 """Code that runs in a sandbox: what is asked for, what comes of it, and how far it may go."""
 
+import asyncio
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.value import value
 
@@ -113,6 +115,14 @@ class CodeHandle(Protocol):
     def terminate(self, reason: str = "Terminated.") -> None:
         """End the code: its outcome is `terminated` for that reason, unless it has one already."""
         ...
+
+
+def on_a_loop() -> None:
+    """Raise `InvalidRequest` in a thread: nobody could await there what is begun."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise InvalidRequest("Code is run from an async handler, and this one is a plain function.") from None
 
 
 class Sandbox(Protocol):

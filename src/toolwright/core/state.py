@@ -135,7 +135,7 @@ class ThreadState(Protocol):
 
     @property
     def children(self) -> Sequence[Child]:
-        """The threads that this one has made, as they stood when the call began."""
+        """The threads that this one has made, as they stood when the call began, or were ended in it."""
         ...
 
     async def get_child_thread(self, reference: str) -> Kin | None:
@@ -162,7 +162,10 @@ class ThreadState(Protocol):
         ...
 
     def set_value(self, key: str, value: JSON) -> None:
-        """Keep a JSON value in this thread with the call's result; None takes it away."""
+        """Keep a JSON value in this thread with the call's result; None takes it away.
+
+        Raises `InvalidRequest` for a key of more than 200 characters, or over 1 MiB of JSON.
+        """
         ...
 
     async def env(self, name: str) -> str | None:
@@ -219,7 +222,10 @@ class ThreadState(Protocol):
         ...
 
     def emit(self, event_type: str, data: JSON = None) -> None:
-        """Record an event of your own with the call's result; followers of the thread see it then."""
+        """Record an event of your own with the call's result; followers of the thread see it then.
+
+        Raises `InvalidRequest` for a faulty type, also for the types of the runtime's own events.
+        """
         ...
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:

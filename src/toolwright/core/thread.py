@@ -1,6 +1,7 @@
 """A thread: one running conversation of an agent."""
 
 from datetime import datetime
+from typing import Literal
 
 from toolwright.core.child import ChildStatus, Link
 from toolwright.core.json_value import JSONObject
@@ -47,6 +48,13 @@ class Thread:
     def answering(self) -> str:
         """The id of the agent that answers in it."""
         return self.active_agent or self.agent
+
+    @property
+    def status(self) -> Literal["running", "idle", "terminated"]:
+        """Whether a run is open in it, or can be."""
+        if self.state == "terminated":
+            return "terminated"
+        return "idle" if self.run_id is None else "running"
 
     @property
     def child_status(self) -> ChildStatus:

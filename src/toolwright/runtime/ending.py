@@ -6,6 +6,7 @@ from typing import Literal
 from toolwright.core.agent import home_thread_id_of
 from toolwright.core.effects import Effect, Tell
 from toolwright.core.effects_children import CancelChildren, Close, Stop
+from toolwright.core.event import EventType
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, LastWords
@@ -95,7 +96,7 @@ def is_home(hold: Hold) -> bool:
     return hold.thread.id == home_thread_id_of(hold.thread.agent)
 
 
-def presence(hold: Hold, space_id: str | None, type_: str) -> list[Effect]:
+def presence(hold: Hold, space_id: str | None, type_: EventType) -> list[Effect]:
     """Word to the space that the agent is in, if it is in one: it is at work, or is no longer."""
     if space_id is None:
         return []

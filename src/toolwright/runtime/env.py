@@ -130,7 +130,7 @@ class Environment:
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
         for row in rows:
             value = self._value(row)
-            if isinstance(value, EnvVar) and row.type == "secret":
+            if isinstance(value, EnvVar) and (row.type == "secret" or _is_declared(row, agent)):
                 secrets.add((row.name, _secret(row, value)))
             if row.kind == "env":
                 (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value
@@ -215,6 +215,11 @@ class Environment:
             return None
         sealed, key = self._cipher.seal(value.value)
         return changed(row, value=sealed, key=key)
+
+
+def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
+    """Whether a value that was given as text where nobody knew better is declared as a secret here."""
+    return row.kind == "env" and agent is not None and agent.types.hides(row.name)
 
 
 def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.run import QueuedCall, Side
 from toolwright.runtime.abort import Abort
 
@@ -25,14 +26,22 @@ class RunExecution:
     terminated: bool = False
     skipped: Skipped | None = None
     queued: tuple[QueuedCall, ...] = ()
+    over: bool = False
 
     def stop_side(self) -> None:
         """End the turn of the side that speaks once this call's result is recorded."""
+        self.check()
         self.side_stopped = True
 
     def stop_session(self) -> None:
         """End the run as `session_stop` once this call's result is recorded."""
+        self.check()
         self.stopped = True
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` once the call is over: what is done in it then is lost."""
+        if self.over:
+            raise InvalidRequest("This call is over: nothing can be done in its thread any more.")
 
     @property
     def ends(self) -> bool:

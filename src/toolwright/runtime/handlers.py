@@ -77,9 +77,9 @@ class Handlers:
                 hold.abort.within(scope, ABORT_GRACE)
                 outcome = await execute(self._executors, hold.prepared[call.id], state)
         except TimeoutError:
-            await state.close()
-            return Ran(None, state)
+            outcome = None
         finally:
+            state.execution.over = True
             hold.abort.left(scope)
         await state.close()
         return Ran(outcome, state)

@@ -93,7 +93,7 @@ class Loop:
         except ToolwrightError as error:
             await self.fail(hold, error.message)
             return
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
             log.exception("The model of the agent %r failed.", hold.voice.agent.name)
             await self.fail(hold, f"The model failed: {words(error)}")
             return

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolwright.core.event import Event
+from toolwright.core.event import Event, EventType
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Bus
 from toolwright.core.redact import Redactor
@@ -63,7 +63,7 @@ class SpaceStream:
             return
         if begins:
             started = tool_event("tool.started", stream.call_id, name)
-            self._publish(started.type, started.payload)
+            self._publish("tool.started", started.payload)
         if len(arguments) <= MOST_SHOWN:
             partial = redactor.json(partial_json(arguments))
             said: JSONObject = {"delta": delta, "text": arguments, "partialArgs": partial}
@@ -100,7 +100,7 @@ class SpaceStream:
         payload: JSONObject = {"streamId": stream.call_id, "delta": delta, "text": text}
         self._publish("space.message.streaming", payload)
 
-    def _publish(self, type_: str, payload: JSONObject) -> None:
+    def _publish(self, type_: EventType, payload: JSONObject) -> None:
         source = source_of(self._hold)
         self._bus.publish(
             [

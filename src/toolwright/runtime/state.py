@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from toolwright.core import given
 from toolwright.core.call import Call
 from toolwright.core.child import Child, Kin
 from toolwright.core.content import Attachment, AttachmentRef
@@ -14,15 +15,17 @@ from toolwright.core.effects_children import SetValue
 from toolwright.core.env import EnvChange, EnvType
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.file import checked_path
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.message import Message
-from toolwright.core.plain import emitted, plain, unwritable
+from toolwright.core.plain import plain
 from toolwright.core.ports import Bus, Store
 from toolwright.core.result import ToolResult
-from toolwright.core.sandbox import CodeHandle, Sandbox
+from toolwright.core.sandbox import CodeHandle, Sandbox, on_a_loop
 from toolwright.core.sandbox_options import read_options
 from toolwright.core.tenvs import Tenvs
 from toolwright.core.thread import Thread
+from toolwright.runtime.at_work import writes, writes_later
 from toolwright.runtime.env import Environment
 from toolwright.runtime.execution import RunExecution, Skipped
 from toolwright.runtime.files import FileKeeper
@@ -79,9 +82,8 @@ class RunState(Facts):
         self._bus = bus
         self._files = files
         self._words = Words(hold)
-        self._family = Family(hold, call.id, store, children)
         self._env = CallEnv(hold, call, environment)
-        self._values: dict[str, JSON] = {}
+        self._values: dict[str, str | None] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
         self._made: list[Callable[[], Awaitable[Effect]]] = []
@@ -90,6 +92,7 @@ class RunState(Facts):
         self.execution = RunExecution(
             step_count=call.step, current_side=hold.run.side, abort_signal=hold.abort
         )
+        self._family = Family(hold, call.id, store, children, self.execution)
         self._calls = CallsWithin(partial(invoke, hold, self), self.execution)
 
     @property
@@ -99,14 +102,15 @@ class RunState(Facts):
 
     async def env(self, name: str) -> str | None:
         """The value of a name as it is now, None if no layer has it."""
-        found = await self._env.get(name)
+        found = await self._env.get(given.text("The name of a value", name))
         return None if found is None else found.value
 
     async def env_type(self, name: str) -> EnvType | None:
         """Whether that value is `text` or a `secret`."""
-        found = await self._env.get(name)
+        found = await self._env.get(given.text("The name of a value", name))
         return None if found is None else found.type
 
+    @writes
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name for this thread with the call's result, or take it away; of the declared type, else a secret.
 
@@ -139,15 +143,18 @@ class RunState(Facts):
         """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
         return await self._files.read((await self.drafts()).get(path))
 
+    @writes_later
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None
     ) -> AttachmentRef:
         """Write a file with the call's result, over one that is there; text is kept as UTF-8."""
         whole = as_bytes(content, self._files.max_attachment)
         redactor = self._hold.redactor
-        if redactor.text(path) != path:
+        checked = checked_path(path)
+        if redactor.text(checked) != checked:
             raise InvalidRequest("This path holds a secret of the thread: choose another.")
-        mime_type = redactor.optional(mime_type)
+        if mime_type is not None:
+            mime_type = redactor.text(given.text("A MIME type", mime_type))
         return await self._files.write(self.thread_id, await self.drafts(), path, whole, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
@@ -163,6 +170,7 @@ class RunState(Facts):
         file = (await self.drafts()).at(path)
         return None if file is None else file.ref
 
+    @writes_later
     async def delete_file(self, path: str) -> bool:
         """Take a file away with the call's result; whether there was one."""
         return (await self.drafts()).drop(path)
@@ -175,26 +183,29 @@ class RunState(Facts):
         """One message of the thread, None if there is none of that id."""
         return self._words.message(message_id)
 
+    @writes
     def inject_message(self, content: str, role: str = "user") -> str:
         """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
         return self._words.inject(content, role)
 
+    @writes
     def update_message(self, message_id: str, content: str) -> None:
         """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
         self._words.update(message_id, content)
 
+    @writes_later
     async def queue_message(
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
         """Send the thread a message with the call's result, which the next step reads."""
-        refs = (
-            await self._files.attach(self.thread_id, await self.drafts(), attachments) if attachments else ()
-        )
+        self._family.may_speak(self._hold.thread, content)
+        parts = given.files(attachments)
+        refs = await self._files.attach(self.thread_id, await self.drafts(), parts) if parts else ()
         self._family.speak(self._hold.thread, content, refs)
 
     @property
     def children(self) -> tuple[Child, ...]:
-        """The threads that this one has made, as they stood when the call began."""
+        """The threads that this one has made, as they stood when the call began, or were ended in it."""
         return self._family.children
 
     async def get_child_thread(self, reference: str) -> Kin | None:
@@ -205,34 +216,47 @@ class RunState(Facts):
         """The thread that has made this one, None if none has."""
         return await self._family.parent()
 
+    @writes_later
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
         """Tell the parent something, with copies of files, by its inbox; raises `InvalidRequest` without one."""
-        drafts = await self.drafts()
-        refs = await self._files.attach(self.thread_id, drafts, attachments) if attachments else ()
+        self._family.may_notify(text)
+        parts, drafts = given.files(attachments), await self.drafts()
+        refs = await self._files.attach(self.thread_id, drafts, parts) if parts else ()
         self._family.notify(text, [drafts.get(ref.path) for ref in refs])
 
+    @writes_later
     async def terminate(self, reference: str | None = None) -> None:
         """End this thread for good once the call's result is recorded; or a child of it, by its reference."""
         if reference is not None:
             await self._family.terminate(reference)
             return
         self.execution.stopped = self.execution.terminated = True
+        self._family.ends(self.thread_id)
 
     async def get_value(self, key: str) -> JSON:
         """A value that this thread has kept, None if it has none of that name."""
-        if key in self._values:
-            return self._values[key]
-        kept = await self._hold.insist(lambda: self._store.children.value(self.thread_id, key))
+        name = given.key(key)
+        if name in self._values:
+            kept = self._values[name]
+        else:
+            kept = await self._hold.insist(lambda: self._store.children.value(self.thread_id, name))
         return None if kept is None else json.loads(kept)
 
+    @writes
     def set_value(self, key: str, value: JSON) -> None:
-        """Keep a JSON value in this thread with the call's result; None takes it away."""
-        if not isinstance(key, str) or not key or unwritable(key):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest("The key of a value is text that is not empty.")
-        self._values[key] = self._hold.redactor.json(plain(value))
+        """Keep a JSON value in this thread with the call's result; None takes it away.
 
+        Raises `InvalidRequest` for a faulty key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
+        """
+        self._values[given.key(key)] = given.kept(key, self._hold.redactor.json(plain(value)))
+
+    @writes
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
-        """Run code that nobody trusts in the sandbox; await the handle, or `terminate` it."""
+        """Run code that nobody trusts in the sandbox; await the handle, or `terminate` it.
+
+        Raises `InvalidRequest` for faulty options, and in a thread: only an async handler can await the handle.
+        """
+        on_a_loop()
         return self._sandbox.start(source, read_options(options, **more))
 
     @property
@@ -248,7 +272,7 @@ class RunState(Facts):
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call a tool of this prompt from within this call, one after another; its failure is an error result.
 
-        Raises `InvalidRequest` once the call is over, `InvalidJSON` for arguments that JSON cannot carry.
+        Raises `InvalidRequest` once the call is over or for a faulty name, `InvalidJSON` for what JSON cannot carry.
         """
         return await self._calls.make(name, arguments)
 
@@ -256,6 +280,7 @@ class RunState(Facts):
         """The handler has returned: what it has left at work within its call ends with it."""
         await self._calls.close()
 
+    @writes
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
         """Have a tool of this prompt called once this step is over, before the model is asked again.
 
@@ -274,12 +299,14 @@ class RunState(Facts):
         """Followers are told of a child, with the call's result."""
         self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
 
+    @writes
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Record an event with the call's result; one of more than 8 KiB without its data.
 
-        Raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry.
+        Raises `InvalidRequest` for a faulty type, also for the types of the runtime's own events, and `InvalidJSON` for
+        what JSON cannot carry.
         """
-        event_type, data = emitted(event_type, data)
+        event_type, data = given.event(event_type, data)
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
         self._emitted.append(EventDraft(type=event_type, payload=payload))
 
@@ -303,9 +330,8 @@ class RunState(Facts):
     async def effects(self) -> list[Effect]:
         """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
         done = [clean_effect(effect, self._hold.redactor) for effect in self._effects]
-        kept = self._values.items()
         done += [
-            SetValue(thread_id=self.thread_id, key=k, value=None if v is None else dumps(v)) for k, v in kept
+            SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
         ]
         return done + [await self._hold.insist(make) for make in (*self._made, *self._family.makers)]
 
@@ -314,14 +340,15 @@ class RunState(Facts):
         self.execution.skipped = Skipped(reason)
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
-        """Tell live followers how far the call is; nothing is recorded."""
-        run = self._hold.run
+        """Tell live followers how far the call is; nothing is recorded.
+
+        Raises `InvalidRequest` for what are no finite numbers, or no text.
+        """
+        run, told = self._hold.run, given.progress(done, total, text)
         if not self._bus.wanted(run.thread_id, run.id):
             return
-        said = self._hold.redactor.optional(text)
-        payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, "done": done}
-        payload |= {name: value for name, value in (("total", total), ("text", said)) if value is not None}
-        dumps(payload)
+        said = self._hold.redactor.object(told)
+        payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, **said}
         self._bus.publish(
             [
                 Event(

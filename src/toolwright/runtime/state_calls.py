@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSONObject, dumps
-from toolwright.core.plain import plain
+from toolwright.core.given import tool_call
+from toolwright.core.json_value import JSONObject
 from toolwright.core.redact import Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall
@@ -24,14 +24,12 @@ class CallsWithin:
         self._execution = execution
         self._one = asyncio.Lock()
         self._inside: asyncio.Task[Any] | None = None  # whatever the task returns
-        self._over = False
 
     async def make(self, name: str, arguments: JSONObject | str | None) -> ToolResult:
         """Make one of them; its failure is an error result. Raises `InvalidRequest` once the call is over."""
-        given = _as_json(arguments)
+        name, given = tool_call(name, arguments)
         async with self._one:
-            if self._over:
-                raise InvalidRequest("This call is over: nothing can be called from within it any more.")
+            self._execution.check()
             self._inside = asyncio.current_task()
             try:
                 return await self._invoke(name, given)
@@ -40,7 +38,7 @@ class CallsWithin:
 
     async def close(self) -> None:
         """The handler has returned: what it has left at work within its call ends with it."""
-        self._over = True
+        self._execution.over = True
         if self._inside is not None:
             self._inside.cancel()
             async with self._one:
@@ -48,11 +46,8 @@ class CallsWithin:
 
     def queue(self, name: str, arguments: JSONObject | str | None, redactor: Redactor) -> None:
         """Have a tool called once the step is over. Raises `InvalidRequest` for more than 100 of them."""
+        name, given = tool_call(name, arguments)
         if len(self._execution.queued) >= MOST_QUEUED:
             raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
-        queued = QueuedCall(name=name, arguments=clean_arguments(_as_json(arguments), redactor))
+        queued = QueuedCall(name=name, arguments=clean_arguments(given, redactor))
         self._execution.queued = (*self._execution.queued, queued)
-
-
-def _as_json(arguments: JSONObject | str | None) -> str:
-    return arguments if isinstance(arguments, str) else dumps(plain(arguments or {}))

@@ -1,7 +1,7 @@
 """The env of a thread as a handler sees and sets it: what it sets is committed with the call's result."""
 
 from toolwright.core.call import Call
-from toolwright.core.env import EnvChange, EnvType, EnvVar, read_env
+from toolwright.core.env import EnvChange, EnvType, EnvVar, checked_name, read_env
 from toolwright.core.env_types import SECRETS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.tenvs import Tenvs
@@ -42,12 +42,13 @@ class CallEnv:
 
     def set(self, name: str, value: str | None, type: EnvType | None) -> None:
         """Set a name for this thread, or take it away; of the declared type, else a secret."""
+        name = checked_name(name)
         types = SECRETS if self._hold.root.voice is None else self._hold.root.voice.types
         among = (name, *self._set, *self._hold.env.names()) if types.shown else ()
         kind = type or types.of(name, among)
         given = read_env({name: None if value is None else {"value": value, "type": kind}})
         for each, var in given.items():
-            types.check(each, var)
+            types.check(each, var, among)
             self._change(each, var)
             self._set[each] = var
             if var is not None and var.type == "secret":

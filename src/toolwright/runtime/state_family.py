@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from toolwright.core import given
+from toolwright.core.brief import brief
 from toolwright.core.child import Child, ChildStatus
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts, by_path
@@ -11,9 +13,9 @@ from toolwright.core.effects_children import Notify, Speak, Terminate
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.file import File
 from toolwright.core.message import Message
-from toolwright.core.plain import unwritable
 from toolwright.core.ports import Store
 from toolwright.core.thread import Thread
+from toolwright.runtime.execution import RunExecution
 from toolwright.runtime.family import copied, first_run, message_for, notice_for
 from toolwright.runtime.hold import Hold
 from toolwright.wire.event import run_event
@@ -25,10 +27,9 @@ Make = Callable[[], Awaitable[Effect]]
 class Relative:
     """Another thread of the family; a `Kin`."""
 
-    def __init__(self, thread: Thread, store: Store, speak: Callable[[Thread, str], None]) -> None:
+    def __init__(self, thread: Thread, family: "Family") -> None:
         self._thread = thread
-        self._store = store
-        self._speak = speak
+        self._family = family
 
     @property
     def thread_id(self) -> str:
@@ -44,64 +45,79 @@ class Relative:
 
     @property
     def status(self) -> ChildStatus:
-        return self._thread.child_status
+        return self._family.status_of(self._thread)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        return await self._store.messages(self._thread.id, limit, offset)
+        return await self._family.messages(self._thread, limit, offset)
 
     def queue_message(self, text: str) -> None:
-        self._speak(self._thread, text)
+        self._family.speak(self._thread, text)
 
 
 class Family:
     """What one call does in the family of its thread. `makers` are its effects, made at the commit."""
 
-    def __init__(self, hold: Hold, call_id: str, store: Store, children: Sequence[Thread]) -> None:
+    def __init__(
+        self, hold: Hold, call_id: str, store: Store, children: Sequence[Thread], execution: RunExecution
+    ) -> None:
         self._hold = hold
         self._call_id = call_id
         self._store = store
         self._children = children
+        self._execution = execution
+        self._ended: set[str] = set()
         self._said = 0
-        self._terminated: set[str] = set()
         self.makers: list[Make] = []
 
     @property
     def children(self) -> tuple[Child, ...]:
-        """The threads that this one has made, the oldest first, as they stood when the call began."""
+        """The threads that this one has made, oldest first, as they stood when the call began, or were ended in it."""
         return tuple(
             [
-                Child(reference=each.id, name=each.name, agent_id=each.agent, status=each.child_status)
+                Child(reference=each.id, name=each.name, agent_id=each.agent, status=self.status_of(each))
                 for each in self._children
             ]
         )
 
     async def child(self, reference: str) -> Relative | None:
         """The child of that reference, None if there is none."""
-        found = await self._hold.insist(lambda: self._store.thread(reference))
+        wanted = given.text("The reference of a child", reference)
+        found = await self._hold.insist(lambda: self._store.thread(wanted))
         if found is None or found.parent_id != self._hold.thread.id:
             return None
-        return Relative(found, self._store, self.speak)
+        return Relative(found, self)
 
     async def parent(self) -> Relative | None:
         """The thread that has made this one, None if none has."""
         parent_id = self._hold.thread.parent_id
         found = None if parent_id is None else await self._hold.insist(lambda: self._store.thread(parent_id))
-        return None if found is None else Relative(found, self._store, self.speak)
+        return None if found is None else Relative(found, self)
+
+    def status_of(self, thread: Thread) -> ChildStatus:
+        """How a thread of the family stands, with what this call has done to it."""
+        return "terminated" if thread.id in self._ended else thread.child_status
+
+    async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
+        """What was said in a thread of the family."""
+        given.page(limit, offset)
+        return await self._hold.insist(lambda: self._store.messages(thread.id, limit, offset))
 
     def speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef] = ()) -> None:
         """A message for a thread; `files` are its own already."""
-        self._check(text)
-        self._check_open(thread)
-        self.makers.append(partial(self._speak, thread, self._hold.redactor.text(text), files, self._next()))
+        said = self.may_speak(thread, text)
+        self.makers.append(partial(self._speak, thread, self._hold.redactor.text(said), files, self._next()))
 
-    def _check_open(self, thread: Thread) -> None:
-        """Raise `ThreadTerminated` if nobody may speak to the thread any more, be it by this very call."""
-        if thread.state == "terminated" or thread.id in self._terminated:
-            raise ThreadTerminated(f"The thread {thread.id!r} is terminated.")
+    def may_speak(self, thread: Thread, text: str) -> str:
+        """The text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
+        self._execution.check()
+        if thread.id in self._ended:
+            raise _terminated(thread)
+        _check_open(thread)
+        return given.message(text)
 
     async def _speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef], number: int) -> Effect:
         hold = self._hold
-        self._check_open(await self._store.thread(thread.id) or thread)
+        _check_open(await self._store.thread(thread.id) or thread)
         depth, clock = hold.run.chain_depth, hold.clock
         run = first_run(thread, hold.new_id("run"), depth, clock)
         message_id = f"msg_{self._call_id}-{number}"
@@ -110,10 +126,14 @@ class Family:
 
     def notify(self, text: str, files: Sequence[File]) -> None:
         """Word for the parent's inbox, with copies of files."""
-        self._check(text)
+        said = self.may_notify(text)
+        self.makers.append(partial(self._notify, self._hold.redactor.text(said), files, self._next()))
+
+    def may_notify(self, text: str) -> str:
+        """The text, if the parent can be told it. Raises `InvalidRequest` otherwise."""
         if self._hold.thread.parent_id is None:
             raise InvalidRequest("This thread has no parent to notify.")
-        self.makers.append(partial(self._notify, self._hold.redactor.text(text), files, self._next()))
+        return given.message(text)
 
     async def _notify(self, text: str, files: Sequence[File], number: int) -> Effect:
         hold, thread = self._hold, self._hold.thread
@@ -130,20 +150,29 @@ class Family:
     async def terminate(self, reference: str) -> None:
         """A child is never spoken to again, and its open run stops."""
         if await self.child(reference) is None:
-            raise NotFound(f"There is no child {reference!r} of this thread.")
+            raise NotFound(f"There is no child {brief(repr(reference), 200)} of this thread.")
+        self._execution.check()
+        self.ends(reference)
 
         async def effect() -> Effect:
             return Terminate(thread_id=reference)
 
-        self._terminated.add(reference)
         self.makers.append(effect)
+
+    def ends(self, thread_id: str) -> None:
+        """From now on this call sees that thread as terminated."""
+        self._ended.add(thread_id)
 
     def _next(self) -> int:
         self._said += 1
         return self._said
 
-    def _check(self, text: str) -> None:
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A message is text, not {type(text).__name__}.")
-        if not text.strip() or unwritable(text):
-            raise InvalidRequest("A message is text that is not empty, without NUL or lone surrogates.")
+
+def _check_open(thread: Thread) -> None:
+    """Raise `ThreadTerminated` if nobody may speak to the thread any more."""
+    if thread.state == "terminated":
+        raise _terminated(thread)
+
+
+def _terminated(thread: Thread) -> ThreadTerminated:
+    return ThreadTerminated(f"The thread {thread.id!r} is terminated.")

@@ -1,12 +1,14 @@
 """The messages of a thread as a handler sees and changes them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
-from toolwright.core.content import AttachmentRef
+from toolwright.core import given
+from toolwright.core.asked import shown
+from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.message import Message
-from toolwright.core.plain import unwritable
 from toolwright.core.value import changed
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Injected
@@ -20,34 +22,43 @@ class Words:
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
-        self.injected: list[Injected] = []
+        self._injected: dict[str, Injected] = {}
         self._edits: dict[str, str] = {}
 
     def messages(self, limit: int, offset: int) -> Sequence[Message]:
-        """The messages with what this call has changed, oldest first."""
-        chosen = self._hold.root.messages[offset : offset + limit]
-        return tuple([self._edited(each) for each in chosen])
+        """The messages with what this call has said and changed, oldest first."""
+        given.page(limit, offset)
+        return tuple([self._edited(each) for each in self._all()[offset : offset + limit]])
 
     def message(self, message_id: str) -> Message | None:
         """One of them."""
-        found = next((each for each in self._hold.root.messages if each.id == message_id), None)
+        wanted = given.text("The id of a message", message_id)
+        found = next((each for each in self._all() if each.id == wanted), None)
         return None if found is None else self._edited(found)
 
     def inject(self, content: str, role: str) -> str:
         """Say something with the call's result, in somebody's name; the new message's id."""
         if role not in get_args(Speaker):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {role!r}.")
+            raise InvalidRequest(f"A message is the user's or the assistant's, not {shown(role)}.")
         message_id = self._hold.new_id("msg")
-        self.injected.append(
-            Injected(message_id, "user" if role == "user" else "assistant", _checked(content))
-        )
+        speaker: Speaker = "user" if role == "user" else "assistant"
+        self._injected[message_id] = Injected(message_id, speaker, given.message(content))
         return message_id
 
     def update(self, message_id: str, content: str) -> None:
         """Change what a message says, with the call's result."""
         if self.message(message_id) is None:
-            raise NotFound(f"There is no message {message_id!r} in this thread.")
-        self._edits[message_id] = _checked(content)
+            raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
+        text, said = given.text("A message", content), self._injected.get(message_id)
+        if said is None:
+            self._edits[message_id] = text
+        else:
+            self._injected[message_id] = replace(said, content=text)
+
+    @property
+    def injected(self) -> list[Injected]:
+        """What is said with the call's result."""
+        return [*self._injected.values()]
 
     @property
     def edits(self) -> list[Message]:
@@ -55,27 +66,28 @@ class Words:
         found = [self.message(each) for each in self._edits]
         return [clean_message(each, self._hold.redactor) for each in found if each is not None]
 
+    def _all(self) -> list[Message]:
+        """What was said, and what this call says, which has no place yet."""
+        there = self._hold.root.messages
+        if not self._injected:
+            return there
+        known = {each.id for each in there}  # those of a call that is over are there
+        return [*there, *[said(self._hold, each) for each in self._injected.values() if each.id not in known]]
+
     def _edited(self, message: Message) -> Message:
         content = self._edits.get(message.id)
         return message if content is None else changed(message, content=content, native=None)
 
 
-def said(hold: Hold, given: Injected, seq: int, refs: Sequence[AttachmentRef] = ()) -> Message:
-    """An injected message at its place."""
+def said(hold: Hold, injected: Injected, seq: int | None = None) -> Message:
+    """An injected message at its place, if it has one."""
     return Message(
-        id=given.id,
-        role=given.role,
-        content=given.content,
+        id=injected.id,
+        role=injected.role,
+        content=injected.content,
         seq=seq,
         run_id=hold.run.id,
         step=hold.run.step_count,
-        side=hold.side if given.role == "assistant" else None,
-        attachments=tuple(refs),
+        side=hold.side if injected.role == "assistant" else None,
         created_at=hold.clock.now(),
     )
-
-
-def _checked(content: str) -> str:
-    if not isinstance(content, str) or unwritable(content):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest("A message is text without NUL or lone surrogates.")
-    return content

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from toolwright.core.brief import brief
-from toolwright.core.event import Event
+from toolwright.core.event import Event, EventType
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
 from toolwright.core.ports import Bus
@@ -140,7 +140,7 @@ class _Part:
         self.shown = False
         self.fresh: list[str] = []
 
-    def show(self, stream_id: str, step: int, redactor: Redactor) -> tuple[str, JSONObject] | None:
+    def show(self, stream_id: str, step: int, redactor: Redactor) -> tuple[EventType, JSONObject] | None:
         """The next delta, None if there is nothing new to show."""
         if not self.fresh and not (self.whole and self.held):
             return None

@@ -118,7 +118,7 @@ class Within:
             response = await self._asking.ask_within(hold, frame)
         except ToolwrightError as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
             log.exception("The model of the prompt %r failed.", hold.voice.prompt.name)
             return ToolResult.fail(f"The model failed: {words(error)}", error_code="model")
         if response is None or not hold.redactor:

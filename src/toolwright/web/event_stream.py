@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from toolwright.core.errors import Reset, StoreError
-from toolwright.core.event import Event, Topic
+from toolwright.core.event import Event, EventType, Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.runtime.follow import Following
 from toolwright.web.access import Caller
@@ -127,7 +127,7 @@ class EventStream(StreamingResponse):
         except StoreError as error:
             log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
 
-    def _notice(self, type_: str, said: JSONObject | None = None) -> bytes:
+    def _notice(self, type_: EventType, said: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, said))
 
 

@@ -23,7 +23,7 @@ class ThreadRefused(ErrorShape):
 
 
 class ThreadShape(Shape):
-    """A thread; `running` while a run is open in it. `activeAgentId` answers since it was handed over."""
+    """A thread; `running` while a run is open in it, `terminated` for good; `activeAgentId` answers since a handoff."""
 
     id: str
     agent_id: str
@@ -32,7 +32,7 @@ class ThreadShape(Shape):
     name: str | None
     user_id: str | None
     tags: list[str]
-    status: Literal["running", "idle"]
+    status: Literal["running", "idle", "terminated"]
     created_at: datetime
 
 

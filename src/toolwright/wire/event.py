@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from toolwright.core.event import Event, EventDraft
+from toolwright.core.event import Event, EventDraft, EventType
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
 from toolwright.core.result import ToolResult
@@ -56,7 +56,7 @@ def run_event(run: Run) -> EventDraft:
     return bounded(EventDraft(type=f"run.{status}", payload=payload))
 
 
-def step_event(type_: str, number: int, usage: Usage | None = None) -> EventDraft:
+def step_event(type_: EventType, number: int, usage: Usage | None = None) -> EventDraft:
     """`step.started` and `step.done {stepNumber, usage?}`."""
     payload: JSONObject = {"stepNumber": number}
     if usage is not None:
@@ -64,13 +64,15 @@ def step_event(type_: str, number: int, usage: Usage | None = None) -> EventDraf
     return EventDraft(type=type_, payload=payload)
 
 
-def subagent_event(type_: str, reference: str, name: str | None, agent_id: str, status: str) -> EventDraft:
+def subagent_event(
+    type_: EventType, reference: str, name: str | None, agent_id: str, status: str
+) -> EventDraft:
     """`subagent.created` and `subagent.finished {reference, name, agentId, status}`."""
     payload: JSONObject = {"reference": reference, "name": name, "agentId": agent_id, "status": status}
     return bounded(EventDraft(type=type_, payload=payload))
 
 
-def tool_event(type_: str, call_id: str, name: str, said: JSONObject | None = None) -> EventDraft:
+def tool_event(type_: EventType, call_id: str, name: str, said: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
     draft = EventDraft(type=type_, payload=ids if said is None else {**ids, **said, **ids})
@@ -102,7 +104,9 @@ def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
     return shown
 
 
-def notice_json(type_: str, at: datetime, ids: JSONObject, said: JSONObject | None = None) -> JSONObject:
+def notice_json(
+    type_: EventType, at: datetime, ids: JSONObject, said: JSONObject | None = None
+) -> JSONObject:
     """A stream's word about itself, `connected {after}` or `reset`: an event without an id that nothing records."""
     return {"type": type_, "ts": at.isoformat(), **ids, "data": said or {}}
 

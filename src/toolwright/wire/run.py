@@ -120,7 +120,7 @@ def _entries(message: Message) -> list[JSON]:
 
 
 def thread_json(thread: Thread) -> JSONObject:
-    """A thread; `status` is `running` while a run is open in it.
+    """A thread; `status` is `running` while a run is open in it, and `terminated` once none can be any more.
 
     `activeAgentId` is the agent that answers since it was handed over, null while that is its own.
     """
@@ -132,7 +132,7 @@ def thread_json(thread: Thread) -> JSONObject:
         "name": thread.name,
         "userId": thread.user_id,
         "tags": list(thread.tags),
-        "status": "running" if thread.run_id is not None else "idle",
+        "status": thread.status,
         "createdAt": thread.created_at.isoformat(),
     }
 

@@ -54,8 +54,8 @@ class FrontEnd:
 
 @value
 class Thread:
-    """A thread; `running` while a run is open in it. `agent` is the agent's id, `active_agent` that of the agent
-    which answers since it was handed over.
+    """A thread; `running` while a run is open in it, `terminated` for good. `agent` is the agent's id, `active_agent`
+    that of the agent which answers since it was handed over.
     """
 
     __pydantic_config__ = CAMEL
@@ -66,7 +66,7 @@ class Thread:
     name: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()
-    status: Literal["running", "idle"]
+    status: Literal["running", "idle", "terminated"]
     created_at: datetime
 
 

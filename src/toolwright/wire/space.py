@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from toolwright.core.entity import Entity
-from toolwright.core.event import EventDraft
+from toolwright.core.event import EventDraft, EventType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 from toolwright.wire.entity import entity_json
@@ -94,7 +94,7 @@ def left_event(entity_id: str) -> EventDraft:
     return space_event("member_removed", entityId=entity_id)
 
 
-def space_event(type_: str, **said: JSON) -> EventDraft:
+def space_event(type_: EventType, **said: JSON) -> EventDraft:
     """`message_deleted {messageId}`, `reaction_added {messageId, entityId, emoji}` and the like."""
     return EventDraft(type=type_, payload={**said})
 

@@ -40,14 +40,18 @@ class Hosted:
             returned = await self._returned(
                 function, cast("list[JSON]", given), cast("dict[str, JSON]", keywords)
             )
+            return self._carried(name, returned)
+        except HostError:
+            raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             raise HostError(f"{name!r} was cancelled.") from error
-        except Exception as error:  # a function of the host may raise anything
+        except (
+            BaseException
+        ) as error:  # a function of the host may raise anything, also what would end the server
             raise HostError(words(error)) from error
-        return self._carried(name, returned)
 
     async def _returned(
         self, function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
@@ -75,11 +79,11 @@ class Hosted:
 
 def _caught(
     function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
-) -> tuple[object, Exception | None]:
+) -> tuple[object, BaseException | None]:
     """A future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
     try:
         return function(*args, **named), None
     except StopIteration as error:
         return None, RuntimeError(words(error))
-    except Exception as error:  # noqa: BLE001 - it becomes an error on the other side
+    except BaseException as error:  # noqa: BLE001 - it becomes an error on the other side
         return None, error

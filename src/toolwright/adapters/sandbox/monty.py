@@ -34,6 +34,10 @@ _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # the last ones of a stack that are shown
 _DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of what a value takes while it is carried
 _SETTLE = 0.05  # seconds
+_TOO_MUCH = (  # what Monty says of memory: its interpreter before it allocates, its process when it could not
+    "MemoryError: memory limit exceeded",
+    "MemoryError: the worker exceeded its memory limit",
+)
 _Function = Callable[..., Coroutine[Any, Any, JSON]]
 
 
@@ -194,7 +198,7 @@ def _printed(log: Log, stream: Literal["stdout", "stderr"], text: str) -> None:
 
 def _failed(error: MontyRuntimeError | MontySyntaxError, options: CodeOptions) -> CodeResult:
     message = brief(error.display("type-msg")).removeprefix("Exception: ")
-    if message.startswith("MemoryError: memory limit exceeded"):
+    if message.startswith(_TOO_MUCH):
         words = f"The code used more memory than the {options.memory_limit_bytes} bytes that it may."
         return ended(CodeError(code="memory", message=words))
     if message.startswith("TimeoutError: feed time limit exceeded"):

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from toolwright.core.effects import Enter, Tell
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.event import EventDraft
+from toolwright.core.event import EventDraft, EventType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.result import ToolResult
 from toolwright.core.space import Space, SpaceMessage
@@ -147,7 +147,7 @@ def _origin(run: BuiltinState, space_id: str) -> JSONObject:
     return {"origin": origin}
 
 
-def _presence(run: BuiltinState, space_id: str, type_: str) -> Tell:
+def _presence(run: BuiltinState, space_id: str, type_: EventType) -> Tell:
     entity_id = None if run.author is None else run.author.id
     told: EventDraft = space_event(type_, agentEntityId=entity_id, runId=run.source.run_id)
     return Tell(space_id=space_id, source=run.source, events=(told,))
