@@ -223,6 +223,23 @@ async def test_a_model_that_exits_fails_its_run_and_nothing_else() -> None:
         assert (run.status, run.error) == ("failed", "The model failed: 3")
 
 
+class Cancelled:
+    """A model that gives itself up."""
+
+    name = "cancelled"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        raise asyncio.CancelledError
+        yield ModelResponse(text="never")  # which makes it a generator
+
+
+async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
+    async with running(Cancelled()) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        assert (run.status, run.error) == ("failed", "The model was cancelled by itself.")
+
+
 async def test_a_prompt_whose_model_exits_is_an_error_of_its_call() -> None:
     prompt = tw.Prompt("below", "", model=Leaving(), tool_description="Leaves.", expose_as_tool=True)
     model = Saying(calls(("1", "below", '{"message":"Go"}')), DONE)

@@ -218,6 +218,30 @@ async def test_code_without_measure_is_ended_by_its_memory(box: CodeSandbox, pro
     assert reason(outcome) == ("terminated", "memory")
 
 
+SHARED = (
+    "sorted(['x' * 1000] * 10**6)",
+    "[[[[1] * 1000] * 1000] * 1000] * 1000",
+    "{'a': ['x' * 10**6] * 10**6}",
+)
+
+
+@pytest.mark.parametrize("value", SHARED)
+async def test_a_value_that_is_little_in_python_and_endless_as_json_is_never_written(
+    box: CodeSandbox, value: str
+) -> None:
+    outcome = await run(box, value, language="python")
+    assert reason(outcome) == ("error", "result")
+    assert "more than the 1048576 bytes" in str(outcome.error)
+    got: list[object] = []
+
+    def take(given: object) -> None:
+        got.append(given)
+
+    outcome = await run(box, f"await take({value})", language="python", imports={"take": take})
+    assert reason(outcome) == ("error", "error")
+    assert "more than the 1048576 bytes" in str(outcome.error) and got == []
+
+
 async def test_a_single_value_of_python_without_measure_is_ended_by_its_memory_too(box: CodeSandbox) -> None:
     outcome = await run(box, "','.join(['x' * 1000] * 1000000)", language="python")
     assert reason(outcome) == ("terminated", "memory")

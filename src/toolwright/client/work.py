@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, get_origin, get_type_hints
 
 from toolwright.core.asked import shown
+from toolwright.core.cancelling import is_cancelled
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
 from toolwright.core.result import ToolResult
@@ -90,5 +91,4 @@ def _caught(call: Callable[[], object]) -> tuple[object, BaseException | None]:
 def _passes(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return True
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and is_cancelled()

@@ -7,6 +7,7 @@ from concurrent.futures import Executor as Pool
 from types import CoroutineType
 from typing import cast
 
+from toolwright.core.cancelling import is_cancelled
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.returned import as_failure, as_result
@@ -98,5 +99,4 @@ def _caught(
 def _passes(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return True
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return isinstance(error, asyncio.CancelledError) and is_cancelled()

@@ -61,6 +61,27 @@ def deeper(value: JSON, levels: int) -> bool:
     return any(isinstance(whole, dict | list) for whole in within)
 
 
+def surely_longer(value: object, most: int) -> bool:
+    """Whether the value would have more bytes as JSON for certain, seen without a copy of it.
+
+    Code that nobody trusts may put one long text into a list a million times.
+    """
+    size, within = 0, [value]
+    while within:
+        part = within.pop()
+        size += 1
+        if isinstance(part, str):
+            size += len(part)
+        elif isinstance(part, dict):
+            items = cast("dict[object, object]", part)
+            within += [*items, *items.values()]
+        elif isinstance(part, list | tuple):
+            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+        if size + len(within) > most:
+            return True
+    return False
+
+
 def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:
     if value is None or type(value) in (str, bool):
         return value  # type: ignore[return-value]  # narrowed by `type`, which pyright does not follow

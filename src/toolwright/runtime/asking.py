@@ -1,8 +1,10 @@
 """The model's part of a step: what it is asked, and its answer."""
 
+import asyncio
 from contextlib import aclosing
 
 from toolwright.core.active import ActiveAgent
+from toolwright.core.cancelling import is_cancelled
 from toolwright.core.errors import ModelError, ModelRefused
 from toolwright.core.message import Message
 from toolwright.core.model import Model, ModelRequest, ModelResponse
@@ -100,6 +102,10 @@ class Asking:
                             stream.finish()
                     elif stream is not None:
                         stream.take(event)
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            raise ModelError("The model was cancelled by itself.") from error
         except TimeoutError:
             limit.check()
             if not limit.scope.expired():

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import cast
 
 from toolwright.core.brief import brief, words
+from toolwright.core.cancelling import is_cancelled
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.plain import plain
+from toolwright.core.plain import plain, surely_longer
 from toolwright.core.sandbox import HostFunction
 from toolwright.core.threads import DaemonThreads
 
@@ -32,6 +33,10 @@ class Hosted:
         function = self._functions.get(name)
         if function is None:
             raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
+        if surely_longer((args, named), self._most):
+            raise HostError(
+                f"The arguments of {name!r} have more than the {self._most} bytes that are allowed."
+            )
         try:
             given, keywords = plain(args), plain(named)
         except InvalidJSON as error:
@@ -44,8 +49,7 @@ class Hosted:
         except HostError:
             raise
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_cancelled():
                 raise
             raise HostError(f"{name!r} was cancelled.") from error
         except (

@@ -23,7 +23,7 @@ from toolwright.adapters.sandbox.process import limit
 from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.plain import plain
+from toolwright.core.plain import plain, surely_longer
 from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
 from toolwright.core.sandbox_options import admit
 from toolwright.core.threads import DaemonThreads
@@ -34,6 +34,7 @@ _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # the last ones of a stack that are shown
 _DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of what a value takes while it is carried
 _SETTLE = 0.05  # seconds
+_WRITTEN = 4  # times what a result may have: what is longer still is not written, and its length not told
 _TOO_MUCH = (  # what Monty says of memory: its interpreter before it allocates, its process when it could not
     "MemoryError: memory limit exceeded",
     "MemoryError: the worker exceeded its memory limit",
@@ -104,6 +105,9 @@ class MontySandbox:
     def _carried(self, value: object) -> CodeResult:
         if isinstance(value, CodeError):
             return ended(value)
+        if surely_longer(value, _WRITTEN * self._limits.result):
+            message = f"The result has more than the {self._limits.result} bytes that are allowed."
+            return ended(CodeError(code="result", message=message))
         try:
             result = plain(value)
             size = len(dumps(result))
