@@ -9,32 +9,18 @@ from typing import Any
 import httpx
 
 import toolwright as tw
+from tests.watched import Watched
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSON
 from toolwright.core.message import Message
-from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.model import ModelRequest
 from toolwright.core.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
 
 Arguments = Mapping[str, JSON] | str
-
-
-class Watched:
-    """A scripted model that keeps what it is asked."""
-
-    name = "test:watched"
-
-    def __init__(self, turns: Sequence[object]) -> None:
-        self._script = testing.ScriptedModel(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.requests.append(request)
-        async for event in self._script.respond(request):
-            yield event
 
 
 @dataclass

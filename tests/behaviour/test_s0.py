@@ -6,9 +6,10 @@ import pytest
 from pydantic import Field
 
 import toolwright as tw
-from tests.behaviour.doors import Watched, app_of, carried_out, error_of
+from tests.behaviour.doors import app_of, carried_out, error_of
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, call, calls, talking
+from tests.watched import Watched
 from toolwright import testing
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,9 @@ import json
 import pytest
 
 import toolwright as tw
-from tests.behaviour.doors import Watched, app_of, carried_out, ended, error_of, over_http, results
+from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_http, results
 from tests.behaviour.marks import requirement
+from tests.watched import Watched
 from toolwright import testing
 
 pytestmark = pytest.mark.anyio

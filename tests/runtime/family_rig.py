@@ -8,34 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import toolwright as tw
+from tests.watched import Watched
 from toolwright import testing
 from toolwright.core.event import Topic
-from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.ports import Store
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.runtime.runtime import Runtime
 
 Config = Mapping[str, Any]
-
-
-class Watched:
-    """A scripted model that keeps what it is asked."""
-
-    name = "test:watched"
-
-    def __init__(self, turns: Sequence[object]) -> None:
-        self._script = testing.ScriptedModel(turns)
-        self.requests: list[ModelRequest] = []
-
-    def says(self, turns: Sequence[object]) -> None:
-        """From now on it says that: a script cannot know references beforehand."""
-        self._script = testing.ScriptedModel(turns)
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.requests.append(request)
-        async for event in self._script.respond(request):
-            yield event
 
 
 def call(name: str, /, **args: object) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import toolwright as tw
-from tests.behaviour.doors import Watched
+from tests.watched import Watched
 from toolwright import testing
 from toolwright.core.call import Call
 from toolwright.core.event import Topic

@@ -6,9 +6,10 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
-from tests.behaviour.doors import Watched, over_http
+from tests.behaviour.doors import over_http
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
+from tests.watched import Watched
 from toolwright import testing
 
 pytestmark = pytest.mark.anyio

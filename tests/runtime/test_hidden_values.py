@@ -7,7 +7,8 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.runtime.family_rig import DONE, Watched, call, worker
+from tests.runtime.family_rig import DONE, call, worker
+from tests.watched import Watched
 from toolwright import testing
 
 pytestmark = pytest.mark.anyio

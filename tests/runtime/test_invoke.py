@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.behaviour.doors import Watched
 from tests.runtime.talk import call, calls, opened, says, talking, until
+from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelEvent, ModelResponse

@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
-from tests.behaviour.doors import Watched
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
+from tests.watched import Watched
 from toolwright import testing
 from toolwright.core.json_value import JSON
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.behaviour.doors import Watched
 from tests.runtime.talk import assert_answered, call, calls, heard, says, talking
+from tests.watched import Watched
 
 pytestmark = pytest.mark.anyio
 

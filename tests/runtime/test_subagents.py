@@ -16,7 +16,6 @@ from tests.runtime.family_rig import (
     DONE,
     RESUMABLE,
     Config,
-    Watched,
     call,
     create,
     home,
@@ -26,6 +25,7 @@ from tests.runtime.family_rig import (
     worker,
 )
 from tests.runtime.kin import kin
+from tests.watched import Watched
 from toolwright import testing
 from toolwright.core.effects_children import Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest

@@ -1,32 +1,18 @@
 """What a handler says and keeps in its thread: with its result or not at all (API §1 `ThreadState`)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
 import toolwright as tw
 from tests.runtime.rig import running
+from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.message import Message
-from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
-
-
-class Watched:
-    name = "test:watched"
-
-    def __init__(self, turns: Sequence[object]) -> None:
-        self._script = ScriptedModel(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.requests.append(request)
-        async for event in self._script.respond(request):
-            yield event
 
 
 def calling(*names: str) -> dict[str, object]:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.behaviour.doors import Watched
 from tests.databases import OpenStore, store_on
 from tests.runtime.interfering import cancelled_at
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.talk import call, calls, says
+from tests.watched import Watched
 from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.behaviour.doors import Watched
 from tests.databases import OpenStore, stores
 from tests.runtime.rig import Rig, running
 from tests.runtime.talk import Talk, call, opened
+from tests.watched import Watched
 from toolwright.core.json_value import JSON
 
 pytestmark = pytest.mark.anyio

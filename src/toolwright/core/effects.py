@@ -207,7 +207,6 @@ Effect: TypeAlias = (
     | Close
     | CancelChildren
     | Stop
-    | Stop
     | Terminate
     | HandOff
     | Activated

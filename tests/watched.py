@@ -1,0 +1,25 @@
+"""A model that plays a script and keeps what it is asked."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.testing import ScriptedModel
+
+
+class Watched:
+    """A scripted model that keeps what it is asked."""
+
+    name = "test:watched"
+
+    def __init__(self, turns: Sequence[object]) -> None:
+        self._script = ScriptedModel(turns)
+        self.requests: list[ModelRequest] = []
+
+    def says(self, turns: Sequence[object]) -> None:
+        """From now on it says that: a script cannot know references beforehand."""
+        self._script = ScriptedModel(turns)
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        async for event in self._script.respond(request):
+            yield event
