@@ -14,14 +14,18 @@ from tests.runtime.family_rig import DONE, RESUMABLE, call
 from tests.runtime.kin import kin
 from tests.runtime.rig import Rig, nothing
 from toolwright import testing
+from toolwright.adapters.system import SystemClock
 from toolwright.core.child import Link
 from toolwright.core.effects_children import Close, Speak, Terminate
-from toolwright.core.errors import NotFound, ThreadTerminated, Unwritable
+from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated, Unwritable
 from toolwright.core.event import Topic
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
-from toolwright.core.units import Act, Claim, CreateThread, PostMessage, Result, SetEnv, Unit
+from toolwright.core.units import Act, Claim, Conflict, CreateThread, PostMessage, Result, SetEnv, Unit
+from toolwright.runtime.family import first_run, message_for
+from toolwright.wire.event import run_event
 
 pytestmark = pytest.mark.anyio
 
@@ -457,3 +461,141 @@ async def test_a_child_that_was_put_off_does_not_begin_once_its_parent_is_over(s
         with pytest.raises(NotFound):
             await rig.rt.requests.answer(thread.id, request.id, {"API_KEY": "sk-0123456789"})
         assert await children(rig, thread.id) == []
+
+
+def gives_up(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
+    """An agent with one session, which fails by its tool `give_up`."""
+
+    @tw.tool(description="Fails.")
+    async def give_up() -> str:
+        return "given up"
+
+    prompt = tw.Prompt(name, model=testing.ScriptedModel(turns), tools=[give_up, *tools])
+    side = tw.Side(prompt, session_fail="give_up")
+    return tw.Agent(name, side, expose_as_tool=True, tool_description="Works.")
+
+
+async def test_a_child_that_failed_in_its_one_session_is_over(store: OpenStore) -> None:
+    boss = agent("boss", [call("mid", message="Do"), DONE], {"name": "mid"})
+    async with kin(store, boss, gives_up("mid", [call("give_up")])) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).status == "completed"
+        [child] = await rig.rt.threads.children(thread.id)
+        assert (child.child_status, child.status) == ("failed", "terminated")
+        with pytest.raises(ThreadTerminated):
+            await rig.rt.threads.send(child.id, "Once more")
+        clock = SystemClock()
+        run = first_run(child, "run_late", 0, clock)
+        event = message_for(child, "msg_late", "Hello?", (), 0, clock)
+        late = Speak(thread_id=child.id, event=event, run=run, queued=run_event(run))
+        refused = await rig.store.inner.commit(Act(token="late", at=child.created_at, effects=(late,)))
+        assert isinstance(refused, Conflict)
+        assert refused.guard == "terminated"
+        assert len(await rig.store.inbox(thread.id)) == 1
+
+
+async def test_what_a_failed_child_has_put_off_does_not_begin(store: OpenStore) -> None:
+    key = [tw.Variable("API_KEY", type="secret", scoped=True)]
+    prompt = tw.Prompt("scout", model=testing.ScriptedModel([DONE]), variables=key)
+    scout = tw.Agent("scout", prompt, expose_as_tool=True, tool_description="Looks.")
+    mid = gives_up("mid", [call("scout", message="Go"), call("give_up")], {"name": "scout"})
+    boss = agent("boss", [call("mid", message="Do"), DONE], {"name": "mid"})
+    async with kin(store, boss, mid, scout) as rig:
+        thread = await rig.rt.threads.create("boss")
+        await ended(rig, thread.id)
+        [child] = await children(rig, thread.id)
+        [request] = await rig.store.children.requests(child)
+        with pytest.raises(NotFound):
+            await rig.rt.requests.answer(child, request.id, {"API_KEY": "sk-0123456789"})
+        assert await children(rig, child) == []
+
+
+async def test_who_took_over_a_child_that_hears_on_its_other_side_runs_its_own_children_once() -> None:
+    expert = agent("expert", [DONE], {"name": "deep", "immediate": True})
+    pair = tw.Agent(
+        "pair",
+        type="dual_ai",
+        side_a=tw.Prompt("here", model=testing.ScriptedModel([DONE])),
+        side_b=tw.Prompt("there", model=testing.ScriptedModel([call("expert")]), tools=["expert"]),
+        max_session_turns=2,
+        expose_as_tool=True,
+        tool_description="Talks.",
+    )
+    turns = [call("subagent_create", agent="pair", name="Ada", message="Do"), call("again"), DONE]
+
+    @tw.tool(description="Speaks to it again.")
+    async def again(state: tw.ThreadState) -> str:
+        [child] = state.children
+        given: JSONObject = {"reference": child.reference, "message": "Once more"}
+        return json.dumps((await state.invoke_tool("subagent_message", given)).result)
+
+    hears = {"name": "pair", "resumable": {"receives_messages": "side_b"}}
+    async with (
+        stores("memory", Path()) as store,
+        kin(store, agent("boss", turns, again, hears), pair, expert, agent("deep", [DONE])) as rig,
+    ):
+        thread = await rig.rt.threads.create("boss")
+        await ended(rig, thread.id)
+        [child] = await children(rig, thread.id)
+        assert await runs(rig, child) == ["completed", "completed"]
+        assert len(await children(rig, child)) == 1
+
+
+async def test_an_agent_that_has_ended_its_home_thread_is_not_triggered() -> None:
+    async with stores("memory", Path()) as store, kin(store, agent("boss", [DONE])) as rig:
+        event = await rig.rt.inboxes.trigger("boss", "mail", {"n": 1})
+        home = (await rig.rt.agents.get("boss")).home_thread_id
+        gone = Close(thread_id=home)
+        await rig.store.commit(Act(token="end", at=SystemClock().now(), effects=(gone,)))
+        with pytest.raises(ThreadTerminated, match="'boss' is terminated"):
+            await rig.rt.inboxes.trigger("boss", "mail", {"n": 2})
+        with pytest.raises(ThreadTerminated):
+            await rig.rt.inboxes.retry("boss", event.event_id)
+
+
+async def test_what_a_timed_out_call_has_begun_begins_nothing_more() -> None:
+    deep_works, go_on, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    paid: list[str] = []
+    tried: list[str] = []
+    tasks: list[asyncio.Task[object]] = []
+
+    @tw.tool(description="Pays.")
+    async def pay() -> str:
+        paid.append("paid")
+        return "paid"
+
+    @tw.tool(description="Works deep below.")
+    async def deep(state: tw.ThreadState) -> str:
+        deep_works.set()
+        try:
+            await go_on.wait()
+            await state.invoke_tool("pay")
+        except (asyncio.CancelledError, InvalidRequest) as error:
+            tried.append(type(error).__name__)
+            raise
+        finally:
+            gone.set()
+        return "deep"
+
+    @tw.tool(description="Leaves something at work.")
+    async def mid(state: tw.ThreadState) -> str:
+        tasks.append(asyncio.create_task(state.invoke_tool("deep")))
+        await asyncio.Event().wait()
+        return "mid"
+
+    @tw.tool(description="Times out.", timeout=0.2)
+    async def outer(state: tw.ThreadState) -> object:
+        return (await state.invoke_tool("mid")).result
+
+    @tw.tool(description="Looks later.")
+    async def later() -> str:
+        go_on.set()
+        await gone.wait()
+        return "later"
+
+    boss = agent("boss", [call("outer"), call("later"), DONE], outer, mid, deep, pay, later)
+    async with stores("memory", Path()) as store, kin(store, boss) as rig:
+        thread = await rig.rt.threads.create("boss")
+        assert (await ended(rig, thread.id)).output == "Done."
+        assert (paid, len(tried)) == ([], 1)
+    await asyncio.gather(*tasks, return_exceptions=True)

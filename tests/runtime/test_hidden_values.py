@@ -4,14 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.runtime.family_rig import DONE, call, worker
+from tests.runtime.family_rig import DONE, call, journal, worker
 from tests.watched import Watched
 from toolwright import testing
+from toolwright.runtime.family import child_id_of
 
 pytestmark = pytest.mark.anyio
+
+
+class Wants(BaseModel):
+    topic: str
+
 
 ENV: Mapping[str, Any] = {
     "API_KEY_A": {"value": "plain-key-of-a", "type": "text"},
@@ -77,3 +84,64 @@ async def test_who_a_thread_is_handed_over_to_is_shown_none_of_it_either() -> No
     told = shown(knows)
     assert any("[redacted:API_KEY_A]" in text for text in told)
     assert not [text for text in told if "plain-key" in text]
+
+
+@requirement("S0-5-10")
+async def test_nor_is_who_takes_over_shown_what_comes_in_that_very_run() -> None:
+    @tw.tool(description="Sets one more.")
+    async def put(state: tw.ThreadState) -> str:
+        state.set_env("API_KEY_C", "plain-key-of-c", "text")
+        return "put"
+
+    @tw.tool(description="Tells the new one.")
+    async def show(state: tw.ThreadState) -> str:
+        return f"API_KEY_C is {await state.env('API_KEY_C')}"
+
+    knows = Watched([call("put"), call("show"), DONE])
+    expert = tw.Agent(
+        "expert",
+        tw.Prompt("knows", "You know.", model=knows, tools=[put, show]),
+        expose_as_tool=True,
+        tool_description="Knows.",
+    )
+    app = tw.App(agents=[boss([call("expert")], "expert"), worker([DONE] * 2), expert])
+    async with testing.runtime(app) as rt:
+        thread = await rt.threads.create("boss", env=dict(ENV))
+        run = await rt.threads.send(thread.id, "Go")
+        assert (await rt.runs.wait(run.id, 10)).status == "completed"
+    assert shown(knows)[-1] == "API_KEY_C is [redacted:API_KEY_C]"
+
+
+@requirement("S0-5-10")
+async def test_a_child_that_never_begins_leaves_none_of_the_values_meant_for_it() -> None:
+    prompt = tw.Prompt("worker", model=Watched([DONE]), required_schema=Wants)
+    needs = tw.Agent("worker", prompt, expose_as_tool=True, tool_description="Works.")
+    async with testing.runtime(tw.App(agents=[boss([DONE]), needs])) as rt:
+        thread = await rt.threads.create("boss", env=dict(ENV))
+        run = await rt.threads.send(thread.id, "Go")
+        assert (await rt.runs.wait(run.id, 10)).status == "completed"
+        made = [message for message in await rt.threads.messages(thread.id) if message.role == "tool"]
+        assert len(made) == 2
+        assert all("invalid_arguments" in message.content for message in made)
+        for message in made:
+            assert await journal(rt).env_of(child_id_of(str(message.call_id))) == []
+
+
+@requirement("S0-5-10")
+async def test_nor_does_one_that_is_refused_by_the_one_who_would_begin_it() -> None:
+    lasting = worker([DONE] * 2)
+    limited: Mapping[str, Any] = {
+        "name": "worker",
+        "immediate": {"scopedEnv": ["API_KEY"]},
+        "resumable": {"receives_messages": "side_a", "maxInstances": 1},
+    }
+    lead = tw.Agent("boss", tw.Prompt("boss", "You lead.", model=Watched([DONE]), tools=[limited]))
+    async with testing.runtime(tw.App(agents=[lead, lasting])) as rt:
+        thread = await rt.threads.create("boss", env=dict(ENV))
+        run = await rt.threads.send(thread.id, "Go")
+        assert (await rt.runs.wait(run.id, 10)).status == "completed"
+        made = [message for message in await rt.threads.messages(thread.id) if message.role == "tool"]
+        [refused] = [message for message in made if "max_instances" in message.content]
+        assert await journal(rt).env_of(child_id_of(str(refused.call_id))) == []
+        [child] = await rt.threads.children(thread.id)
+        assert [row.name for row in await journal(rt).env_of(child.id)] == ["API_KEY"]

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.runtime.family_rig import DONE, RESUMABLE, call, home, worker
+from tests.runtime.family_rig import DONE, RESUMABLE, call, home, until, worker
 from tests.runtime.talk import talking
 from tests.watched import Watched
 from toolwright.core.errors import DefinitionError
@@ -141,6 +141,25 @@ async def test_one_that_lives_on_and_has_a_schema_gets_the_same() -> None:
         assert await at.heard(child.id) == ["Why?"]
 
 
+@requirement("S0-5-6")
+async def test_a_designated_name_is_asked_for_as_text() -> None:
+    needs = [tw.Variable("SITE", type="secret")]
+    config = {"immediate": {"nameEnv": "SITE", "scopedEnv": ["SITE"]}}
+    async with home(worker([DONE]), config, [DONE], variables=needs) as at:
+        thread = await at.thread()
+        run = await at.rt.threads.send(thread.id, "Go")
+
+        async def asked() -> bool:
+            return bool(await at.rt.requests.list(thread.id))
+
+        await until(at.rt, thread.id, asked)
+        [request] = await at.rt.requests.list(thread.id)
+        assert [(each.name, each.type) for each in request.required] == [("SITE", "text")]
+        await at.rt.requests.answer(thread.id, request.id, {"SITE": "Alpha"})
+        assert (await at.rt.runs.wait(run.id, 10)).status == "completed"
+        assert [child.name for child in await at.children(thread.id)] == ["Alpha"]
+
+
 @requirement("S0-5-5")
 async def test_a_blank_name_or_description_is_none() -> None:
     immediate = {"nameEnv": "SITE", "descriptionEnv": "ABOUT", "scopedEnv": ["SITE", "ABOUT"]}
@@ -162,6 +181,10 @@ def test_agents_that_run_each_other_at_once_for_ever_are_refused() -> None:
         tw.App(agents=[agent("a", "b"), agent("b", "a")])
     with pytest.raises(DefinitionError, match=r"for ever: a → a\.$"):
         tw.App(agents=[agent("a", "a")])
+    itself = tw.Prompt("b", model=Watched([]), tools=[{"name": "a", "immediate": True}])
+    pair: dict[str, Any] = {"type": "dual_ai", "side_a": tw.Prompt("a", model=Watched([])), "side_b": itself}
+    with pytest.raises(DefinitionError, match=r"for ever: a → a\.$"):
+        tw.App(agents=[tw.Agent("a", **pair, expose_as_tool=True, tool_description="Runs.")])
 
 
 async def test_agents_that_call_each_other_in_a_circle_come_to_an_end() -> None:

@@ -57,7 +57,12 @@ class Catalog:
     def _check_immediate(self) -> None:
         """Refuse agents that run each other at once, and so for ever."""
         at_once = {
-            agent_id: [each.agent_id for each in agent.relations if each.config.always_immediate]
+            agent_id: [
+                each.agent_id
+                for side in agent.sides.values()
+                for each in side.relations
+                if each.config.always_immediate
+            ]
             for agent_id, agent in self._active.items()
         }
         try:

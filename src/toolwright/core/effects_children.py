@@ -1,6 +1,6 @@
 """What a unit does to other threads of a family, and to what a thread keeps beside its messages."""
 
-from toolwright.core.child import ChildStatus
+from toolwright.core.child import ChildEnd
 from toolwright.core.delivery import Delivery
 from toolwright.core.env import EnvChange
 from toolwright.core.event import EventDraft
@@ -61,7 +61,7 @@ class Report(ChildEffect):
     """
 
     parent: Thread
-    state: ChildStatus
+    state: ChildEnd
     report: str | None
     result: JSONObject | None
     outcome: EventDraft | None

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from toolwright.core.child import ChildStatus, Link
+from toolwright.core.child import ENDED, ChildEnd, ChildStatus, Link
 from toolwright.core.json_value import JSONObject
 from toolwright.core.run import Side
 from toolwright.core.value import value
@@ -41,7 +41,7 @@ class Thread:
     activated: tuple[Side, ...] = ()
     link: Link | None = None
     report: str | None = None
-    state: ChildStatus | None = None
+    state: ChildEnd | None = None
     created_at: datetime
 
     @property
@@ -52,13 +52,20 @@ class Thread:
     @property
     def status(self) -> Literal["running", "idle", "terminated"]:
         """Whether a run is open in it, or can be."""
-        if self.state == "terminated":
+        if self.is_over:
             return "terminated"
         return "idle" if self.run_id is None else "running"
 
     @property
+    def is_over(self) -> bool:
+        """Whether nobody may speak to it any more."""
+        return self.state in ENDED
+
+    @property
     def child_status(self) -> ChildStatus:
         """How it stands as a child."""
+        if self.state == "failed_for_good":
+            return "failed"
         if self.state == "terminated":
             return "terminated"
         return "running" if self.run_id is not None else self.state or "idle"

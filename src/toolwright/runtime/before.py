@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from toolwright.core.call import Call
 from toolwright.core.effects_children import Activated
 from toolwright.core.env import EnvVar
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.pipeline import prepare
+from toolwright.core.result import ToolResult
 from toolwright.core.run import QueuedCall, Run
 from toolwright.core.units import Finish, Result
 from toolwright.core.value import changed
@@ -112,6 +115,7 @@ class Before:
             [
                 self._environment.change(child_id_of(call.id), name, var, hold.clock.now())
                 for call, own in zip(calls, values, strict=False)
+                if own and _can_begin(hold, call)
                 for name, var in own.items()
             ]
         )
@@ -120,6 +124,11 @@ class Before:
             whole = move.copy()
             hold.put(whole, queued_message(hold, calls, hold.place(whole)))
             committed = await self._carrying.begin(hold, whole, calls, run)
+
+
+def _can_begin(hold: Hold, call: Call) -> bool:
+    """Whether the call's arguments are such that a child can begin; else no values are needed."""
+    return not isinstance(prepare(hold.voice.by_name, call.name, call.arguments, call.id), ToolResult)
 
 
 def _answering(hold: Hold) -> str:

@@ -18,7 +18,7 @@ from toolwright.core.value import value
 from toolwright.core.variable import Variable, merged
 from toolwright.runtime.env import Environment
 from toolwright.runtime.family import NAME_TAG, copied, first_run, message_for
-from toolwright.runtime.wants import lacking_of
+from toolwright.runtime.wants import lacking_of, typed
 from toolwright.wire.event import run_event
 
 REQUEST_LIFE = timedelta(hours=24)
@@ -101,7 +101,7 @@ class Births:
             thread_id=birth.parent_id,
             kind="child",
             agent=agent.agent.name,
-            required=tuple(missing),
+            required=typed(agent.types, missing),
             child=birth_json(birth),
             expires_at=now + REQUEST_LIFE,
             created_at=now,

@@ -251,6 +251,8 @@ class Calls:
 
     def result_of(self, call: Call) -> ToolResult:
         """The result of a call that is over; word that it comes later for one that is pending."""
+        if call.status == "cancelled" and call.result is None:
+            return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
     def refusal(self, hold: Hold, call: Call) -> ToolResult | None:

@@ -77,7 +77,7 @@ class Drainer:
         if view is None or view.wake is None:
             return "done"
         run = view.run
-        if run is None and (not view.inbox or view.thread.state == "terminated"):
+        if run is None and (not view.inbox or view.thread.is_over):
             return await self._leave(thread_id, Leaving(gen=view.wake.gen))
         if run is not None and (early := await self._early(view, run, alone)) is not None:
             return early

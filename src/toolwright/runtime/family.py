@@ -56,7 +56,8 @@ def copied(
 
 def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
     """A run of the thread, whose side is the one that hears messages."""
-    side: Side = "side_a" if thread.link is None else thread.link.receives
+    own = thread.active_agent is None  # who has taken over has one side
+    side: Side = thread.link.receives if thread.link is not None and own else "side_a"
     return Run(
         id=run_id,
         thread_id=thread.id,

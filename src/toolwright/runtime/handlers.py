@@ -79,9 +79,8 @@ class Handlers:
         except TimeoutError:
             outcome = None
         finally:
-            state.execution.over = True
             hold.abort.left(scope)
-        await state.close()
+            await state.close()
         return Ran(outcome, state)
 
     async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:

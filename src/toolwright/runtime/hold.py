@@ -8,7 +8,7 @@ from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call, is_over
 from toolwright.core.drafts import by_path
 from toolwright.core.effects import Effect, Enter
-from toolwright.core.effects_children import Activated, HandOff, Terminate
+from toolwright.core.effects_children import Activated, HandOff
 from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
 from toolwright.core.file import File
@@ -375,8 +375,6 @@ class Hold:
                 self.thread = changed(self.thread, active_agent=effect.agent, activated=())
             case Activated():
                 self.thread = changed(self.thread, activated=effect.sides)
-            case Terminate(thread_id=thread_id) if thread_id == self.thread.id:
-                self.thread = changed(self.thread, state="terminated")
             case _:
                 pass
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolwright.core.effects import Deliver
-from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError
+from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError, ThreadTerminated
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
@@ -42,7 +42,8 @@ class Inboxes:
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> InboxEvent:
         """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
 
-        Every call is an event of its own. Raises `NotFound` for an agent that is not there.
+        Every call is an event of its own. Raises `NotFound` for an agent that is not there,
+        `ThreadTerminated` for one that has ended its home thread for good.
         """
         _check_service(service_name)
         found = await self._agents.get(agent)
@@ -52,16 +53,24 @@ class Inboxes:
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
+        if not answer.runs:
+            raise ThreadTerminated(
+                f"The home thread of the agent {agent!r} is terminated: nobody answers in it any more."
+            )
         self._motor.wake(found.home_thread_id)
         return delivery.event
 
     async def retry(self, agent: str, event_id: str, thread_id: str | None = None) -> InboxEvent:
         """Try a parked event again, as if it were new.
 
-        Raises `NotFound` for an event or a thread that is not the agent's, `NotFailed` for an event that is not parked.
+        Raises `NotFound` for an event or a thread that is not the agent's, `NotFailed` for an event that is not parked,
+        `ThreadTerminated` where nobody answers any more.
         """
         by_id("event", event_id)
         place = await self._thread(agent, thread_id)
+        thread = await self._store.thread(place)
+        if thread is not None and thread.is_over:
+            raise ThreadTerminated(f"The thread {place!r} is terminated: nobody answers in it any more.")
         unit = RetryEvent(
             token=self._new_id("unit"), at=self._clock.now(), thread_id=place, event_id=event_id
         )

@@ -23,13 +23,13 @@ class Lineages:
     async def resolver(self, thread: Thread) -> Resolve:
         """What says which values hold in the thread for an agent, given the rows of all who have a say."""
         above = await self._above(thread) if thread.parent_id is not None else []
-        handed_over = (
-            thread.active_agent is not None
-        )  # the agent before may have hidden values that are there still
-        hidden = (await self._agent(thread.agent))[1] if handed_over else NO_NAMES
+        _, hidden = await self._agent(thread.agent)
 
         def resolve(here: Thread, voice: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
-            return self._environment.of(here, voice, rows, above, hidden)
+            before = (
+                NO_NAMES if here.active_agent is None else hidden
+            )  # what the agent before has hidden stays so
+            return self._environment.of(here, voice, rows, above, before)
 
         return resolve
 

@@ -46,14 +46,14 @@ class Reports:
         files = FileDrafts(by_path(await hold.insist(lambda: self._store.files(parent.id))))
         refs = copied(parent.id, files, await self._files(hold, move, run), hold.clock, hold.new_id)
         answer = _answer(run)
-        state: ChildStatus = "terminated" if terminated else _state(thread, link, run, answer)
+        state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
         outcome, late = await self._settling(hold, result, run)
         return [
             Report(
                 thread_id=thread.id,
                 parent=parent,
-                state=state,
+                state="failed_for_good" if state == "failed" and not link.resumable else state,
                 report=thread.report,
                 result=result_to_json(result),
                 outcome=outcome,
@@ -112,9 +112,9 @@ def _answer(run: Run) -> ToolResult:
     return ToolResult.ok("" if run.output is None else run.output)
 
 
-def _state(thread: Thread, link: Link, run: Run, answer: ToolResult) -> ChildStatus:
+def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
     if run.status == "cancelled":
-        return "idle" if link.resumable else thread.state or "terminated"
+        return "idle" if link.resumable else "terminated"
     if answer.status == "error":
         return "failed"
     return "idle" if link.resumable else "terminated"

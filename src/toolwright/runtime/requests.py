@@ -143,7 +143,7 @@ class Requests:
         if request is None or request.thread_id != thread_id or self._is_over(request):
             raise _no_request(request_id)
         thread = await self._store.thread(thread_id)
-        if thread is None or thread.state == "terminated":
+        if thread is None or thread.is_over:
             raise _no_request(request_id)
         return request, thread
 

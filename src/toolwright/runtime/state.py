@@ -12,7 +12,7 @@ from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, as_bytes
 from toolwright.core.effects import Effect
 from toolwright.core.effects_children import SetValue
-from toolwright.core.env import EnvChange, EnvType
+from toolwright.core.env import EnvChange, EnvRow, EnvType
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import Event, EventDraft
 from toolwright.core.file import checked_path
@@ -122,6 +122,10 @@ class RunState(Facts):
     def env_changes(self) -> tuple[EnvChange, ...]:
         """What was set, as its unit takes it."""
         return self._env.changes
+
+    def drop_env(self, rows: Sequence[EnvRow]) -> None:
+        """Take away, with the call's result, values of a child that never began, for built-in tools."""
+        self._env.drop(rows)
 
     @property
     def own_tenvs(self) -> JSONObject:

@@ -1,7 +1,9 @@
 """The env of a thread as a handler sees and sets it: what it sets is committed with the call's result."""
 
+from collections.abc import Sequence
+
 from toolwright.core.call import Call
-from toolwright.core.env import EnvChange, EnvType, EnvVar, checked_name, read_env
+from toolwright.core.env import EnvChange, EnvRow, EnvType, EnvVar, checked_name, read_env
 from toolwright.core.env_types import SECRETS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.tenvs import Tenvs
@@ -18,6 +20,7 @@ class CallEnv:
         self._voice = hold.frame.voice
         self._environment = environment
         self._set: dict[str, EnvVar | None] = {}
+        self._dropped: Sequence[EnvChange] = ()
         self._tenvs: Tenvs | None = None
 
     @property
@@ -56,8 +59,12 @@ class CallEnv:
 
     @property
     def changes(self) -> tuple[EnvChange, ...]:
-        """What was set, as its unit takes it."""
-        return tuple([self._change(name, var) for name, var in self._set.items()])
+        """What was set, as its unit takes it, and what was dropped."""
+        return (*[self._change(name, var) for name, var in self._set.items()], *self._dropped)
+
+    def drop(self, rows: Sequence[EnvRow]) -> None:
+        """Take away values of a thread that never was."""
+        self._dropped = [EnvChange(owner=each.owner, kind=each.kind, name=each.name) for each in rows]
 
     def _change(self, name: str, var: EnvVar | None) -> EnvChange:
         return self._environment.change(self._hold.thread.id, name, var, self._hold.clock.now())

@@ -170,7 +170,7 @@ class Family:
 
 def _check_open(thread: Thread) -> None:
     """Raise `ThreadTerminated` if nobody may speak to the thread any more."""
-    if thread.state == "terminated":
+    if thread.is_over:
         raise _terminated(thread)
 
 

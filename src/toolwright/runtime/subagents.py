@@ -30,6 +30,7 @@ from toolwright.runtime.wants import waiting_json
 from toolwright.wire.event import run_event
 from toolwright.wire.variables import required_json
 
+PUT_OFF = "subagent_env_required"
 FOREVER = Pending(wait=math.inf)
 """The caller waits for its child, however long that takes."""
 
@@ -51,6 +52,13 @@ class Subagents:
         """The executor of tools of the kind `agent`."""
         if not isinstance(state, RunState):
             return ToolResult.fail("Agents are called within a run only.", error_code="outside_run")
+        outcome = await self._carried_out(prepared, state)
+        if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
+            child_id = child_id_of(state.call_id)  # which never begins: it needs no values
+            state.drop_env(await state.insist(lambda: self._store.env_of(child_id)))
+        return outcome
+
+    async def _carried_out(self, prepared: PreparedCall, state: RunState) -> Outcome:
         try:
             match prepared.tool.relation:
                 case Handoff(agent_id=agent_id):
@@ -114,7 +122,7 @@ class Subagents:
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
             raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
-        if child.state == "terminated":
+        if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(by_path(await self._store.files(child.id)) if named else {})
         refs = copied(child.id, files, named, self._clock, self._new_id)
@@ -219,7 +227,7 @@ class Subagents:
         state.effect(OpenRequest(thread_id=state.thread_id, request=request))
         return ToolResult.fail(
             f"The agent {agent.agent.name!r} needs values of its own: {', '.join(each.name for each in missing)}.",
-            error_code="subagent_env_required",
+            error_code=PUT_OFF,
             error_data={**waiting_json(request), "required": required_json(missing)},
         )
 

@@ -178,7 +178,7 @@ class Threads:
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
-        if thread.state == "terminated":
+        if thread.is_over:
             raise _terminated(thread_id)
         agent = await self._agents.usable(thread.answering)
         env = await self._lineages.env(thread, agent)

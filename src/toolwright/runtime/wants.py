@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.effects_children import OpenRequest
+from toolwright.core.env_types import EnvTypes
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSON, JSONObject
@@ -67,7 +68,7 @@ async def park_for(hold: Hold, missing: tuple[Variable, ...]) -> Answered:
         thread_id=hold.thread.id,
         kind="run",
         agent=hold.voice.agent.name,
-        required=missing,
+        required=typed(hold.voice.types, missing, hold.env.names()),
         created_at=hold.clock.now(),
     )
     waiting = waiting_json(request)
@@ -76,6 +77,12 @@ async def park_for(hold: Hold, missing: tuple[Variable, ...]) -> Answered:
     move.effects.append(OpenRequest(thread_id=hold.thread.id, request=request))
     move.leaving = Leaving(gen=hold.gen, due=hold.clock.now())
     return await hold.commit(Park, move, run)
+
+
+def typed(types: EnvTypes, missing: Sequence[Variable], known: Collection[str] = ()) -> tuple[Variable, ...]:
+    """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
+    among = {*known, *[each.name for each in missing]}
+    return tuple([replace(each, type=types.of(each.name, among)) for each in missing])
 
 
 def waiting_json(request: VariablesRequest) -> JSONObject:

@@ -52,9 +52,10 @@ class Hosted:
             if is_cancelled():
                 raise
             raise HostError(f"{name!r} was cancelled.") from error
-        except (
-            BaseException
-        ) as error:  # a function of the host may raise anything, also what would end the server
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # A function of the host may raise anything, also what would end the server.
             raise HostError(words(error)) from error
 
     async def _returned(

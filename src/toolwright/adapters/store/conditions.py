@@ -1,6 +1,9 @@
 """What several statements ask of a row."""
 
-from toolwright.adapters.store.tables_threads import threads
+from sqlalchemy import and_
 
-NOT_TERMINATED = threads.c.state.is_distinct_from("terminated")
+from toolwright.adapters.store.tables_threads import threads
+from toolwright.core.child import ENDED
+
+NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
 """The thread may be spoken to."""

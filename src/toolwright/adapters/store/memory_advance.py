@@ -28,7 +28,7 @@ def advance(unit: Advance, tables: Tables) -> Written:
     opens = isinstance(unit, Claim) and unit.opens
     if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
         raise GuardFailed("fence")
-    if opens and (thread.run_id is not None or thread.state == "terminated"):
+    if opens and (thread.run_id is not None or thread.is_over):
         raise GuardFailed("fence")
     moved = _moved(unit, tables) if unit.changes else {}
     _check_new(unit, tables)

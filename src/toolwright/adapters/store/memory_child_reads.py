@@ -24,9 +24,7 @@ class MemoryChildren:
         return [row.value() for row in self._tables.children(thread_id)[offset : offset + limit]]
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
-        return Counter(
-            [row.born.agent for row in self._tables.children(thread_id) if row.state != "terminated"]
-        )
+        return Counter([row.born.agent for row in self._tables.children(thread_id) if not row.is_over])
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
         rows = self._tables.children(thread_id)

@@ -41,7 +41,7 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             row = tables.threads.get(effect.thread_id)
             if row is None:
                 raise GuardFailed("thread")
-            if row.state == "terminated":
+            if row.is_over:
                 raise GuardFailed("terminated")
             if effect.report is not None and row.run_id is not None:
                 raise GuardFailed("busy")
@@ -57,13 +57,13 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
                 raise GuardFailed("duplicate")
         case Room():
             ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
-            if len([row for row in ours if row.state != "terminated"]) >= effect.most:
+            if len([row for row in ours if not row.is_over]) >= effect.most:
                 raise GuardFailed("room")
         case HoldRequest() | TakeRequest():
             request = tables.requests.get(effect.id)
             if request is None:
                 raise GuardFailed("request")
-            if isinstance(effect, HoldRequest) and tables.threads[request.thread_id].state == "terminated":
+            if isinstance(effect, HoldRequest) and tables.threads[request.thread_id].is_over:
                 raise GuardFailed("request")
         case _:
             pass
@@ -76,7 +76,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
     """
     thread, run = delivery.thread, delivery.run
     row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
-    if row.state == "terminated":
+    if row.is_over:
         return None
     run_id = row.promise(run.id)
     if run_id == run.id and run_id not in tables.runs:
@@ -161,9 +161,9 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
 
 def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None:
     child, parent = tables.threads[effect.thread_id], tables.threads[effect.parent.id]
-    heard = child.report == effect.report and child.state != "terminated"
+    heard = child.report == effect.report and not child.is_over
     child.report = None if heard or child.run_id is None else child.report
-    child.state = "terminated" if child.state == "terminated" else effect.state
+    child.state = child.state if child.is_over else effect.state
     if not heard:
         return
     parent.write(effect.files)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from toolwright.adapters.store.instants import micros
 from toolwright.core.call import Call
-from toolwright.core.child import ChildStatus
+from toolwright.core.child import ENDED, ChildEnd
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvChange, EnvRow
@@ -40,13 +40,18 @@ class ThreadRow:
     active_agent: str | None = None
     activated: tuple[Side, ...] = ()
     report: str | None = None
-    state: ChildStatus | None = None
+    state: ChildEnd | None = None
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     events: list[Event] = field(default_factory=list[Event])
     files: dict[str, File] = field(default_factory=dict[str, File])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody may speak to it any more."""
+        return self.state in ENDED
 
     @classmethod
     def born_as(cls, thread: Thread) -> "ThreadRow":

@@ -90,7 +90,7 @@ def _create_thread(unit: CreateThread, tables: Tables) -> Written:
 
 def _post(unit: PostMessage, tables: Tables) -> Written:
     thread = thread_in(unit.event.thread_id, tables)
-    if thread.state == "terminated":
+    if thread.is_over:
         raise GuardFailed("terminated")
     joins = thread.run_id not in (None, unit.run.id)
     if unit.event.event_id in thread.inbox or (not joins and unit.run.id in tables.runs):

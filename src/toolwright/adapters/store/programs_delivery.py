@@ -11,6 +11,7 @@ from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import GuardFailed, numbered
+from toolwright.core.child import ENDED
 from toolwright.core.delivery import Delivery
 from toolwright.core.units import Guard, Unit
 
@@ -20,7 +21,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
     """The guard that has failed of a statement that speaks to a thread."""
     [(state,)] = yield Op(sql.thread_state, {"thread_id": thread_id}, "thread")
-    raise GuardFailed("terminated" if state == "terminated" else otherwise)
+    raise GuardFailed("terminated" if state in ENDED else otherwise)
 
 
 def deliver(

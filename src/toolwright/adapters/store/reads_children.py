@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Text, bindparam, func, literal, select
 
 from toolwright.adapters.store import rows_calls, rows_children, rows_messages, rows_threads
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
-from toolwright.adapters.store.conditions import NOT_TERMINATED
+from toolwright.adapters.store.conditions import NOT_OVER
 from toolwright.adapters.store.driver import Driver, first, rows_read
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row
@@ -44,7 +44,7 @@ class ChildQueries:
         in_order = below.order_by(threads.c.created_at, threads.c.id)
         self.children = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
         made = threads.c.parent_id == _text("thread_id")
-        alive = select(threads.c.agent, func.count()).where(made, NOT_TERMINATED)
+        alive = select(threads.c.agent, func.count()).where(made, NOT_OVER)
         self.living = compiled(alive.group_by(threads.c.agent))
         at_work = select(threads.c.id).where(made, threads.c.run_id.is_not(None))
         self.awaited = compiled(at_work.where(threads.c.report == _text("call_id")).limit(1))

@@ -27,7 +27,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningDelete
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.conditions import NOT_TERMINATED
+from toolwright.adapters.store.conditions import NOT_OVER
 from toolwright.adapters.store.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements_agents import AgentStatements
 from toolwright.adapters.store.statements_children import ChildStatements
@@ -129,11 +129,11 @@ class Statements:
         self.fence = compiled(fence)
         following = {"run_id": threads.c.next_run_id, "next_run_id": null(), "begun": false()}
         self.fence_and_close = compiled(fence.values(following))
-        opened = fence.where(threads.c.run_id.is_(None), NOT_TERMINATED).values(run_id=_text("run_id"))
+        opened = fence.where(threads.c.run_id.is_(None), NOT_OVER).values(run_id=_text("run_id"))
         self.fence_and_open = compiled(opened)
         self.post = compiled(
             update(threads)
-            .where(threads.c.id == _text("thread_id"), NOT_TERMINATED)
+            .where(threads.c.id == _text("thread_id"), NOT_OVER)
             .values(
                 posted=threads.c.posted + 1,
                 ev=threads.c.ev + case((threads.c.run_id.is_(None), 1), else_=0),

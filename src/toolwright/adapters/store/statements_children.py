@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.conditions import NOT_TERMINATED
+from toolwright.adapters.store.conditions import NOT_OVER
 from toolwright.adapters.store.statements_wakes import woken
 from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
@@ -73,7 +73,7 @@ class ChildStatements:
         self.forget_state = compiled(changed.values(report=null(), state=null()))
         begun = {"run_id": _text("new_run"), "report": _text("report"), "state": null()}
         counted = {"posted": threads.c.posted + 1, "ev": threads.c.ev + 1}
-        idle = changed.where(threads.c.run_id.is_(None), NOT_TERMINATED).values(**begun, **counted)
+        idle = changed.where(threads.c.run_id.is_(None), NOT_OVER).values(**begun, **counted)
         self.begin = compiled(
             idle.returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
         )
@@ -81,17 +81,15 @@ class ChildStatements:
             threads.c.report == _text("report"), and_(threads.c.report.is_(None), _text("report").is_(None))
         )
         ended = changed.values(report=null(), state=_text("state"))
-        self.report = compiled(ended.where(awaited, NOT_TERMINATED).returning(threads.c.id))
+        self.report = compiled(ended.where(awaited, NOT_OVER).returning(threads.c.id))
         self.end_unheard = compiled(
             changed.values(
                 report=case((threads.c.run_id.is_(None), null()), else_=threads.c.report),
-                state=case((threads.c.state == "terminated", "terminated"), else_=_text("state")),
+                state=case((NOT_OVER, _text("state")), else_=threads.c.state),
             )
         )
         self.close = compiled(changed.values(state="terminated").returning(threads.c.id))
-        ours = and_(
-            threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), NOT_TERMINATED
-        )
+        ours = and_(threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), NOT_OVER)
         alive = select(func.count()).select_from(threads).where(ours).scalar_subquery()
         self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
         self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
@@ -139,7 +137,7 @@ class ChildStatements:
         self.ask = compiled(self._insert(asked).values(_all(asked)).on_conflict_do_nothing())
         closed = delete(requests).where(requests.c.id == _text("id"))
         self.close_request = compiled(closed)
-        living = select(threads.c.id).where(threads.c.id == requests.c.thread_id, NOT_TERMINATED)
+        living = select(threads.c.id).where(threads.c.id == requests.c.thread_id, NOT_OVER)
         held = update(requests).where(requests.c.id == _text("id"), living.exists()).values(id=requests.c.id)
         self.hold_request = compiled(held.returning(requests.c.id))
         self.take_request = compiled(closed.returning(requests.c.id))

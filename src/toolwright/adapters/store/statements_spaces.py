@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
-from toolwright.adapters.store.conditions import NOT_TERMINATED
+from toolwright.adapters.store.conditions import NOT_OVER
 from toolwright.adapters.store.tables_events import counters, wakes
 from toolwright.adapters.store.tables_spaces import members, reactions, space_events, space_messages, spaces
 from toolwright.adapters.store.tables_threads import threads
@@ -129,7 +129,7 @@ class SpaceStatements:
         promised = func.coalesce(threads.c.next_run_id, _text("new_run"))
         self.deliver = compiled(
             update(threads)
-            .where(threads.c.id == _text("thread_id"), NOT_TERMINATED)
+            .where(threads.c.id == _text("thread_id"), NOT_OVER)
             .values(
                 posted=threads.c.posted + 1,
                 ev=threads.c.ev + case((allocates, 1), else_=0),
