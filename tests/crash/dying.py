@@ -65,10 +65,11 @@ class KillingStore:
         if isinstance(unit, Prune):
             return await self._inner.commit(unit)
         self._count += 1
-        if self._kill.get("unit") == self._count and self._kill["when"] == "before":
+        number = self._count  # others may commit while this waits
+        if self._kill.get("unit") == number and self._kill["when"] == "before":
             die()
         answer = await self._inner.commit(unit)
-        if self._kill.get("unit") == self._count and self._kill["when"] == "after":
+        if self._kill.get("unit") == number and self._kill["when"] == "after":
             die()
         return answer
 

@@ -14,6 +14,7 @@ from tests.crash.processes import KILLED, Scene, kill_points, processes_of
 pytestmark = pytest.mark.anyio
 
 COMMITS = 63  # of an undisturbed run, about: the last ones may not be reached
+SURE = 55  # of them there are always
 
 
 processes = processes_of("modes_child")
@@ -72,6 +73,6 @@ async def test_undisturbed_modes(scene: Scene) -> None:
 )
 async def test_death_at_a_commit(scene: Scene, unit: int, when: str) -> None:
     first = await scene.run(kill={"unit": unit, "when": when})
-    assert first in (KILLED, 0)
+    assert first == KILLED or (unit > SURE and first == 0)
     assert await scene.run() == 0
     await check(scene)

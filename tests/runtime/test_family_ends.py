@@ -17,7 +17,7 @@ from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.child import Link
 from toolwright.core.effects_children import Close, Speak, Terminate
-from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated, Unwritable
+from toolwright.core.errors import CallCancelled, InvalidRequest, NotFound, ThreadTerminated, Unwritable
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest
@@ -120,7 +120,9 @@ async def test_more_than_a_thousand_children_are_counted_where_there_is_a_most()
         thread_id = await with_children(rig, 1_001)
         assert (await ended(rig, thread_id)).output == "Done."
         [result] = await results(rig, thread_id)
-        assert result["error"].startswith("There are 1001 children of 'worker' already")
+        assert result["error"].startswith(
+            "There may be no more children of 'worker' than the 1001 that are there"
+        )
 
 
 # ── threads that are over ───────────────────────────────────────────────────────────────────────────────────────
@@ -599,3 +601,24 @@ async def test_what_a_timed_out_call_has_begun_begins_nothing_more() -> None:
         assert (await ended(rig, thread.id)).output == "Done."
         assert (paid, len(tried)) == ([], 1)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_calls_of_a_thread_that_is_over_hope_for_nothing_any_more(store: OpenStore) -> None:
+    asks = tw.Tool(
+        name="ask", description="Asks.", kind="external", timeout=0.1, parameters={"type": "object"}
+    )
+
+    @tw.tool(description="Ends all.")
+    async def end(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "over"
+
+    async with kin(store, agent("boss", [call("ask"), call("end")], asks, end)) as rig:
+        thread = await rig.rt.threads.create("boss")
+        run = await ended(rig, thread.id)
+        assert run.stop_reason == "session_stop"
+        assert await rig.rt.calls.list() == []
+        [asked] = [each for each in await rig.rt.calls.list(status=None) if each.name == "ask"]
+        assert asked.status == "cancelled"
+        with pytest.raises(CallCancelled):
+            await rig.rt.calls.submit(run.id, asked.id, "too late")

@@ -145,3 +145,21 @@ async def test_nor_does_one_that_is_refused_by_the_one_who_would_begin_it() -> N
         assert await journal(rt).env_of(child_id_of(str(refused.call_id))) == []
         [child] = await rt.threads.children(thread.id)
         assert [row.name for row in await journal(rt).env_of(child.id)] == ["API_KEY"]
+
+
+@requirement("S0-5-10")
+async def test_nor_is_one_shown_that_was_set_by_the_very_call() -> None:
+    @tw.tool(description="Sets and tells.")
+    async def put(state: tw.ThreadState) -> str:
+        state.set_env("API_KEY", "plain-key-of-d", "text")
+        return f"now {await state.env('API_KEY')}"
+
+    leads = tw.Prompt("boss", "You lead.", model=Watched([call("put"), DONE]), tools=[put, HIDDEN])
+    async with testing.runtime(tw.App(agents=[tw.Agent("boss", leads), worker([DONE])])) as rt:
+        thread = await rt.threads.create("boss")
+        run = await rt.threads.send(thread.id, "Go")
+        assert (await rt.runs.wait(run.id, 10)).status == "completed"
+        [told] = [
+            message.content for message in await rt.threads.messages(thread.id) if message.role == "tool"
+        ]
+        assert told == "now [redacted:API_KEY]"

@@ -201,3 +201,18 @@ async def test_agents_that_call_each_other_in_a_circle_come_to_an_end() -> None:
     refused = [m.content for request in model.requests for m in request.messages if m.role == "tool"]
     error = "Agents call each other at most 3 deep, and this one is the last."
     assert json.loads(refused[0]) == {"error": error, "error_code": "too_deep"}
+
+
+@requirement("S0-1-3")
+async def test_who_takes_over_at_the_last_step_of_the_one_before_speaks_all_the_same() -> None:
+    expert = tw.Agent(
+        "expert",
+        tw.Prompt("knows", "You know.", model=Watched([{"text": "I know."}])),
+        expose_as_tool=True,
+        tool_description="Knows.",
+    )
+    asks = tw.Prompt("asks", "You ask.", model=Watched([call("expert")]), tools=["expert"])
+    front = tw.Agent("front", tw.Side(asks, max_steps=1))
+    async with talking(tw.App(agents=[front, expert]), "front") as talk:
+        run = await talk.say()
+        assert (run.stop_reason, run.output) == ("end_turn", "I know.")

@@ -132,3 +132,25 @@ async def test_what_a_prompt_tool_waits_for_outlives_the_process(store: OpenStor
         [result] = await Talk(rig.rt, thread.id).results()
         assert '"text":"They said it."' in result
         assert '"result":"said"' in result
+
+
+async def test_what_a_handler_that_cannot_run_again_has_asked_for_comes_to_the_inbox(
+    store: OpenStore,
+) -> None:
+    @tw.tool(description="Call.", name="caller")
+    async def once(state: tw.ThreadState) -> JSON:
+        return (await state.invoke_tool("ask")).result
+
+    async with process(store, [once, ask]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = await rig.rt.threads.send(thread.id, "Go")
+        waiting = await opened(Talk(rig.rt, thread.id))
+    async with process(store, [once, ask]) as rig:
+        assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
+        talk = Talk(rig.rt, thread.id)
+        assert "Interrupted" in (await talk.results())[0]
+        assert (await rig.rt.calls.get(waiting)).status == "pending"
+        await rig.rt.calls.submit(sent.id, waiting, "said")
+        assert (await rig.rt.calls.get(waiting)).route == "inbox"
+        [late] = [each for each in await rig.store.inbox(thread.id) if each.type == "tool_result"]
+        assert late.event_id == f"tr:{waiting}"

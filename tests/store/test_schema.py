@@ -111,3 +111,13 @@ async def test_a_database_of_newer_code_is_refused(tmp_path: Path):
         await admin.close()
         with pytest.raises(StoreError, match="'9999'"):
             await open_postgres(url, lambda _: None)
+
+
+async def test_files_of_their_own_are_made_at_once(tmp_path: Path) -> None:
+    paths = [tmp_path / f"journal_{n}.db" for n in range(6)]
+    await asyncio.gather(*[asyncio.to_thread(upgrade_sqlite, path) for path in paths])
+    for path in paths:
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
+                (REVISIONS[-1],)
+            ]

@@ -86,7 +86,10 @@ class Notify(ChildEffect):
 
 @value
 class Close(ChildEffect):
-    """The thread is terminated: nobody speaks to it any more, and all runs in it and below it are to stop."""
+    """The thread is terminated: nobody speaks to it any more, and all runs in it and below it are to stop.
+
+    Calls of its own that still hoped for a late result are cancelled.
+    """
 
 
 @value

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from toolwright.core.call import Call
+from toolwright.core.effects_children import HandOff
 from toolwright.core.errors import Unwritable
 from toolwright.core.event import EventDraft
 from toolwright.core.result import Outcome, ToolResult
@@ -146,7 +147,7 @@ class Carrying:
             self._calls.begin_again(hold, move, call)
             await hold.commit(Result, move, hold.run)
             return
-        await self.within.close_below(hold, move, call)
+        await self.within.close_left_below(hold, move, call)
         self._calls.settle(hold, move, call, result)
         await self._go_on(hold, move)
 
@@ -173,7 +174,8 @@ class Carrying:
         if run.queued and (reason is not None or run.turn != before):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._closing.limit_end(hold, run) if reason is None else End("completed", reason)
-        if reason is None and run.queued:
+        handed_over = any(isinstance(each, HandOff) for each in move.effects)
+        if reason is None and (run.queued or handed_over):  # the limits of who takes over are its own
             end = None
         return await self._closing.close_step(hold, kind, move, run, end)
 

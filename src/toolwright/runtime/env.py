@@ -46,7 +46,7 @@ class ThreadEnv:
     thread can resolve.
     """
 
-    __slots__ = ("_layers", "_threads", "_tools", "own_tenvs", "redactor", "tenvs")
+    __slots__ = ("_hidden", "_layers", "_threads", "_tools", "own_tenvs", "redactor", "tenvs")
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class ThreadEnv:
         redactor: Redactor,
         tools: Mapping[str, Mapping[str, EnvVar]] = NO_TOOLS,
         own_tenvs: JSONObject | None = None,
+        hidden: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._hidden = hidden
         self.own_tenvs: JSONObject = own_tenvs or {}
         self._threads = threads
         self._layers = layers
@@ -78,6 +80,10 @@ class ThreadEnv:
             if found is not None:
                 return found
         return None
+
+    def hides(self, name: str) -> bool:
+        """Whether a value of the thread of that name is shown to no model, whatever its type (D6)."""
+        return self._hidden(name)
 
     def names(self) -> set[str]:
         """All names that have a value in some layer; whether that is reached is another question."""
@@ -146,7 +152,11 @@ class Environment:
             for values in (*[each for each, _ in threads], *layers):
                 secrets |= _of(values, partial(_hides, hidden))
         tools = agent.tool_env if agent is not None else NO_TOOLS
-        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought)
+
+        def hides(name: str) -> bool:
+            return name in private[0] or _hides(hidden, name)
+
+        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
 
     def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
         """One name of a thread or person set, or taken away with None. Raises `CannotSeal`."""

@@ -88,7 +88,10 @@ class Requests:
 
     async def list(self, thread_id: str) -> Sequence[VariablesRequest]:
         """The open requests of a thread, the oldest first."""
-        found = await self._store.children.requests(by_id("thread", thread_id))
+        thread = await self._store.thread(by_id("thread", thread_id))
+        if thread is not None and thread.is_over:
+            return []
+        found = await self._store.children.requests(thread_id)
         return [each for each in found if not self._is_over(each)]
 
     async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:

@@ -54,7 +54,7 @@ class CallEnv:
             types.check(each, var, among)
             self._change(each, var)
             self._set[each] = var
-            if var is not None and var.type == "secret":
+            if var is not None and (var.type == "secret" or self._hold.env_for(self._voice).hides(each)):
                 self._hold.learn(each, var.value)
 
     @property

@@ -216,7 +216,7 @@ class Subagents:
         alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
         if not has_room(relation, alive):
             raise NoRoom(
-                f"There are {alive} children of {relation.config.name!r} already, which is the most there may be."
+                f"There may be no more children of {relation.config.name!r} than the {alive} that are there."
             )
 
     def _ask(

@@ -74,6 +74,5 @@ def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: S
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]
-    return len(
-        {m.step for m in own if side in (None, m.side)} - {0}
-    )  # before the first step no model has spoken
+    before_the_first = {0}  # no model has spoken then
+    return len({m.step for m in own if side in (None, m.side)} - before_the_first)

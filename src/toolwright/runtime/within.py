@@ -195,7 +195,7 @@ class Within:
         if result is None:
             self._calls.begin_again(hold, move, call)
         else:
-            await self.close_below(hold, move, call)
+            await self.close_left_below(hold, move, call)
             self._calls.settle(hold, move, call, result)
         await hold.commit(Result, move, hold.run)
 
@@ -244,9 +244,12 @@ class Within:
             committed = await hold.commit(Result, move, hold.run)
 
     async def close_below(self, hold: Hold, move: Move, call: Call) -> None:
-        """What a call has begun and not ended, ends with it."""
-        if call.attempts < 2 and not any(_at_work(each) for each in hold.nested.values()):
-            return
+        """What a call has begun and not ended, ends with it; one that began in this process is known to have or not."""
+        if call.attempts > 1 or any(_at_work(each) for each in hold.nested.values()):
+            await self.close_left_below(hold, move, call)
+
+    async def close_left_below(self, hold: Hold, move: Move, call: Call) -> None:
+        """The same for a call that a dead process had begun."""
         for each in await self._nested.left_open(hold, call):
             self._calls.close(hold, move, each, ENDED)
 

@@ -112,10 +112,13 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             row = tables.threads[effect.thread_id]
             row.state = "terminated"
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
+            _give_up(row, unit, tables)
         case CancelChildren():
             _stop(tables.below(effect.thread_id), unit, tables)
         case Stop():
-            _stop([tables.threads[effect.thread_id], *tables.below(effect.thread_id)], unit, tables)
+            row = tables.threads[effect.thread_id]
+            _stop([row, *tables.below(effect.thread_id)], unit, tables)
+            _give_up(row, unit, tables)
         case HandOff():
             row = tables.threads[effect.thread_id]
             row.active_agent, row.activated = effect.agent, ()
@@ -165,6 +168,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
     child.report = None if heard or child.run_id is None else child.report
     child.state = child.state if child.is_over else effect.state
     if not heard:
+        _give_up(child, unit, tables)
         return
     parent.write(effect.files)
     if effect.report is not None:
@@ -222,6 +226,15 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
                 tables.runs[run.id] = replace(run, cancel_requested_at=run.cancel_requested_at or unit.at)
         row.report = MUTE
         tables.wake(row.born.id, unit.at)
+
+
+def _give_up(row: ThreadRow, unit: Unit, tables: Tables) -> None:
+    """In a thread that is over nobody hopes for late results of its calls."""
+    if not row.is_over:
+        return
+    for call in [each for each in tables.calls.values() if each.thread_id == row.born.id]:
+        if call.status == "pending":
+            tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
 
 
 def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:

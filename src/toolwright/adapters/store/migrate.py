@@ -1,6 +1,7 @@
 """Runs the migrations with alembic; imported only when there is something to migrate, for it loads slowly."""
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import sqlalchemy
@@ -13,6 +14,8 @@ from sqlalchemy.pool import NullPool
 from toolwright.adapters.store.sqlite_file import connect
 from toolwright.core.errors import StoreError
 
+_ONE_AT_A_TIME = threading.Lock()
+"""Alembic keeps what it is doing in globals of the process: two databases cannot be migrated at once."""
 _FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -27,7 +30,8 @@ def config(connection: Connection | None = None) -> Config:
 def migrate(connection: Connection) -> None:
     """Bring the database to the newest revision, within the connection's transaction."""
     try:
-        command.upgrade(config(connection), "head")
+        with _ONE_AT_A_TIME:
+            command.upgrade(config(connection), "head")
     except DBAPIError as error:
         raise StoreError(
             f"The database cannot be migrated, and stays as it was: {error.orig}. "

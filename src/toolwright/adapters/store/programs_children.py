@@ -58,10 +58,12 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
         case Close() | Terminate():
             yield Op(sql.children.close, here)
             yield from _stop(sql.children.stop, effect, unit)
+            yield _give_up(effect, unit, sql)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
             yield from _stop(sql.children.stop, effect, unit)
+            yield _give_up(effect, unit, sql)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
         case Activated():
@@ -94,6 +96,11 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
     params: Params = {"thread_id": effect.thread_id, "at": micros(unit.at), **_now(unit)}
     for statement in statements:
         yield Op(statement, params)
+
+
+def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Op:
+    """In a thread that is over nobody hopes for late results of its calls."""
+    return Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
 
 
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -138,6 +145,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
     heard = yield Op(sql.children.report, {**here, "report": effect.report})
     if not heard:
         yield Op(sql.children.end_unheard, here)
+        yield _give_up(effect, unit, sql)
         return
     yield from _files(effect.files, sql)
     if effect.report is not None:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     delete,
     func,
     literal,
+    not_,
     null,
     or_,
     select,
@@ -100,6 +101,10 @@ class ChildStatements:
         children = select(threads.c.id).where(threads.c.parent_id == here)
         self.stop_below = self._stopping(children, compiled)
         self.stop = self._stopping(select(threads.c.id).where(threads.c.id == here), compiled)
+        over = select(threads.c.id).where(threads.c.id == here, not_(NOT_OVER))
+        hopes = update(calls).where(calls.c.thread_id == here, calls.c.status == "pending", over.exists())
+        cancelled = {"status": "cancelled", "completed_at": _big("at")}
+        self.give_up = compiled(hopes.values(**cancelled).returning(calls.c.id))
         self.below = compiled(select(_family(children).c.id))
 
     def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
