@@ -5,7 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,3 +89,16 @@ async def scene_of(kind: str, processes: Processes, folder: Path) -> AsyncGenera
 def kill_points(*, sqlite: range, postgres: range) -> list[tuple[str, int]]:
     """At which units a process dies on each `kind` of journal."""
     return [*[("sqlite", unit) for unit in sqlite], *[("postgres", unit) for unit in postgres]]
+
+
+async def assert_answered(scene: Scene, threads: Iterable[str], *never: str) -> None:
+    """Every call of these threads has one answer; nothing said in them holds any of the texts `never`."""
+    for thread_id in threads:
+        said = await scene.rows(
+            f"SELECT role, body FROM messages WHERE thread_id = '{thread_id}' ORDER BY seq"
+        )
+        bodies = [(role, json.loads(body)) for role, body in said]
+        asked = [call[0] for _, body in bodies for call in body.get("calls", [])]
+        answered = [body["call"][0] for role, body in bodies if role == "tool"]
+        assert sorted(asked) == sorted(answered)
+        assert not [body for _, body in bodies if any(text in str(body) for text in never)]

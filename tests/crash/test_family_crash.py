@@ -3,12 +3,11 @@
 On SQLite it dies at each of them, on Postgres, where a process takes longer, at every third.
 """
 
-import json
 from collections import Counter
 
 import pytest
 
-from tests.crash.processes import KILLED, Scene, kill_points, processes_of
+from tests.crash.processes import KILLED, Scene, assert_answered, kill_points, processes_of
 
 pytestmark = pytest.mark.anyio
 
@@ -45,15 +44,7 @@ async def check(scene: Scene) -> None:
         ("message", "processed"): 1,
         ("subagent", "processed"): 1,
     }
-    for thread_id, *_ in threads:
-        said = await scene.rows(
-            f"SELECT role, body FROM messages WHERE thread_id = '{thread_id}' ORDER BY seq"
-        )
-        bodies = [(role, json.loads(body)) for role, body in said]
-        asked = [call[0] for _, body in bodies for call in body.get("calls", [])]
-        answered = [body["call"][0] for role, body in bodies if role == "tool"]
-        assert sorted(asked) == sorted(answered)
-        assert not [body for _, body in bodies if "Interrupted" in str(body)]
+    await assert_answered(scene, [each[0] for each in threads], "Interrupted")
     assert await scene.rows("SELECT 1 FROM wakes") == []
 
 

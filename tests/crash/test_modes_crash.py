@@ -3,13 +3,12 @@
 On SQLite it dies at every third commit, on Postgres at every ninth.
 """
 
-import json
 from collections import Counter
 
 import pytest
 
 from tests.crash.modes_child import KEY
-from tests.crash.processes import KILLED, Scene, kill_points, processes_of
+from tests.crash.processes import KILLED, Scene, assert_answered, kill_points, processes_of
 
 pytestmark = pytest.mark.anyio
 
@@ -48,15 +47,7 @@ async def check(scene: Scene) -> None:
     }
     inbox = await scene.rows(f"SELECT type, status FROM inbox WHERE thread_id = '{boss[0]}'")
     assert Counter(inbox) == {("message", "processed"): 1, ("subagent", "processed"): 4}
-    for thread_id, *_ in threads:
-        said = await scene.rows(
-            f"SELECT role, body FROM messages WHERE thread_id = '{thread_id}' ORDER BY seq"
-        )
-        bodies = [(role, json.loads(body)) for role, body in said]
-        asked = [call[0] for _, body in bodies for call in body.get("calls", [])]
-        answered = [body["call"][0] for role, body in bodies if role == "tool"]
-        assert sorted(asked) == sorted(answered)
-        assert not [body for _, body in bodies if "Interrupted" in str(body) or KEY in str(body)]
+    await assert_answered(scene, [each[0] for each in threads], "Interrupted", KEY)
     for table in ("wakes", "requests"):
         assert await scene.rows(f"SELECT 1 FROM {table}") == [], table
 
