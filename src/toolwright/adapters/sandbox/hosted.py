@@ -52,8 +52,6 @@ class Hosted:
             if is_cancelled():
                 raise
             raise HostError(f"{name!r} was cancelled.") from error
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
             # A function of the host may raise anything, also what would end the server.
             raise HostError(words(error)) from error
