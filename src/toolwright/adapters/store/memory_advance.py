@@ -46,6 +46,7 @@ def advance(unit: Advance, tables: Tables) -> Written:
     for call in (*unit.calls, *unit.nested):
         tables.calls[call.id] = call
         tables.calls_of[call.run_id, call.step].append(call.id)
+        tables.calls_in[call.thread_id].append(call.id)
     if unit.step is not None:
         tables.steps[unit.step.run_id].append(unit.step)
     left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)

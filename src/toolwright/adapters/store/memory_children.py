@@ -232,7 +232,7 @@ def _give_up(row: ThreadRow, unit: Unit, tables: Tables) -> None:
     """In a thread that is over nobody hopes for late results of its calls."""
     if not row.is_over:
         return
-    for call in [each for each in tables.calls.values() if each.thread_id == row.born.id]:
+    for call in [tables.calls[call_id] for call_id in tables.calls_in[row.born.id]]:
         if call.status == "pending":
             tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
 

@@ -124,6 +124,7 @@ class Tables:
     steps: dict[str, list[Step]] = field(default_factory=lambda: defaultdict[str, list[Step]](list))
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     front_ends: dict[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
+    calls_in: dict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
     calls_of: dict[tuple[str, int], list[str]] = field(
         default_factory=lambda: defaultdict[tuple[str, int], list[str]](list)
     )

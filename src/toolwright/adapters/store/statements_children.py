@@ -29,6 +29,7 @@ from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
 from toolwright.adapters.store.tables_events import wakes
 from toolwright.adapters.store.tables_threads import runs, threads
+from toolwright.core.call import MOVES
 from toolwright.core.child import MUTE
 from toolwright.core.run import OVER
 
@@ -43,6 +44,10 @@ def _text(name: str) -> Any:  # as above
 
 def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
     return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+
+
+# Said so that no database goes through all pending calls of the journal: there may be many of them.
+PENDING = and_(*(calls.c.status != status for status in MOVES if status != "pending"))
 
 
 def _family(first: Any) -> Any:  # queries of SQLAlchemy
@@ -102,7 +107,8 @@ class ChildStatements:
         self.stop_below = self._stopping(children, compiled)
         self.stop = self._stopping(select(threads.c.id).where(threads.c.id == here), compiled)
         over = select(threads.c.id).where(threads.c.id == here, not_(NOT_OVER))
-        hopes = update(calls).where(calls.c.thread_id == here, calls.c.status == "pending", over.exists())
+        own = calls.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == here))
+        hopes = update(calls).where(own, PENDING, over.exists())
         cancelled = {"status": "cancelled", "completed_at": _big("at")}
         self.give_up = compiled(hopes.values(**cancelled).returning(calls.c.id))
         self.below = compiled(select(_family(children).c.id))
@@ -122,7 +128,7 @@ class ChildStatements:
         at = func.coalesce(runs.c.cancel_requested_at, _big("at"))
         # All return something, so that they are carried out in this order, which is that of locks.
         awaited = select(threads.c.report).where(at_work)
-        unheard = update(calls).where(calls.c.id.in_(awaited), calls.c.status == "pending")
+        unheard = update(calls).where(calls.c.id.in_(awaited), PENDING)
         return (
             compiled(unheard.values(status="cancelled", completed_at=_big("at")).returning(calls.c.id)),
             compiled(update(runs).where(open_run).values(cancel_requested_at=at).returning(runs.c.id)),

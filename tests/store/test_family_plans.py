@@ -1,0 +1,20 @@
+"""The end of a child takes as long as its family is large, however much else is in the journal."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.statements import Statements
+
+
+def test_what_stops_a_family_goes_through_no_table_and_not_through_all_pending_calls(tmp_path: Path) -> None:
+    upgrade_sqlite(tmp_path / "journal.db")
+    children = Statements("sqlite").children
+    ends = [*children.stop, *children.stop_below, children.below, children.give_up, children.end_unheard]
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:
+        for end in ends:
+            values = [end.constants.get(name, "x") for name in end.order]
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {end.sql}", values)]
+            assert not [line for line in plan if "calls_by_status" in line]
+            assert not [line for line in plan if line.startswith("SCAN") and line != "SCAN family"]
