@@ -2,15 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agent import Agent, Side
+from toolwright.core.env import MOST_NAMES
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.form_faults import form_fault
+from toolwright.core.form_faults import form_fault, known_and_few
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.prompt import Prompt
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import CONFIGURED, faulty_toolkits, reserved
@@ -18,6 +31,8 @@ from toolwright.core.value import value
 
 Words: TypeAlias = Annotated[str, Field(min_length=1)]
 Fault: TypeAlias = dict[str, str]
+MOST_TOOLS = 10_000  # of one agent
+MOST_SERVERS = 1_000
 _TEXT, _OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
 
 
@@ -30,6 +45,11 @@ class Form(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, frozen=True)
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _few_unknown(cls, given: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
+        return judge(known_and_few(given, cls))
+
 
 class EnvVarForm(Form):
     """A value with its type."""
@@ -38,9 +58,19 @@ class EnvVarForm(Form):
     type: Literal["text", "secret"] = "secret"
 
 
-EnvForm: TypeAlias = dict[
-    str, Annotated[Annotated[str, Tag(_TEXT)] | Annotated[EnvVarForm, Tag(_OBJECT)], Discriminator(_kind)]
+def _few_names(given: object) -> object:
+    if isinstance(given, dict) and len(given) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
+        raise ValueError(f"must have at most {MOST_NAMES} names")
+    return given  # pyright: ignore[reportUnknownVariableType]  # user input
+
+
+EnvForm: TypeAlias = Annotated[
+    dict[
+        str, Annotated[Annotated[str, Tag(_TEXT)] | Annotated[EnvVarForm, Tag(_OBJECT)], Discriminator(_kind)]
+    ],
+    BeforeValidator(_few_names),
 ]
+Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
 
 
 class SystemForm(Form):
@@ -74,13 +104,13 @@ class McpServerForm(Form):
     name: Words
     url: Words
     transport: Literal["http", "sse", "stdio"] = "http"
-    allowed_tools: list[str] | None = None
+    allowed_tools: Annotated[list[str], Field(max_length=MOST_TOOLS)] | None = None
 
 
 class McpForm(Form):
     """MCP servers."""
 
-    servers: list[McpServerForm] = Field(default_factory=list[McpServerForm])
+    servers: list[McpServerForm] = Field(default_factory=list[McpServerForm], max_length=MOST_SERVERS)
 
 
 class ToolOptions(Form):
@@ -104,12 +134,12 @@ class AgentForm(Form):
     agent: SystemForm = Field(default_factory=SystemForm)
     model: ModelChoice | None = None
     loop: LoopForm = Field(default_factory=LoopForm)
-    tools: list[JsonValue] = Field(default_factory=list[JsonValue])
+    tools: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_TOOLS)
     mcp: McpForm = Field(default_factory=McpForm)
-    toolkits: list[str] = Field(default_factory=lambda: [*CONFIGURED])
+    toolkits: Names = Field(default_factory=lambda: [*CONFIGURED])
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     tenvs: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    user_env: list[str] = Field(default_factory=list[str])
+    user_env: Names = Field(default_factory=list[str])
 
 
 @value
@@ -176,6 +206,8 @@ def _tools(
             tool, own = _tool(entry, tools, path, trusted=trusted)
         except InvalidConfiguration as error:
             faults += error.details
+            if len(faults) >= MOST_FAULTS:
+                break
             continue
         if tool.name in taken:
             built_in = tool.name in reserved(form.toolkits)

@@ -1,7 +1,11 @@
 """What is wrong with one field of a form, in our own plain words: pydantic's speak of inputs and of its classes."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from toolwright.core.limits import MOST_FAULTS
 
 _WORDS: Mapping[str, str] = {
     "missing": "is required",
@@ -35,6 +39,18 @@ _LENGTHS: Mapping[str, tuple[str, str]] = {
     "too_long": ("most", "max_length"),
     "string_too_long": ("most", "max_length"),
 }
+
+
+def known_and_few(given: object, form: type[BaseModel]) -> object:
+    """What a form is judged by: of thousands of fields that it does not know, no more than are told of."""
+    if not isinstance(given, dict) or len(given) <= len(form.model_fields) + MOST_FAULTS:  # pyright: ignore[reportUnknownArgumentType]  # user input
+        return given  # pyright: ignore[reportUnknownVariableType]  # user input
+    known = {field.alias or name for name, field in form.model_fields.items()}
+    fields = cast("dict[object, object]", given)
+    unknown = [name for name in fields if name not in known]
+    return {
+        name: fields[name] for name in (*(name for name in fields if name in known), *unknown[:MOST_FAULTS])
+    }
 
 
 def form_fault(fault: Mapping[str, Any]) -> str:

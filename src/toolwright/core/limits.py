@@ -3,6 +3,12 @@
 MAX_NESTING = 64
 """How many objects and lists may stand within each other; a plain `{}` is one level."""
 
+MAX_JSON_VALUES = 100_000
+"""How many values (objects, lists, texts, numbers …) one JSON text from outside may hold."""
+
+MOST_FAULTS = 50
+"""How many faults of one input are told of."""
+
 MAX_ATTACHMENT = 25 * 1024 * 1024
 """Bytes of one file (D20)."""
 

@@ -9,13 +9,13 @@ from toolwright.core.errors import DefinitionError, InvalidConfiguration, Invali
 from toolwright.core.faults import type_name
 from toolwright.core.http_execution import HttpExecution, execution_faults
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.schema import compile_schema
 from toolwright.core.variable import Variable, merged
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years
-_MOST_FAULTS = 100
 _TYPES: Mapping[str, type] = {"string": str, "boolean": bool, "object": dict, "array": list}
 _FIELDS: Mapping[str, str] = {
     "name": "string",
@@ -58,7 +58,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     given = _given(config, fault)
     fields = {} if given is None else _read(given, fault, trusted)
     if details:
-        shown = details[:_MOST_FAULTS]
+        shown = details[:MOST_FAULTS]
         told = "; ".join(f"{each['path']} {each['message']}".strip() for each in shown)
         raise InvalidConfiguration(f"The tool is not configured rightly: {told}.", shown)
     return fields

@@ -1,18 +1,27 @@
 """Reading a body: JSON into a checked form, with words for what is wrong at which path."""
 
-import json
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.brief import brief
-from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.form_faults import form_fault
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.form_faults import form_fault, known_and_few
+from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain, spell
+from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.plain import spell
+from toolwright.web.options import GatewayOptions
+
+_QUICK = 64 * 1024
+"""Bytes up to which a body is read at once on the event loop, in about a millisecond."""
+
+_COST = 20
+"""Bytes that take as long to read as one value does."""
 
 
 class Form(BaseModel):
@@ -20,36 +29,42 @@ class Form(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _few_unknown(cls, given: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
+        """Of thousands of unknown fields, as many are judged as are told of."""
+        return judge(known_and_few(given, cls))
+
 
 F = TypeVar("F", bound=Form)
 
 
 def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
-    """A dependency that reads the body as `form`; it comes after the one that lets the caller in."""
+    """A dependency that reads the body as `form`; it comes after the one that lets the caller in.
+
+    The values of a body are counted while it comes, and a large one is parsed and judged in a thread: whatever it
+    holds, it costs others nothing.
+    """
 
     async def read(request: Request) -> F:
-        nesting = request.app.state.serving.options.max_nesting
-        value = _json(await request.body(), request.headers.get("content-type"), nesting)
-        if not isinstance(value, dict):
-            raise InvalidRequest(
-                "The body must be a JSON object.", [{"path": "", "message": "must be an object"}]
-            )
-        try:
-            return form.model_validate(value)
-        except ValidationError as error:
-            raise faulty("body", error.errors(include_url=False)) from None
+        options: GatewayOptions = request.app.state.serving.options
+        _refuse_other_kinds(request.headers.get("content-type"))
+        body, count = await _body(request, options.max_json_values)
+        if len(body) + _COST * count.values <= _QUICK:
+            return _form(form, body, count, options.max_nesting)
+        return await asyncio.to_thread(_form, form, body, count, options.max_nesting)
 
     return read
 
 
 def parse(path: str, text: str, request: Request) -> JSON:
     """The JSON of a text within a body, which is read as strictly as the body itself."""
-    nesting = request.app.state.serving.options.max_nesting
+    options: GatewayOptions = request.app.state.serving.options
     try:
-        return _value(text, nesting)
-    except _NotJson as error:
+        return read_json(text, values=options.max_json_values, nesting=options.max_nesting)
+    except NotJson as error:
         raise InvalidRequest(
-            f"{path} is not valid JSON: {error}.", [{"path": path, "message": f"is not valid JSON: {error}"}]
+            _refused(path, error), [{"path": path, "message": _refused("", error)[1:-1]}]
         ) from None
 
 
@@ -61,52 +76,56 @@ def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI docum
 
 def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
-    details = [{"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults]
+    details = [
+        {"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults[:MOST_FAULTS]
+    ]
     said = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(said, details)
 
 
-def _json(body: bytes, content_type: str | None, nesting: int) -> JSON:
+def _refuse_other_kinds(content_type: str | None) -> None:
     kind = (content_type or "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         shown = brief(repr(kind), 100)
         raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {shown}.")
-    if not body.strip():
-        raise _not_json("it is empty")
+
+
+async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
+    """The whole body, counted as it came: one of too many values is refused while it is still coming."""
+    body, count = bytearray(), ValueCount(most)
+    async for piece in request.stream():
+        try:
+            count.add(piece)
+        except TooManyValues as error:
+            raise _not_json(error) from None
+        body += piece
+    return body, count
+
+
+def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
     try:
-        return _value(body.decode("utf-8"), nesting)
-    except UnicodeDecodeError:
-        raise _not_json("it is not UTF-8") from None
-    except _NotJson as error:
-        raise _not_json(str(error)) from None
-
-
-class _NotJson(Exception):
-    """Why a text is not JSON."""
-
-
-def _value(text: str, nesting: int) -> JSON:
+        value = read_json(body, nesting=nesting, count=count) if body.strip() else _nothing()
+    except NotJson as error:
+        raise _not_json(error) from None
+    body.clear()  # what it holds is in `value` now: a large body is not kept twice
+    if not isinstance(value, dict):
+        raise InvalidRequest(
+            "The body must be a JSON object.", [{"path": "", "message": "must be an object"}]
+        )
     try:
-        return plain(json.loads(text, parse_constant=_refuse, object_pairs_hook=_once), nesting)
-    except RecursionError:
-        raise _NotJson("it is nested too deep") from None
-    except (ValueError, InvalidJSON) as error:
-        raise _NotJson(str(error).rstrip(".")) from None
+        return form.model_validate(value)
+    except ValidationError as error:
+        raise faulty("body", error.errors(include_url=False)) from None
 
 
-def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """An object; which of two values under one name is meant, nobody knows."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise ValueError(f"{brief(repr(twice), 100)} is given twice in one object")
-    return found
+def _nothing() -> NoReturn:
+    raise NotJson("it is empty")
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON number")
+def _not_json(why: NotJson) -> InvalidRequest:
+    return InvalidRequest(_refused("The body", why), [{"path": "", "message": str(why)}])
 
 
-def _not_json(why: str) -> InvalidRequest:
-    return InvalidRequest(f"The body is not valid JSON: {why}.", [{"path": "", "message": why}])
+def _refused(what: str, why: NotJson) -> str:
+    told = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
+    return f"{what} {told}: {why}."

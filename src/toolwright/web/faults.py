@@ -22,6 +22,7 @@ from toolwright.core.errors import (
     VariablesLacking,
 )
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MOST_FAULTS
 from toolwright.web.answer import Answer, answer
 from toolwright.web.body import faulty
 from toolwright.web.statuses import INTERNAL, status_of
@@ -29,7 +30,6 @@ from toolwright.web.statuses import INTERNAL, status_of
 log = logging.getLogger("toolwright.web")
 
 RETRY_AFTER = "1"  # seconds
-MOST_DETAILS = 50  # faults that one answer names
 
 
 def answer_error(error: ToolwrightError) -> Answer:
@@ -42,7 +42,7 @@ def answer_error(error: ToolwrightError) -> Answer:
     if isinstance(error, InvalidRequest | InvalidConfiguration):
         details: list[JSON] = [
             {name: brief(text, 500) for name, text in detail.items()}
-            for detail in error.details[:MOST_DETAILS]
+            for detail in error.details[:MOST_FAULTS]
         ]
         shown["details"] = details
     if isinstance(error, TenvsLacking):

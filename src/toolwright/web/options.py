@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from toolwright.core.limits import MAX_NESTING
+from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.ports import Clock
 from toolwright.web.token_verifier import TokenVerifier
 
@@ -30,6 +30,7 @@ class GatewayOptions:
     cors_origins: tuple[str, ...] = ()
     max_body: int | None = None
     max_nesting: int = MAX_NESTING
+    max_json_values: int = MAX_JSON_VALUES
     body_grace: float = 30.0
     keep_alive: float = 15.0
     version: str = field(default_factory=lambda: version("toolwright"))

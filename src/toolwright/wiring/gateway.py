@@ -160,6 +160,7 @@ def _options(settings: Settings) -> GatewayOptions:
         cors_origins=settings.cors_origins,
         max_body=settings.max_body,
         max_nesting=settings.max_nesting,
+        max_json_values=settings.max_json_values,
     )
 
 

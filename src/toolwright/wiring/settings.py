@@ -18,7 +18,13 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from toolwright.core.addresses import Allowed
 from toolwright.core.errors import DefinitionError
-from toolwright.core.limits import MAX_ATTACHMENT, MAX_HTTP_ANSWER, MAX_NESTING, MAX_RESULT_TEXT
+from toolwright.core.limits import (
+    MAX_ATTACHMENT,
+    MAX_HTTP_ANSWER,
+    MAX_JSON_VALUES,
+    MAX_NESTING,
+    MAX_RESULT_TEXT,
+)
 from toolwright.web.access import is_loopback
 from toolwright.wiring.variables import PREFIX, told
 
@@ -66,6 +72,7 @@ class Settings(BaseSettings):
     max_subagent_depth: int = Field(default=8, ge=1)
     max_body: int | None = Field(default=None, ge=1)
     max_nesting: int = Field(default=MAX_NESTING, ge=4, le=MAX_NESTING)
+    max_json_values: int = Field(default=MAX_JSON_VALUES, ge=100, le=10 * MAX_JSON_VALUES)
     max_attachment: int = Field(default=MAX_ATTACHMENT, ge=1)
     max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
     max_http_answer: int = Field(default=MAX_HTTP_ANSWER, ge=1)

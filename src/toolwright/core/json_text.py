@@ -1,0 +1,155 @@
+"""JSON text from outside: its values are counted before it is parsed, so that none costs more than its limit.
+
+A parsed value costs up to a hundred times its text, and everything that looks at it again costs time on the event
+loop. Counting needs neither: it sees the commas and brackets outside strings, some hundred megabytes a second.
+"""
+
+import json
+from typing import NoReturn
+
+from pydantic_core import from_json
+
+from toolwright.core.brief import brief
+from toolwright.core.json_value import JSON
+from toolwright.core.limits import MAX_INTEGER_BITS, MAX_JSON_VALUES, MAX_NESTING
+
+PIECE = 64 * 1024
+"""Bytes that are counted at once: a few milliseconds in the worst case, as of `"","","",…`."""
+
+EXACT = 2 * 1024 * 1024
+"""Bytes up to which a text is read once more where the quick parser refuses it: for exact words, for half characters
+(`\\ud800`) that it does not take, and for names given twice. Beyond it the quick parser has the last word.
+"""
+
+_TELLING = b'"\\[]{},:'
+_OTHERS = bytes(byte for byte in range(256) if byte not in _TELLING.replace(b"\\", b""))
+_LOOKED_AT = frozenset((dict, list, float, int))
+
+
+class NotJson(ValueError):
+    """Why a text is not taken as JSON, as the end of a sentence without its full stop."""
+
+
+class TooManyValues(NotJson):
+    """A text holds more JSON values than its limit allows."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"it holds more than {most} JSON values, the most that are taken")
+
+
+class ValueCount:
+    """The number of values in a JSON text that comes in pieces; what is no JSON counts as it happens to.
+
+    An empty list or object counts as two. `names` is the number of names in its objects, exact for valid JSON.
+    """
+
+    __slots__ = ("_escaped", "_most", "_within", "names", "values")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._within = False  # a string
+        self._escaped = False  # the first byte of the next piece
+        self.values = 1
+        self.names = 0
+
+    def add(self, piece: bytes | bytearray | memoryview) -> None:
+        """Count a piece; raises `TooManyValues` as soon as there are more than the most."""
+        for start in range(0, len(piece), PIECE):
+            self._count(bytes(piece[start : start + PIECE]))
+            if self.values > self._most:
+                raise TooManyValues(self._most)
+
+    def _count(self, piece: bytes) -> None:
+        if self._escaped:
+            piece, self._escaped = piece[1:], False
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+            self._escaped = piece.endswith(b"\\")
+        strings = piece.translate(None, _OTHERS).split(b'"')
+        outside = b"".join(strings[1::2] if self._within else strings[::2])
+        self._within ^= len(strings) % 2 == 0
+        self.values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+        self.names += outside.count(b":")
+
+
+def read_json(
+    text: bytes | bytearray | str,
+    *,
+    values: int = MAX_JSON_VALUES,
+    nesting: int = MAX_NESTING,
+    count: ValueCount | None = None,
+) -> JSON:
+    """The value of a text, strictly: no NaN, no infinity, no name twice in one object.
+
+    `count` is that of a text that was counted before, as it came. Raises `NotJson`; the cost is bounded by `values`
+    and the length of the text.
+    """
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if count is None:
+        count = ValueCount(values)
+        count.add(raw)
+    try:
+        value: JSON = from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    except (ValueError, TypeError) as error:
+        if len(raw) > EXACT:
+            raise NotJson(brief(str(error), 300)) from None
+        value = _exactly(raw)
+        _names(value, nesting)
+        return value
+    if _names(value, nesting) < count.names:
+        _refuse_twice(raw)
+    return value
+
+
+def _names(value: JSON, nesting: int) -> int:
+    """The number of names in all objects; `NotJson` for what is nested too deep, and for numbers out of range."""
+    names, depth, level = 0, 0, [value]
+    while level:
+        below: list[JSON] = []
+        for part in level:
+            if isinstance(part, dict | list):
+                if depth == nesting:
+                    raise NotJson(f"it is nested deeper than {nesting} levels")
+                if isinstance(part, dict):
+                    names += len(part)
+                    below += [each for each in part.values() if type(each) in _LOOKED_AT]
+                else:
+                    below += [each for each in part if type(each) in _LOOKED_AT]
+            elif isinstance(part, float):
+                if part - part != 0.0:
+                    raise NotJson(f"it holds the number {part!r}, which JSON cannot carry")
+            elif isinstance(part, int) and part.bit_length() > MAX_INTEGER_BITS:
+                raise NotJson("it holds a number of too many digits")
+        level, depth = below, depth + 1
+    return names
+
+
+def _exactly(raw: bytes | bytearray) -> JSON:
+    try:
+        return json.loads(raw.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
+    except UnicodeDecodeError:
+        raise NotJson("it is not UTF-8") from None
+    except RecursionError:
+        raise NotJson("it is nested too deep") from None
+    except ValueError as error:
+        raise NotJson(str(error).rstrip(".")) from None
+
+
+def _refuse_twice(raw: bytes | bytearray) -> None:
+    if len(raw) > EXACT:
+        raise NotJson("a name is given twice in one object")
+    _exactly(raw)
+
+
+def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    """An object; which of two values under one name is meant, nobody knows."""
+    once = dict(pairs)
+    if len(once) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise ValueError(f"{brief(repr(twice), 100)} is given twice in one object")
+    return once
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
