@@ -6,6 +6,9 @@ MAX_NESTING = 64
 MAX_JSON_VALUES = 100_000
 """How many values (objects, lists, texts, numbers …) one JSON text from outside may hold."""
 
+MAX_SCHEMA_VALUES = 10_000
+"""How many values the schema of one configured tool may hold: what a model is shown of it at every step."""
+
 MOST_FAULTS = 50
 """How many faults of one input are told of."""
 

@@ -61,6 +61,21 @@ def deeper(value: JSON, levels: int) -> bool:
     return any(isinstance(whole, dict | list) for whole in within)
 
 
+def has_more_values(value: object, most: int) -> bool:
+    """Whether more than so many JSON values are within this one, itself included."""
+    count, within = 0, [value]
+    while within:
+        part = within.pop()
+        count += 1
+        if isinstance(part, dict):
+            within += cast("dict[object, object]", part).values()
+        elif isinstance(part, list | tuple):
+            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+        if count + len(within) > most:
+            return True
+    return False
+
+
 def surely_longer(value: object, most: int) -> bool:
     """Whether the value would have more bytes as JSON for certain, seen without a copy of it.
 

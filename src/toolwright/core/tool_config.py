@@ -9,8 +9,8 @@ from toolwright.core.errors import DefinitionError, InvalidConfiguration, Invali
 from toolwright.core.faults import type_name
 from toolwright.core.http_execution import HttpExecution, execution_faults
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_FAULTS
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
+from toolwright.core.limits import MAX_SCHEMA_VALUES, MOST_FAULTS
+from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
 from toolwright.core.schema import compile_schema
 from toolwright.core.variable import Variable, merged
 
@@ -150,6 +150,9 @@ def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
         return {}
     if schema.get("type", "object") != "object":
         fault("inputSchema.type", "must be 'object': a tool's arguments always are one")
+        return {}
+    if has_more_values(schema, MAX_SCHEMA_VALUES):
+        fault("inputSchema", f"must have at most {MAX_SCHEMA_VALUES} values: a model reads it at every step")
         return {}
     try:
         compile_schema(schema, name)

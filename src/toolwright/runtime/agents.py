@@ -21,6 +21,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.prompt import Prompt
+from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
 from toolwright.runtime.agent_parts import (
     check_name,
@@ -234,7 +235,7 @@ class Agents:
         """The agent as it is then; None if somebody else was faster."""
         if self._declared(name) is not None:
             raise AlreadyThere(f"The app declares an agent {name!r}: give this one another name.")
-        whole = read_object(config)
+        whole = await in_thread_if_large(config, read_object, config)
         if was is not None and (same := await self._same(was, name, description, whole, trusted=trusted)):
             return same
         now = self._clock.now()
@@ -249,13 +250,14 @@ class Agents:
             created_at=now if was is None else was.created_at,
             updated_at=now,
         )
-        agent = self._checked(row, whole)
+        agent = await in_thread_if_large(whole, self._checked, row, whole)
+        values = await in_thread_if_large(whole, self._values, row, agent)
         unit = SaveAgent(
             token=self._new_id("unit"),
             at=now,
             agent=row,
             was=None if was is None else was.revision,
-            env=self._values(row, agent),
+            env=values,
         )
         answer = await self._store.commit(unit)
         if isinstance(answer, Committed):
@@ -273,7 +275,7 @@ class Agents:
         if without_values(whole) | {"trusted": trusted} != was.config:
             return None
         stored = await self.usable(was.id, was.revision)
-        given = self._checked(was, whole)
+        given = await in_thread_if_large(whole, self._checked, was, whole)
         if stored is None or values_of(stored.agent, stored.types) != values_of(given, stored.types):
             return None
         return stored.agent
@@ -340,8 +342,8 @@ class Agents:
         known = self._ready.get((row.id, row.revision))
         if known is not None:
             return known
-        agent = self._read(row, await self._whole(row))
-        active = self._catalog.activate(agent)
+        whole = await self._whole(row)
+        active = await in_thread_if_large(whole, lambda: self._catalog.activate(self._read(row, whole)))
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
         self._ready[row.id, row.revision] = active
