@@ -8,6 +8,7 @@ from types import CoroutineType
 from typing import cast
 
 from toolwright.core.cancelling import is_cancelled
+from toolwright.core.handed_over import has_large_file
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.returned import as_failure, as_result
@@ -53,6 +54,8 @@ class FunctionExecutor:
                 )  # the common case, without the slow check below
             elif isinstance(value, Awaitable):
                 value = await cast("Awaitable[object]", value)  # whatever it yields
+            if type(value) is not str and has_large_file(value):
+                return await asyncio.to_thread(as_result, value)
             return as_result(value)
         except BaseException as error:
             if _passes(error):

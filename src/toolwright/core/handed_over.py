@@ -3,13 +3,16 @@
 import binascii
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from toolwright.core.asked import shown
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.plain import unwritable
 
 Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
+
+LARGE = 1024 * 1024
+"""Characters of base64 that are decoded in two milliseconds."""
 
 _SIZES = frozenset({"width", "height", "size"})
 _OPTIONAL = frozenset({"width", "height", "description", "digest"})
@@ -21,8 +24,28 @@ class Faulty(Exception):
     """A field is not what it must be; the message says which."""
 
 
+def has_large_file(value: object) -> bool:
+    """Whether what a handler returned brings files that take milliseconds to look at."""
+    attachments = getattr(value, "attachments", None)
+    parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
+    if isinstance(value, list):
+        parts = cast("list[object]", value)  # isinstance does not know what it holds
+    return any(
+        isinstance(part, Attachment | ImageContent) and isinstance(part.data, str) and len(part.data) > LARGE  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        for part in parts
+    )
+
+
 def check_parts(parts: Sequence[Part], what: str) -> None:
     """Raise `Faulty` for the first field that is not what it must be."""
+    check_fields(parts, what)
+    for number, part in enumerate(parts, 1):
+        if isinstance(part, Attachment | ImageContent) and not _is_base64(part.data):
+            raise Faulty(f"{what} {number}: data must be base64 text, not {shown(part.data)}.")
+
+
+def check_fields(parts: Sequence[Part], what: str) -> None:
+    """The same, but for what `data` holds: for those who decode it next."""
     for number, part in enumerate(parts, 1):
         for field in fields(part):
             why = _fault(field.name, getattr(part, field.name))
@@ -37,18 +60,14 @@ def _fault(name: str, value: object) -> str | None:
     if name in _SIZES:
         whole = type(value) is int and 0 <= value < _LARGEST
         return None if whole else f"a whole number, not {shown(value)}."
-    if name == "data":
-        return None if _is_base64(value) else f"base64 text, not {shown(value)}."
     if not isinstance(value, str):
-        return f"text, not {shown(value)}."
-    if name in _PROSE or (value and not unwritable(value)):
+        return f"{'base64 text' if name == 'data' else 'text'}, not {shown(value)}."
+    if name in _PROSE or name == "data" or (value and not unwritable(value)):
         return None
     return f"text that is not empty and holds neither NUL nor a lone surrogate, not {shown(value)}."
 
 
-def _is_base64(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
+def _is_base64(value: str) -> bool:
     try:
         binascii.a2b_base64(value, strict_mode=True)
     except ValueError:

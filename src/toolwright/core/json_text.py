@@ -52,10 +52,10 @@ class ValueCount:
         self.values = 1
         self.names = 0
 
-    def add(self, piece: bytes | bytearray | memoryview) -> None:
+    def add(self, piece: bytes) -> None:
         """Count a piece; raises `TooManyValues` as soon as there are more than the most."""
         for start in range(0, len(piece), PIECE):
-            self._count(bytes(piece[start : start + PIECE]))
+            self._count(piece[start : start + PIECE])
             if self.values > self._most:
                 raise TooManyValues(self._most)
 
@@ -73,7 +73,7 @@ class ValueCount:
 
 
 def read_json(
-    text: bytes | bytearray | str,
+    text: bytes | str,
     *,
     values: int = MAX_JSON_VALUES,
     nesting: int = MAX_NESTING,
@@ -84,21 +84,48 @@ def read_json(
     `count` is that of a text that was counted before, as it came. Raises `NotJson`; the cost is bounded by `values`
     and the length of the text.
     """
-    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if count is None:
-        count = ValueCount(values)
-        count.add(raw)
+    raw = _raw(text)
+    count = count or _counted(raw, values)
+    value = _parsed(raw)
+    if _names(value, nesting) < count.names:
+        if len(raw) > EXACT:
+            raise NotJson("a name is given twice in one object")
+        _exactly(raw)
+    return value
+
+
+def parse_json(text: bytes | str, *, values: int = MAX_JSON_VALUES) -> JSON:
+    """The value of a text in which nobody has to hear what is wrong: of two values under one name the last counts.
+
+    Raises `NotJson`, also for half characters.
+    """
+    raw = _raw(text)
+    _counted(raw, values)
     try:
         value: JSON = from_json(raw, allow_inf_nan=False, cache_strings="keys")
     except (ValueError, TypeError) as error:
+        raise NotJson(brief(str(error), 300)) from None
+    _names(value, MAX_NESTING)
+    return value
+
+
+def _raw(text: bytes | str) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
+def _counted(raw: bytes, values: int) -> ValueCount:
+    count = ValueCount(values)
+    count.add(raw)
+    return count
+
+
+def _parsed(raw: bytes) -> JSON:
+    try:
+        return from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    except (ValueError, TypeError) as error:
         if len(raw) > EXACT:
             raise NotJson(brief(str(error), 300)) from None
-        value = _exactly(raw)
-        _names(value, nesting)
-        return value
-    if _names(value, nesting) < count.names:
-        _refuse_twice(raw)
-    return value
+        return _exactly(raw)
 
 
 def _names(value: JSON, nesting: int) -> int:
@@ -124,7 +151,7 @@ def _names(value: JSON, nesting: int) -> int:
     return names
 
 
-def _exactly(raw: bytes | bytearray) -> JSON:
+def _exactly(raw: bytes) -> JSON:
     try:
         return json.loads(raw.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
     except UnicodeDecodeError:
@@ -133,12 +160,6 @@ def _exactly(raw: bytes | bytearray) -> JSON:
         raise NotJson("it is nested too deep") from None
     except ValueError as error:
         raise NotJson(str(error).rstrip(".")) from None
-
-
-def _refuse_twice(raw: bytes | bytearray) -> None:
-    if len(raw) > EXACT:
-        raise NotJson("a name is given twice in one object")
-    _exactly(raw)
 
 
 def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:

@@ -6,9 +6,11 @@ import jsonschema_rs
 from pydantic_core import from_json
 
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.faults import ArgumentFault, Fault, find_faults, type_name
+from toolwright.core.faults import ArgumentFault, Fault, type_name
+from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_NESTING
+from toolwright.core.large_arguments import faults_of
+from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.numbers import Numbers
 from toolwright.core.plain import Path, plain
 from toolwright.core.schema import compile_schema
@@ -51,7 +53,7 @@ class Judge:
         if self._takes_nothing:
             return {}
         if not self._accepts(arguments):
-            raise ArgumentFault(find_faults(self.compile().iter_errors(arguments)))
+            raise ArgumentFault(faults_of(self.compile(), arguments))
         if special:
             self._numbers.settle(arguments)
         return arguments
@@ -62,6 +64,8 @@ class Judge:
 
 def _parse(text: str | bytes) -> tuple[JSONObject, bool]:
     """The object that a text holds, and whether some of its numbers need a second look."""
+    if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
+        _count(text)
     try:
         value: JSON = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
@@ -80,6 +84,13 @@ def _parse(text: str | bytes) -> tuple[JSONObject, bool]:
         elif item is not None:
             special |= _inspect(item, (key,), 1)
     return value, special
+
+
+def _count(text: str | bytes) -> None:
+    try:
+        ValueCount(MAX_JSON_VALUES).add(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
+    except TooManyValues:
+        raise ArgumentFault([Fault((), f"hold more than {MAX_JSON_VALUES} JSON values")]) from None
 
 
 def _inspect(value: JSON, path: Path, depth: int) -> bool:

@@ -1,5 +1,6 @@
 """The files of threads: kept, named, read (D19)."""
 
+import asyncio
 import binascii
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, written_file
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import File, checked_path, clean_mime_type, fold, free_path, safe_name
+from toolwright.core.handed_over import LARGE
 from toolwright.core.ports import Clock, Files, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
@@ -43,7 +45,7 @@ class FileKeeper:
             raise InvalidRequest(
                 f"A message or a result has at most {MOST_FILES} files, not {len(attachments)}."
             )
-        decoded = [self._checked(each, drafts) for each in attachments]
+        decoded = [await self._checked(each, drafts) for each in attachments]
         # All bytes before the first row: if the file store fails in between, the drafts are as they were.
         kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
         refs: list[AttachmentRef] = []
@@ -131,7 +133,7 @@ class FileKeeper:
             created_at=self._clock.now(),
         )
 
-    def _checked(
+    async def _checked(
         self, given: Attachment | AttachmentRef, drafts: FileDrafts
     ) -> AttachmentRef | tuple[Attachment, bytes]:
         """A reference to what is there, or a new file with its bytes."""
@@ -144,7 +146,11 @@ class FileKeeper:
         if len(given.data) * 3 // 4 > self.max_attachment + 2:
             raise self._too_large(given)
         try:
-            content = binascii.a2b_base64(given.data, strict_mode=True)
+            content = (
+                await asyncio.to_thread(_decoded, given.data)
+                if len(given.data) > LARGE
+                else _decoded(given.data)
+            )
         except ValueError:
             raise InvalidRequest(
                 f"The data of the file {brief(repr(given.name), 200)} is not base64 text."
@@ -157,6 +163,10 @@ class FileKeeper:
         return TooLarge(
             f"The file {brief(repr(given.name), 200)} is larger than the limit of {self.max_attachment} bytes."
         )
+
+
+def _decoded(data: str) -> bytes:
+    return binascii.a2b_base64(data, strict_mode=True)
 
 
 class ThreadFiles:

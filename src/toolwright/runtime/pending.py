@@ -25,6 +25,7 @@ from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.result import ToolResult
+from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
@@ -122,7 +123,7 @@ class PendingCalls:
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
-        plain(outcome.result)
+        await in_thread_if_large(outcome.result, plain, outcome.result)
         outcome = await self._clean(call, outcome)
         while True:
             answer = await self._store.commit(await self._submission(call, outcome))

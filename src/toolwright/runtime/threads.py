@@ -12,7 +12,7 @@ from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking, ThreadTerminated
 from toolwright.core.file import FileChange
-from toolwright.core.handed_over import Faulty, check_parts
+from toolwright.core.handed_over import Faulty, check_fields
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
@@ -21,6 +21,7 @@ from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.prompt import Env
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
+from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_list, by_text, page
@@ -96,7 +97,7 @@ class Threads:
             arguments=arguments,
             created_at=now,
         )
-        brought = tenv_vars(_tenvs(tenvs, active), active.secret_tenvs)
+        brought = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
         given = active.types.stored(env)
         values = (
             *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
@@ -283,7 +284,7 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
 def _check_files(attachments: Sequence[Attachment]) -> None:
     try:
         by_list("attachments", attachments, Attachment, "attachments")
-        check_parts(attachments, "Attachment")
+        check_fields(attachments, "Attachment")
     except Faulty as fault:
         raise _faulty("attachments", str(fault), f"A file cannot be kept. {fault}") from fault
 

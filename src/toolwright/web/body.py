@@ -103,11 +103,13 @@ async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
 
 
 def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
+    text = bytes(body)
+    body.clear()  # a large body is never kept thrice: the parser copies what could change meanwhile
     try:
-        value = read_json(body, nesting=nesting, count=count) if body.strip() else _nothing()
+        value = read_json(text, nesting=nesting, count=count) if not text.isspace() and text else _nothing()
     except NotJson as error:
         raise _not_json(error) from None
-    body.clear()  # what it holds is in `value` now: a large body is not kept twice
+    del text
     if not isinstance(value, dict):
         raise InvalidRequest(
             "The body must be a JSON object.", [{"path": "", "message": "must be an object"}]

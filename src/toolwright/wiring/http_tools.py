@@ -26,7 +26,9 @@ class HttpTools:
                 "toolwright.adapters.executors.http"
             )  # by name: an app may have no such tool
             executor: HttpExecutor = module.HttpExecutor(
-                allow=self._settings.http_allow, max_answer=self._settings.max_http_answer
+                allow=self._settings.http_allow,
+                max_answer=self._settings.max_http_answer,
+                max_values=self._settings.max_json_values,
             )
             self._executor = executor
         return await self._executor(prepared, state)

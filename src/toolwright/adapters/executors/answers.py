@@ -7,15 +7,12 @@ from base64 import b64encode
 from email.message import Message
 from http import HTTPStatus
 
-from pydantic_core import from_json
-
 from toolwright.adapters.executors.exchange import Answer
 from toolwright.adapters.executors.failure import HttpFailure
 from toolwright.core.brief import brief
 from toolwright.core.content import ImageContent
-from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_text import NotJson, TooManyValues, parse_json
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
 from toolwright.core.returned import as_result
 
@@ -29,7 +26,7 @@ _CHARSETS = re.compile(
 )
 
 
-def result_of(answer: Answer, most: int) -> ToolResult:
+def result_of(answer: Answer, most: int, values: int) -> ToolResult:
     """The result of a call. Raises `HttpFailure` for an answer that nobody can read."""
     if not 200 <= answer.status < 300:
         return _error(answer, most)
@@ -49,7 +46,7 @@ def result_of(answer: Answer, most: int) -> ToolResult:
         raise HttpFailure(
             "http_binary", f"The service answered with what is neither text nor an image ({shown})."
         )
-    return ToolResult.ok(_value(text) if not kind or _JSON.fullmatch(kind) else text)
+    return ToolResult.ok(_value(text, values) if not kind or _JSON.fullmatch(kind) else text)
 
 
 def _error(answer: Answer, most: int) -> ToolResult:
@@ -78,11 +75,13 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def _value(text: str) -> JSON:
+def _value(text: str, values: int) -> JSON:
     """The JSON that a text is; the text where it is none, or none that can be kept."""
     try:
-        return plain(from_json(text, allow_inf_nan=False))
-    except (ValueError, TypeError, InvalidJSON):
+        return parse_json(text, values=values)
+    except TooManyValues as error:
+        raise HttpFailure("http_too_large", f"The service's answer is too large: {error}.") from None
+    except NotJson:
         return text
 
 

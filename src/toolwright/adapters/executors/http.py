@@ -1,5 +1,6 @@
 """The executor of HTTP tools: a call becomes one request, its answer the result (D13)."""
 
+import asyncio
 import ssl
 from collections.abc import Iterable
 
@@ -13,10 +14,12 @@ from toolwright.adapters.executors.failure import HttpFailure
 from toolwright.core.addresses import Allowed
 from toolwright.core.http_execution import HttpExecution, request_for
 from toolwright.core.http_template import Unfillable
-from toolwright.core.limits import MAX_HTTP_ANSWER
+from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.state import ThreadState
+
+_LARGE = 64 * 1024  # bytes of an answer that are parsed in a millisecond; more of them leave the loop
 
 
 class HttpExecutor:
@@ -31,11 +34,13 @@ class HttpExecutor:
         *,
         allow: Iterable[str] = (),
         max_answer: int = MAX_HTTP_ANSWER,
+        max_values: int = MAX_JSON_VALUES,
         resolve: Resolve = resolve,
         network: httpcore.AsyncNetworkBackend | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._max_answer = max_answer
+        self._max_values = max_values
         inner: httpcore.AsyncNetworkBackend = network or httpcore.AnyIOBackend()  # type: ignore[assignment]  # typed as if anyio were not there
         context = tls or httpx.create_ssl_context()
         self._exchange = Exchange(
@@ -64,7 +69,9 @@ class HttpExecutor:
             )
             ask = ask_of(request.method, request.url, request.headers, ours, request.content)
             answer = await self._exchange(ask, tool.execution.trusted)
-            return result_of(answer, self._max_answer)
+            if len(answer.content) > _LARGE:
+                return await asyncio.to_thread(result_of, answer, self._max_answer, self._max_values)
+            return result_of(answer, self._max_answer, self._max_values)
         except Unfillable as error:
             return ToolResult.fail(str(error), error_code="invalid_arguments")
         except HttpFailure as failure:
