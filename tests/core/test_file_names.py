@@ -1,7 +1,9 @@
 """Names and paths from outside: whatever they are, what is kept is one safe segment (D19)."""
 
+import asyncio
 import random
 import unicodedata
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -73,7 +75,7 @@ def test_a_name_stays_as_near_to_itself_as_is_safe(given_name: str, kept: str) -
 def test_hostile_names_all_find_a_place_of_their_own() -> None:
     taken: set[str] = set()
     for name in HOSTILE:
-        path = free_path(safe_name(name), taken)
+        path = free(safe_name(name), taken)
         assert fold(path) not in taken
         assert is_safe(path.removeprefix("/attachments/"))
         taken.add(fold(path))
@@ -82,7 +84,27 @@ def test_hostile_names_all_find_a_place_of_their_own() -> None:
 
 def test_a_taken_name_is_numbered_before_its_extension() -> None:
     taken = {fold("/attachments/chart.png"), fold("/attachments/chart-2.png")}
-    assert free_path("CHART.png", taken) == "/attachments/CHART-3.png"
+    assert free("CHART.png", taken) == "/attachments/CHART-3.png"
+
+
+@pytest.mark.parametrize("there", [1, 15, 16, 17, 31, 32, 33, 100, 1_000, 1_023, 1_024, 10_000, 99_999])
+def test_the_next_number_of_very_many_files_is_found_in_a_few_questions(there: int) -> None:
+    names = ["chart.png", *[f"chart-{number}.png" for number in range(2, there + 1)]]
+    asked: list[int] = []
+    path = free("chart.png", {fold(f"/attachments/{name}") for name in names}, asked)
+    assert path == f"/attachments/chart-{there + 1}.png"
+    assert sum(asked) <= 200
+
+
+def free(name: str, taken: set[str], asked: list[int] | None = None) -> str:
+    """The free path among taken ones; `asked` gets how many paths each question was about."""
+
+    async def those(paths: Sequence[str]) -> set[str]:
+        if asked is not None:
+            asked.append(len(paths))
+        return taken & set(paths)
+
+    return asyncio.run(free_path(name, those))
 
 
 @pytest.mark.parametrize(

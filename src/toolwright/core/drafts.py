@@ -1,44 +1,82 @@
 """Files as one call sees them: those of its thread, and on top what the call itself has written so far."""
 
 import mimetypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from toolwright.core.asked import shown
 from toolwright.core.brief import brief
 from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
-from toolwright.core.file import ANY_TYPE, File, FileChange, checked_path, clean_mime_type, fold
+from toolwright.core.file import (
+    ANY_TYPE,
+    File,
+    FileChange,
+    checked_path,
+    clean_mime_type,
+    fold,
+    free_path,
+    safe_name,
+)
+
+
+class KnownFiles(Protocol):
+    """The files that a thread has; a path is asked for in its folded form, for a thread may have very many."""
+
+    async def at(self, folded: str) -> File | None:
+        """The file at that path."""
+        ...
+
+    async def all(self) -> Sequence[File]:
+        """All of them."""
+        ...
+
+    async def taken(self, folded: Sequence[str]) -> Set[str]:
+        """Those of the paths at which there is a file."""
+        ...
+
+
+class NoFiles:
+    """A thread without any."""
+
+    async def at(self, folded: str) -> File | None:
+        return None
+
+    async def all(self) -> Sequence[File]:
+        return ()
+
+    async def taken(self, folded: Sequence[str]) -> Set[str]:
+        return frozenset()
 
 
 class FileDrafts:
-    """The changes of one call, one for each path, on top of the files that are there.
+    """The changes of one call, one for each path, on top of the files that are there; the bytes are kept elsewhere."""
 
-    `known` are the thread's files by folded path; the bytes are kept elsewhere.
-    """
-
-    def __init__(self, known: Mapping[str, File], changes: Mapping[str, FileChange] | None = None) -> None:
+    def __init__(self, known: KnownFiles, changes: Mapping[str, FileChange] | None = None) -> None:
         self._known = known
         self._changes = dict(changes or {})
 
-    def over(self, known: Mapping[str, File]) -> "FileDrafts":
-        """The same changes on top of other files: those that are there by now."""
-        return FileDrafts(known, self._changes)
+    def copy(self) -> "FileDrafts":
+        """The same changes, to which others may be added."""
+        return FileDrafts(self._known, self._changes)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
         """What the call has written, in order."""
         return tuple(self._changes.values())
 
-    @property
-    def taken(self) -> set[str]:
-        """The folded paths that a new file cannot have: also one that this call has deleted is not free yet."""
-        return {*self._known, *self._changes}
+    async def free_path(self, name: str) -> str:
+        """The path of a new file of that name: also one that this call has deleted is not free yet."""
+        return await free_path(safe_name(name), self._taken)
 
-    def files(self) -> list[File]:
+    async def _taken(self, folded: Sequence[str]) -> Set[str]:
+        return {path for path in folded if path in self._changes} | await self._known.taken(folded)
+
+    async def files(self) -> list[File]:
         """All files as the call sees them, by path."""
-        seen = dict(self._known)
+        seen = {fold(file.path): file for file in await self._known.all()}
         for folded, change in self._changes.items():
             if change.file is None:
                 seen.pop(folded, None)
@@ -46,15 +84,15 @@ class FileDrafts:
                 seen[folded] = change.file
         return sorted(seen.values(), key=lambda file: file.path)
 
-    def at(self, path: str) -> File | None:
+    async def at(self, path: str) -> File | None:
         """The file at a path, None if there is none."""
         folded = fold(checked_path(path))
         change = self._changes.get(folded)
-        return self._known.get(folded) if change is None else change.file
+        return await self._known.at(folded) if change is None else change.file
 
-    def get(self, path: str) -> File:
+    async def get(self, path: str) -> File:
         """The same; `NotFound` if there is none."""
-        file = self.at(path)
+        file = await self.at(path)
         if file is None:
             raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
         return file
@@ -67,31 +105,31 @@ class FileDrafts:
         """Write a new file, which must be the first at its path."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
 
-    def drop(self, path: str) -> bool:
+    async def drop(self, path: str) -> bool:
         """Take a file away; whether there was one."""
-        file = self.at(path)
+        file = await self.at(path)
         if file is not None:
             self._changes[fold(file.path)] = FileChange(path=file.path)
         return file is not None
 
-    def below(self, folder: str) -> Sequence[AttachmentRef]:
+    async def below(self, folder: str) -> Sequence[AttachmentRef]:
         """The files in a folder and below."""
         if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise InvalidRequest(f"A folder is text, not {shown(folder)}.")
         if folder.strip("/") == "":
-            return [file.ref for file in self.files()]
+            return [file.ref for file in await self.files()]
         start = fold(f"{checked_path(folder.rstrip('/'))}/")
-        return [file.ref for file in self.files() if fold(file.path).startswith(start)]
+        return [file.ref for file in await self.files() if fold(file.path).startswith(start)]
 
-    def matching(self, pattern: str) -> Sequence[AttachmentRef]:
+    async def matching(self, pattern: str) -> Sequence[AttachmentRef]:
         """The files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise InvalidRequest(f"A pattern is text, not {shown(pattern)}.")
         folded = fold(pattern)
         if "/" not in pattern:
-            return [file.ref for file in self.files() if fnmatchcase(fold(file.name), folded)]
+            return [file.ref for file in await self.files() if fnmatchcase(fold(file.name), folded)]
         folded = folded if folded.startswith("/") else f"/{folded}"
-        return [file.ref for file in self.files() if fnmatchcase(fold(file.path), folded)]
+        return [file.ref for file in await self.files() if fnmatchcase(fold(file.path), folded)]
 
 
 def written_file(
@@ -133,8 +171,3 @@ def as_bytes(content: object, limit: int) -> bytes:
     if len(content) > limit:
         raise TooLarge(f"A file has at most {limit} bytes, not {len(content)}.")
     return bytes(content)
-
-
-def by_path(files: Iterable[File]) -> dict[str, File]:
-    """Files by their folded paths."""
-    return {fold(file.path): file for file in files}

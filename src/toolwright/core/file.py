@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Container
+from collections.abc import Awaitable, Callable, Container, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
@@ -11,6 +11,8 @@ from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.value import value
 
+_TRIED = 16  # numbers at once
+_DOUBLED = 40  # times
 ATTACHMENTS = "/attachments/"
 LONGEST_NAME = 200  # bytes of one segment in UTF-8: what every file system takes
 LONGEST_PATH = 1024  # bytes
@@ -84,14 +86,44 @@ def safe_name(name: str) -> str:
     return _shortened(text)
 
 
-def free_path(name: str, taken: Container[str], folder: str = ATTACHMENTS) -> str:
-    """The path of a new file: `chart.png`, and `chart-2.png` where that is taken; `taken` holds folded paths."""
+async def free_path(
+    name: str, taken: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
+) -> str:
+    """The path of a new file: `chart.png`, and `chart-2.png` where that is taken.
+
+    `taken` says which of some folded paths are. It is asked a few times, however many files have such a name: the first
+    numbers are tried in turn, then ever larger ones, then those between a taken one and a free one.
+    """
+
+    async def free(numbers: Sequence[int]) -> int | None:
+        paths = {number: fold(_numbered(name, number, folder)) for number in numbers}
+        there = await taken([*paths.values()])
+        return next((number for number in numbers if paths[number] not in there), None)
+
+    number = await free((1,)) or await free(range(2, _TRIED + 1))
+    below = _TRIED
+    if number is None:
+        number = await free([_TRIED << shift for shift in range(1, _DOUBLED)])
+        assert number is not None, "no thread has that many files"
+        below = number // 2
+    while number - below > _TRIED:
+        step = (number - below) // _TRIED
+        between = [*range(below + step, number, step)]
+        first = await free(between)
+        if first is None:
+            below = between[-1]
+        else:
+            number, below = first, first - step
+    if number > _TRIED:
+        number = await free(range(below + 1, number + 1)) or number
+    return _numbered(name, number, folder)
+
+
+def _numbered(name: str, number: int, folder: str) -> str:
+    if number == 1:
+        return f"{folder}{name}"
     stem, suffix = _split(name)
-    path, number = f"{folder}{name}", 1
-    while fold(path) in taken:
-        number += 1
-        path = f"{folder}{_shortened(stem, room=LONGEST_NAME - len(suffix.encode()) - 12)}-{number}{suffix}"
-    return path
+    return f"{folder}{_shortened(stem, room=LONGEST_NAME - len(suffix.encode()) - 12)}-{number}{suffix}"
 
 
 def checked_path(path: object) -> str:

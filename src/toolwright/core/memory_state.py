@@ -14,7 +14,7 @@ from toolwright.core.asked import declared, shown
 from toolwright.core.brief import brief
 from toolwright.core.child import Child, Kin
 from toolwright.core.content import Attachment, AttachmentRef
-from toolwright.core.drafts import FileDrafts, as_bytes, written_file
+from toolwright.core.drafts import FileDrafts, NoFiles, as_bytes, written_file
 from toolwright.core.env import EnvType, EnvVar, checked_name, read_env, stored_only
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.event import EventDraft
@@ -190,12 +190,12 @@ class MemoryState:
     def files(self) -> FileDrafts:
         """The files that were written."""
         if self._drafts is None:
-            self._drafts = FileDrafts({})
+            self._drafts = FileDrafts(NoFiles())
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
         """The bytes of a file; `NotFound` if there is none."""
-        return self._bytes[self.files.get(path).digest]
+        return self._bytes[(await self.files.get(path)).digest]
 
     async def write_file(
         self, path: str, content: bytes | str, mime_type: str | None = None
@@ -218,20 +218,20 @@ class MemoryState:
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
         """The files in a folder and below, by path."""
-        return self.files.below(folder)
+        return await self.files.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
         """The files whose path or name matches the pattern."""
-        return self.files.matching(pattern)
+        return await self.files.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
         """What is known of a file, None if there is none."""
-        file = self.files.at(path)
+        file = await self.files.at(path)
         return None if file is None else file.ref
 
     async def delete_file(self, path: str) -> bool:
         """Forget a file; whether there was one."""
-        return self.files.drop(path)
+        return await self.files.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The given messages, oldest first."""

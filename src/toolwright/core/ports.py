@@ -1,6 +1,6 @@
 """The seams: what the runtime needs of the outside, as small protocols with a double in memory each."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -180,6 +180,10 @@ class Store(Protocol):
 
     async def file(self, thread_id: str, folded: str) -> File | None:
         """The file at that folded path."""
+        ...
+
+    async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
+        """Those of the folded paths at which the thread has a file."""
         ...
 
     async def events(

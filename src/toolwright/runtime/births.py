@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link, link_from_json, link_json
-from toolwright.core.drafts import FileDrafts
+from toolwright.core.drafts import FileDrafts, NoFiles
 from toolwright.core.effects_children import Spawn
 from toolwright.core.env import EnvRow
 from toolwright.core.file import File
@@ -73,10 +73,10 @@ class Births:
         ]
         return merged([each for missing in sides for each in missing if each.scoped])
 
-    def spawn(self, birth: Birth, report: str | None) -> Spawn:
+    async def spawn(self, birth: Birth, report: str | None) -> Spawn:
         """The effect with which it begins; `report` is the call that waits for its end."""
-        drafts = FileDrafts({})
-        refs = copied(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
+        drafts = FileDrafts(NoFiles())
+        refs = await copied(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
         run = first_run(
             self._thread(birth), f"run_{birth.thread_id.removeprefix('thr_')}", birth.depth, self._clock
         )

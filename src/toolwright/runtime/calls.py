@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Protocol
 
 from toolwright.core.call import Call, CallChange, CallStatus, timer_of
@@ -60,6 +61,10 @@ class LastWords:
         return f"{self.what} while this call was waiting; a late result arrives in the inbox."
 
 
+SETTLED_AT_ONCE = 100
+"""Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
+
+
 class Calls:
     """Puts what becomes of calls into moves; `instants` are carriers that need no outside world."""
 
@@ -71,10 +76,11 @@ class Calls:
     def begin(self, hold: Hold, calls: Iterable[Call], move: Move) -> None:
         """Calls in order: those that need no outside world are settled, the first other one is started.
 
-        One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it.
+        One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
+        those behind the first hundred: a unit is made without a pause.
         """
         tools = hold.voice.by_name
-        for call in calls:
+        for call in islice(calls, SETTLED_AT_ONCE):
             prepared = prepare(tools, call.name, call.arguments, call.id)
             if isinstance(prepared, ToolResult):
                 self.take(hold, move, call, self._cut(hold, prepared))

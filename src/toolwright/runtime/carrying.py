@@ -55,7 +55,8 @@ class Carrying:
         moved = {change.id: change for change in move.changes}
         move.calls = [call.moved(moved[call.id]) if call.id in moved else call for call in calls]
         move.changes = []
-        if any(call.id not in _answered(move) for call in calls):
+        answered = _answered(move)
+        if any(call.id not in answered for call in calls):
             return await hold.commit(Answer, move, run)
         if done is not None:
             move.events.append(done)

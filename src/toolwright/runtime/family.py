@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.content import AttachmentRef
 from toolwright.core.delivery import Delivery
 from toolwright.core.drafts import FileDrafts
-from toolwright.core.file import File, free_path, safe_name
+from toolwright.core.file import File
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId, Store
@@ -34,13 +34,13 @@ def child_id_of(call_id: str) -> str:
     return f"thr_{call_id.removeprefix('call_').replace('.', '-')}"
 
 
-def copied(
+async def copied(
     thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
 ) -> tuple[AttachmentRef, ...]:
     """The same files in another thread, under names that are free there; they are in its drafts then (S0 §7)."""
     refs: list[AttachmentRef] = []
     for each in files:
-        path = free_path(safe_name(each.name), drafts.taken)
+        path = await drafts.free_path(each.name)
         file = changed(
             each,
             thread_id=thread_id,

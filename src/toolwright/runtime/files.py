@@ -2,19 +2,22 @@
 
 import asyncio
 import binascii
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
+from typing import Any, TypeVar
 
 from toolwright.core.brief import brief
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, written_file
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
-from toolwright.core.file import File, checked_path, clean_mime_type, fold, free_path, safe_name
+from toolwright.core.file import File, checked_path, clean_mime_type, fold
 from toolwright.core.handed_over import LARGE
 from toolwright.core.ports import Clock, Files, NewId, Store
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
 from toolwright.runtime.asked import by_id
 from toolwright.runtime.result_limit import as_bytes, recordable, shortened, text_of, too_long
+
+T = TypeVar("T")
 
 MOST_FILES = 100  # of one message or result
 
@@ -53,7 +56,7 @@ class FileKeeper:
             if isinstance(each, AttachmentRef):
                 refs.append(each)
                 continue
-            file = self._new_file(thread_id, drafts, *each)
+            file = await self._new_file(thread_id, drafts, *each)
             drafts.add(file)
             refs.append(file.ref)
         return tuple(refs)
@@ -65,7 +68,7 @@ class FileKeeper:
         self, thread_id: str, drafts: FileDrafts, path: str, content: bytes, mime_type: str | None
     ) -> AttachmentRef:
         """Keep what a program writes, over a file that is there."""
-        known = drafts.at(path)
+        known = await drafts.at(path)
         checked = checked_path(path)
         digest = await self._files.put(content)
         file = written_file(
@@ -111,15 +114,15 @@ class FileKeeper:
         structured = result.status == "success" and not isinstance(result.result, str)
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
         given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
-        file = self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
+        file = await self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
         drafts.add(file)
         cut = shortened(result, whole, self._max_text, f" The whole is in the file {file.path}.")
         return changed(cut, attachments=(*cut.attachments, file.ref))
 
-    def _new_file(
+    async def _new_file(
         self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
     ) -> File:
-        path = free_path(safe_name(attachment.name), drafts.taken)
+        path = await drafts.free_path(attachment.name)
         return File(
             thread_id=thread_id,
             path=path,
@@ -138,7 +141,7 @@ class FileKeeper:
     ) -> AttachmentRef | tuple[Attachment, bytes]:
         """A reference to what is there, or a new file with its bytes."""
         if isinstance(given, AttachmentRef):
-            file = drafts.at(given.path)
+            file = await drafts.at(given.path)
             if file is None:
                 raise NotFound(f"There is no file {brief(repr(given.path), 200)} in this thread to refer to.")
             # The path decides, all else is known here; a description may be the handler's own.
@@ -167,6 +170,36 @@ class FileKeeper:
 
 def _decoded(data: str) -> bytes:
     return binascii.a2b_base64(data, strict_mode=True)
+
+
+async def _once(read: Callable[[], Awaitable[T]]) -> T:
+    return await read()
+
+
+class StoredFiles:
+    """The files of a thread as the store has them now; `read` says how often it is asked that cannot be read."""
+
+    def __init__(
+        self,
+        store: Store,
+        thread_id: str,
+        read: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]] = _once,
+    ) -> None:  # Any: what is read passes as it is
+        self._store = store
+        self._thread_id = thread_id
+        self._read = read
+
+    async def at(self, folded: str) -> File | None:
+        """The file at that path."""
+        return await self._read(lambda: self._store.file(self._thread_id, folded))
+
+    async def all(self) -> Sequence[File]:
+        """All of them, by path."""
+        return await self._read(lambda: self._store.files(self._thread_id))
+
+    async def taken(self, folded: Sequence[str]) -> Set[str]:
+        """Those of the paths at which there is a file."""
+        return await self._read(lambda: self._store.files_at(self._thread_id, folded))
 
 
 class ThreadFiles:

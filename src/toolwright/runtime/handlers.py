@@ -99,9 +99,9 @@ class Handlers:
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):
             return clean, move
-        thread_id, known = hold.thread.id, await hold.files()
-        written = FileDrafts(known) if state.drafted is None else state.drafted.over(known)
-        drafts = written.over(known)
+        thread_id = hold.thread.id
+        written = FileDrafts(hold.files) if state.drafted is None else state.drafted
+        drafts = written.copy()
         try:
             refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
             result = changed(result, attachments=refs)

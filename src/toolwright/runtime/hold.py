@@ -1,17 +1,15 @@
 """A thread in the hands of one drain: what the drain knows of it, and its one way to write."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call, is_over
-from toolwright.core.drafts import by_path
 from toolwright.core.effects import Effect, Enter
 from toolwright.core.effects_children import Activated, HandOff
 from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
-from toolwright.core.file import File
 from toolwright.core.inbox import InboxChange, InboxEvent
 from toolwright.core.message import Message
 from toolwright.core.pipeline import PreparedCall
@@ -24,6 +22,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.execution import RunExecution
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.frame import Frame
 from toolwright.runtime.journaling import Journaling
 from toolwright.runtime.listeners import Listeners
@@ -220,9 +219,10 @@ class Hold:
         below = [call for call in self.nested.values() if not is_over(call.status)]
         return [call for frame in self.frames for call in frame.unanswered()] + below
 
-    async def files(self) -> Mapping[str, File]:
-        """The thread's files, by folded path."""
-        return by_path(await self.insist(lambda: self._store.files(self.thread.id)))
+    @property
+    def files(self) -> StoredFiles:
+        """The thread's files."""
+        return StoredFiles(self._store, self.thread.id, self.insist)
 
     async def reload_call(self, call_id: str) -> Call:
         """Read a call anew: somebody else may have settled it."""

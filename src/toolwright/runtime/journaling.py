@@ -1,5 +1,6 @@
 """A drain's way to write to the journal: what it has in hand is tried until it is there, and never dropped."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -12,6 +13,8 @@ from toolwright.core.units import Advance, Committed, Conflict
 log = logger("toolwright.runtime")
 T = TypeVar("T")
 
+AT_A_STRETCH = 0.02  # seconds of one drain, while others wait
+
 
 class Journaling:
     """Writes the units of one hold on one thread, one after another; `nonce` is unique to it."""
@@ -21,6 +24,7 @@ class Journaling:
         self._clock = clock
         self._thread_id = thread_id
         self._nonce, self._tokens = nonce, 0
+        self._pause_at = clock.monotonic() + AT_A_STRETCH
         self._making: Callable[[], Awaitable[Advance]] | None = None
         self._unwritten: Advance | None = None
 
@@ -35,7 +39,13 @@ class Journaling:
         return await self.insist(make)
 
     async def write(self, unit: Advance) -> Committed | Conflict:
-        """Commit the unit. Raises `Unwritable` if the journal cannot hold it."""
+        """Commit the unit. Raises `Unwritable` if the journal cannot hold it.
+
+        A journal in memory never makes anybody wait: others get their turn here now and then.
+        """
+        if self._clock.monotonic() > self._pause_at:
+            await asyncio.sleep(0)
+            self._pause_at = self._clock.monotonic() + AT_A_STRETCH
         self._unwritten = unit
         try:
             answer = await self.insist(lambda: self._store.commit(unit))

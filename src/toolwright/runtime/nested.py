@@ -55,8 +55,8 @@ class Nested:
     async def _files(self, hold: Hold, named: Sequence[str]) -> list[AttachmentRef]:
         if not named:
             return []
-        drafts = FileDrafts(await hold.files())
-        return [drafts.get(path).ref for path in named]
+        drafts = FileDrafts(hold.files)
+        return [(await drafts.get(path)).ref for path in named]
 
     async def answer(self, hold: Hold, frame: Frame) -> ToolResult:
         """What the call of a prompt tool gives, once its model has said its last word."""

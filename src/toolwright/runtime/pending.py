@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from toolwright.core.call import OPEN, Call, CallStatus, timer_of
-from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer, Source
 from toolwright.core.entity import entity_of
 from toolwright.core.errors import (
@@ -30,7 +30,7 @@ from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, 
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
-from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.redaction import clean_call
 from toolwright.runtime.rooms import Rooms
@@ -192,7 +192,7 @@ class PendingCalls:
     async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
         now, files = self._clock.now(), tuple[FileChange, ...]()
         if outcome.attachments or self._files.too_long(outcome):
-            drafts = FileDrafts(by_path(await self._store.files(call.thread_id)))
+            drafts = FileDrafts(StoredFiles(self._store, call.thread_id))
             refs = await self._files.attach(call.thread_id, drafts, outcome.attachments)
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.child import ChildStatus, Link
 from toolwright.core.content import AttachmentRef
 from toolwright.core.delivery import Delivery
-from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import Effect
 from toolwright.core.effects_children import Report
 from toolwright.core.event import EventDraft
@@ -19,6 +19,7 @@ from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.family import copied, notice_for
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
 from toolwright.runtime.settlement import late_result
@@ -43,8 +44,8 @@ class Reports:
         parent = None if parent_id is None else await hold.insist(lambda: self._store.thread(parent_id))
         if parent is None:
             return []
-        files = FileDrafts(by_path(await hold.insist(lambda: self._store.files(parent.id))))
-        refs = copied(parent.id, files, await self._files(hold, move, run), hold.clock, hold.new_id)
+        files = FileDrafts(StoredFiles(self._store, parent.id, hold.insist))
+        refs = await copied(parent.id, files, await self._files(hold, move, run), hold.clock, hold.new_id)
         answer = _answer(run)
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
@@ -79,10 +80,8 @@ class Reports:
     async def _files(self, hold: Hold, move: Move, run: Run) -> list[File]:
         """The files of the answer: those of the last turn's results."""
         refs = _attached([*hold.root.messages, *move.messages], run)
-        known = FileDrafts(
-            await hold.files() if refs else {}, {change.folded: change for change in move.files}
-        )
-        found = [known.at(ref.path) for ref in refs]
+        known = FileDrafts(hold.files, {change.folded: change for change in move.files})
+        found = [await known.at(ref.path) for ref in refs]
         return [file for file in found if file is not None]
 
 

@@ -207,7 +207,9 @@ class Requests:
         if birth is not None:
             if birth.most is not None:
                 effects.append(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
-            born = self._births.spawn(birth, None)  # nobody waits for the end of its first session any more
+            born = await self._births.spawn(
+                birth, None
+            )  # nobody waits for the end of its first session any more
             told = subagent_event("subagent.created", birth.thread_id, birth.name, birth.agent_id, "running")
             effects.append(changed(born, told=told))
         unit = SetEnv(

@@ -132,10 +132,11 @@ class RunState(Facts):
         """What the thread itself was created to bring, for agents that it is handed over to."""
         return self._env.own_tenvs
 
-    async def drafts(self) -> FileDrafts:
+    @property
+    def drafts(self) -> FileDrafts:
         """The thread's files, with what this call has written."""
         if self._drafts is None:
-            self._drafts = FileDrafts(await self._hold.files())
+            self._drafts = FileDrafts(self._hold.files)
         return self._drafts
 
     @property
@@ -145,7 +146,7 @@ class RunState(Facts):
 
     async def read_file(self, path: str) -> bytes:
         """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
-        return await self._files.read((await self.drafts()).get(path))
+        return await self._files.read(await self.drafts.get(path))
 
     @writes_later
     async def write_file(
@@ -159,25 +160,25 @@ class RunState(Facts):
             raise InvalidRequest("This path holds a secret of the thread: choose another.")
         if mime_type is not None:
             mime_type = redactor.text(given.text("A MIME type", mime_type))
-        return await self._files.write(self.thread_id, await self.drafts(), path, whole, mime_type)
+        return await self._files.write(self.thread_id, self.drafts, path, whole, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
         """The files in a folder and below, by path."""
-        return (await self.drafts()).below(folder)
+        return await self.drafts.below(folder)
 
     async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
         """The files whose path, or name if the pattern has no slash, matches."""
-        return (await self.drafts()).matching(pattern)
+        return await self.drafts.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
         """What is known of a file, None if there is none."""
-        file = (await self.drafts()).at(path)
+        file = await self.drafts.at(path)
         return None if file is None else file.ref
 
     @writes_later
     async def delete_file(self, path: str) -> bool:
         """Take a file away with the call's result; whether there was one."""
-        return (await self.drafts()).drop(path)
+        return await self.drafts.drop(path)
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, oldest first, those of the running step included."""
@@ -204,7 +205,7 @@ class RunState(Facts):
         """Send the thread a message with the call's result, which the next step reads."""
         self._family.may_speak(self._hold.thread, content)
         parts = given.files(attachments)
-        refs = await self._files.attach(self.thread_id, await self.drafts(), parts) if parts else ()
+        refs = await self._files.attach(self.thread_id, self.drafts, parts) if parts else ()
         self._family.speak(self._hold.thread, content, refs)
 
     @property
@@ -224,9 +225,9 @@ class RunState(Facts):
     async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
         """Tell the parent something, with copies of files, by its inbox; raises `InvalidRequest` without one."""
         self._family.may_notify(text)
-        parts, drafts = given.files(attachments), await self.drafts()
+        parts, drafts = given.files(attachments), self.drafts
         refs = await self._files.attach(self.thread_id, drafts, parts) if parts else ()
-        self._family.notify(text, [drafts.get(ref.path) for ref in refs])
+        self._family.notify(text, [await drafts.get(ref.path) for ref in refs])
 
     @writes_later
     async def terminate(self, reference: str | None = None) -> None:
@@ -296,8 +297,6 @@ class RunState(Facts):
         """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
         self.execution.hear(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
-        if self._drafts is not None:
-            self._drafts = self._drafts.over(await self._hold.files())
 
     def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
         """Followers are told of a child, with the call's result."""

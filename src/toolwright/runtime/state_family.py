@@ -7,7 +7,7 @@ from toolwright.core import given
 from toolwright.core.brief import brief
 from toolwright.core.child import Child, ChildStatus
 from toolwright.core.content import AttachmentRef
-from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import Effect
 from toolwright.core.effects_children import Notify, Speak, Terminate
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
@@ -17,6 +17,7 @@ from toolwright.core.ports import Store
 from toolwright.core.thread import Thread
 from toolwright.runtime.execution import RunExecution
 from toolwright.runtime.family import copied, first_run, message_for, notice_for
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.hold import Hold
 from toolwright.wire.event import run_event
 
@@ -140,8 +141,8 @@ class Family:
         parent = await self._store.thread(str(thread.parent_id))
         if parent is None:
             raise NotFound("The parent of this thread is not there.")
-        drafts = FileDrafts(by_path(await self._store.files(parent.id)) if files else {})
-        refs = copied(parent.id, drafts, files, hold.clock, hold.new_id)
+        drafts = FileDrafts(StoredFiles(self._store, parent.id))
+        refs = await copied(parent.id, drafts, files, hold.clock, hold.new_id)
         said = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
         event_id = f"sub:{self._call_id}.{number}"
         notice = notice_for(parent, event_id, {**said}, refs, hold.run.chain_depth, hold.clock, hold.new_id)

@@ -6,7 +6,7 @@ from functools import partial
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.child import Link
-from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects_children import HandOff, OpenRequest, Room, Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
 from toolwright.core.faults import ArgumentFault
@@ -23,6 +23,7 @@ from toolwright.core.variable import Variable
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.births import Birth, Births
 from toolwright.runtime.family import child_id_of, copied, first_run, message_for
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.offering import has_room
 from toolwright.runtime.prompt_tools import paths, spoken
 from toolwright.runtime.state import RunState
@@ -124,8 +125,8 @@ class Subagents:
             raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
         if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
-        files = FileDrafts(by_path(await self._store.files(child.id)) if named else {})
-        refs = copied(child.id, files, named, self._clock, self._new_id)
+        files = FileDrafts(StoredFiles(self._store, child.id))
+        refs = await copied(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
         message_id = f"msg_{state.call_id.removeprefix('call_')}"
         event = message_for(child, message_id, text, refs, state.chain_depth, self._clock)
@@ -206,7 +207,7 @@ class Subagents:
     async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:
         """The child's beginning, while there is room for it: others may have begun meanwhile."""
         await self._check_room(birth.parent_id, relation)
-        return self._births.spawn(birth, report)
+        return await self._births.spawn(birth, report)
 
     async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
         """Raise `NoRoom` if there are as many children of that agent as there may be."""
@@ -240,8 +241,7 @@ class Subagents:
     async def _files(self, state: RunState, named: Sequence[str]) -> list[File]:
         if not named:
             return []
-        drafts = await state.drafts()
-        return [drafts.get(path) for path in named]
+        return [await state.drafts.get(path) for path in named]
 
 
 def link_of(relation: AgentCall) -> Link:

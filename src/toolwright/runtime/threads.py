@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
-from toolwright.core.drafts import FileDrafts, by_path
+from toolwright.core.drafts import FileDrafts
 from toolwright.core.env import LONGEST_NAME, EnvType
 from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
@@ -27,7 +27,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_list, by_text, page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.family import first_run
-from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.inbox import kept_ref
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.runs import Runs
@@ -186,8 +186,7 @@ class Threads:
         clean, message_id = env.redactor.text(content), self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
         while True:
-            known = by_path(await self._store.files(thread_id)) if attachments else {}
-            drafts = FileDrafts(known)
+            drafts = FileDrafts(StoredFiles(self._store, thread_id))
             refs = await self._files.attach(thread_id, drafts, attachments)
             unit = self._posting(thread, message_id, clean, refs, drafts.changes)
             answer = await self._store.commit(unit)

@@ -5,7 +5,7 @@ Values are kept as they are given, not copied: who changes a list or a dict in o
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from datetime import datetime
 from itertools import islice
 from typing import TypeVar
@@ -113,6 +113,10 @@ class MemoryStore:
     async def file(self, thread_id: str, folded: str) -> File | None:
         row = self._tables.threads.get(thread_id)
         return None if row is None else row.files.get(folded)
+
+    async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
+        row = self._tables.threads.get(thread_id)
+        return frozenset() if row is None else row.files.keys() & set(folded)
 
     def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
         made = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]

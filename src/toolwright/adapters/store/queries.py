@@ -74,6 +74,7 @@ class Queries:
         of_thread = select(files).where(files.c.thread_id == in_thread)
         self.files = compiled(of_thread.order_by(files.c.path))
         self.file = compiled(of_thread.where(files.c.folded == _text("folded")))
+        self.files_at = cache(self._files_at)
 
     def _env_queries(self, compiled: Compiler) -> None:
         user = select(threads.c.user_id).where(threads.c.id == _text("thread_id")).scalar_subquery()
@@ -116,6 +117,11 @@ class Queries:
         self.entity = compiled(select(entities).where(entities.c.id == _text("entity_id")))
         self.entity_named = compiled(select(entities).where(entities.c.external_id == _text("external_id")))
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
+
+    def _files_at(self, count: int) -> Statement:
+        paths = [_text(f"path_{i}") for i in range(count)]
+        there = select(files.c.folded).where(files.c.thread_id == _text("thread_id"))
+        return self._compiled(there.where(files.c.folded.in_(paths)))
 
     def _threads(self, users: int) -> Statement:
         chosen = [_of_users(users)] if users else []

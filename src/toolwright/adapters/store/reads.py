@@ -1,6 +1,6 @@
 """What is read of the journal, as programs: like units, they do not know their driver."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
@@ -96,6 +96,11 @@ class Reads:
     def file(self, thread_id: str, folded: str) -> Reading[File | None]:
         found = yield Op(self._sql.file, {"thread_id": thread_id, "folded": folded})
         return rows_kept.file(found[0]) if found else None
+
+    def files_at(self, thread_id: str, folded: Sequence[str]) -> Reading[Set[str]]:
+        params: Params = {"thread_id": thread_id, **_numbered("path", folded)}
+        found = yield Op(self._sql.files_at(len(folded)), params)
+        return {row[0] for row in found}
 
     def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.unread, {"thread_id": thread_id})

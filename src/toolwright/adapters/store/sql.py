@@ -1,6 +1,6 @@
 """The journal on SQL: a store over any driver that can run programs."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime
 
 from toolwright.adapters.store.compiled import statements
@@ -115,6 +115,9 @@ class SqlStore:
 
     async def file(self, thread_id: str, folded: str) -> File | None:
         return await self._driver.read(lambda: self._reads.file(thread_id, folded))
+
+    async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
+        return await self._driver.read(lambda: self._reads.files_at(thread_id, folded))
 
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0

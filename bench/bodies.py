@@ -1,0 +1,126 @@
+"""What a large body costs everybody else: how long `/health` takes meanwhile, and what the process grows by."""
+
+import asyncio
+import base64
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from bench.row import Row
+
+PAUSE = 0.005  # seconds between two looks at `/health`
+LINE = "http://"
+APP = """
+import toolwright as tw
+from toolwright.testing import ScriptedModel
+
+model = ScriptedModel([{"text": "x"}])
+app = tw.App(agents=[tw.Agent("bench", tw.Prompt("bench", "x", model=model))])
+"""
+
+
+def run() -> list[Row]:
+    """The figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = _serve(Path(folder))
+        try:
+            return asyncio.run(_measure(server.pid, _url(server)))
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _serve(folder: Path) -> "subprocess.Popen[str]":
+    (folder / "app.py").write_text(APP)
+    command = [sys.executable, "-m", "toolwright.cli", "serve", "app:app", "--port", "0"]
+    environment = {**os.environ, "TOOLWRIGHT_DATABASE_URL": f"sqlite:///{folder / 'bench.db'}"}
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def _bodies(thread_id: str) -> Mapping[str, tuple[str, bytes]]:
+    many = b"[" + b"1," * 4_900_000 + b"1]"
+    some = b"[" + b"1," * 90_000 + b"1]"
+    file = base64.b64encode(os.urandom(24_000_000))
+    messages = f"/api/threads/{thread_id}/messages"
+    return {
+        "10 MB of wrong tags": ("/api/threads", b'{"agentId":"bench","tags":%s}' % many),
+        "90,000 values as arguments": ("/api/threads", b'{"agentId":"bench","arguments":{"a":%s}}' % some),
+        "9 MB of text": ("/api/threads", b'{"agentId":"bench","arguments":{"a":"%s"}}' % (b"x" * 9_000_000)),
+        "36 MB of wrong files": (messages, b'{"content":"x","attachments":%s%s' % (many * 3, b"1,1")),
+        "a file of 24 MB": (
+            messages,
+            b'{"content":"","attachments":[{"name":"a","mimeType":"a/b","data":"%s"}]}' % file,
+        ),
+    }
+
+
+async def _measure(pid: int, url: str) -> list[Row]:
+    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+        thread_id = (await client.post("/api/threads", json={"agentId": "bench"})).json()["threadId"]
+        idle = await _health(url, client, "/health", None)
+        rows: list[Row] = []
+        for name, (path, body) in _bodies(thread_id).items():
+            before = _settle(pid)
+            worst = await _health(url, client, path, body)
+            grown = (_resident(pid, "VmHWM") - before) / len(body)
+            figure = f"{name}: /health, worst"
+            rows.append(Row(figure, worst * 1e3, "ms", idle * 1e3, 200, note=f"+{grown:.1f} bodies"))
+        return rows
+
+
+def _url(server: "subprocess.Popen[str]") -> str:
+    assert server.stdout is not None, "it is a pipe"
+    for line in server.stdout:
+        if LINE in line:
+            threading.Thread(target=server.stdout.read, daemon=True).start()  # so that it never fills
+            return LINE + line.partition(LINE)[2].split()[0].rstrip(".,")
+    raise RuntimeError("The server has ended.")
+
+
+async def _health(url: str, client: httpx.AsyncClient, path: str, body: bytes | None) -> float:
+    """The slowest answer of `/health` while a body is sent; the median one without a body."""
+    took, over = list[float](), threading.Event()
+
+    def look() -> None:
+        with httpx.Client(base_url=url, timeout=120) as other:
+            while not over.is_set():
+                start = time.perf_counter()
+                other.get("/health")
+                took.append(time.perf_counter() - start)
+                time.sleep(PAUSE)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    await asyncio.sleep(0.3)
+    if body is not None:
+        took.clear()
+        with suppress(httpx.HTTPError):  # refused while it was sent
+            await client.post(path, content=body, headers={"content-type": "application/json"})
+        await asyncio.sleep(0.1)
+    over.set()
+    await asyncio.to_thread(looking.join)
+    return statistics.median(took) if body is None else max(took)
+
+
+def _settle(pid: int) -> int:
+    """The process's memory now, its highest mark set back to it."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return _resident(pid, "VmRSS")
+
+
+def _resident(pid: int, name: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("The server has ended.")

@@ -1,0 +1,110 @@
+"""JSON text from outside: counted before it is parsed, in whatever pieces it comes, and read strictly."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwright.core.json_text import EXACT, NotJson, TooManyValues, ValueCount, parse_json, read_json
+from toolwright.core.json_value import JSON
+from toolwright.core.limits import MAX_JSON_VALUES
+
+texts = st.text(st.sampled_from('"\\[]{},:/ bnü\u20ac\U0001f600\n')) | st.text(st.characters(codec="utf-8"))
+numbers = st.integers(-(10**20), 10**20) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=5),
+    max_leaves=30,
+)
+
+
+def counted(value: JSON) -> int:
+    """The values within one, an empty list or object as two."""
+    parts = _parts(value)
+    return 1 + sum(map(counted, parts)) + (isinstance(value, dict | list) and not parts)
+
+
+def named(value: JSON) -> int:
+    """The names in its objects."""
+    return (len(value) if isinstance(value, dict) else 0) + sum(map(named, _parts(value)))
+
+
+def _parts(value: JSON) -> list[JSON]:
+    return [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+@given(values, st.booleans(), st.integers(1, 40))
+def test_values_and_names_are_counted_in_whatever_pieces_a_text_comes(
+    value: JSON, ascii_only: bool, size: int
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=size % 3 or None).encode()
+    count = ValueCount(10**9)
+    for start in range(0, len(text), size):
+        count.add(text[start : start + size])
+    assert (count.values, count.names) == (counted(value), named(value))
+
+
+@given(values)
+def test_every_text_is_read_as_pythons_own_reader_does(value: JSON) -> None:
+    text = json.dumps(value)
+    assert json.dumps(read_json(text)) == json.dumps(json.loads(text)) == json.dumps(parse_json(text))
+
+
+@given(st.text(st.sampled_from('[]{}",:1 \\ae-.tru')))
+def test_what_is_no_json_is_refused_as_by_pythons_own_reader(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(NotJson):
+            read_json(text)
+    else:
+        pairs = named(expected)
+        colons = ValueCount(10**9)
+        colons.add(text.encode())
+        if pairs == colons.names:
+            assert read_json(text) == expected
+        else:
+            with pytest.raises(NotJson, match="twice"):
+                read_json(text)
+
+
+def test_counting_stops_at_the_limit() -> None:
+    count = ValueCount(1_000)
+    with pytest.raises(TooManyValues, match="more than 1000 JSON values"):
+        count.add(b"[" + b"1," * 10_000_000)
+    assert count.values < 100_000  # of the first piece, and not of twenty megabytes
+
+
+@pytest.mark.parametrize("text", ['["' + "," * 200_000 + '"]', '"' + '\\"[' * 200_000 + '"'])
+def test_what_stands_in_a_text_is_no_value(text: str) -> None:
+    assert read_json(text) == json.loads(text)
+
+
+def test_a_limit_of_our_own_is_the_default() -> None:
+    with pytest.raises(TooManyValues):
+        read_json(f"[{','.join(['1'] * MAX_JSON_VALUES)}]")
+
+
+@pytest.mark.parametrize("size", [10, EXACT + 10])
+@pytest.mark.parametrize(
+    ("inner", "why"),
+    [
+        ('"a": 1, "a": 2', "twice"),
+        ('"a": NaN', "NaN|expected"),
+        ('"a": 1e400', "inf|number"),
+        ('"a": [1', "delimiter|expected|EOF"),
+        (f'"a": {"[" * 64}{"]" * 64}', "deeper than 64 levels"),
+        (f'"a": {"9" * 4_400}', "digits|number"),
+    ],
+)
+def test_a_text_of_any_size_is_read_strictly(size: int, inner: str, why: str) -> None:
+    with pytest.raises(NotJson, match=why):
+        read_json(f'{{"long": "{"x" * size}", {inner}}}')
+
+
+def test_half_a_character_is_read_in_texts_of_usual_size_and_never_from_services() -> None:
+    assert read_json(r'"\ud800"') == "\ud800"
+    with pytest.raises(NotJson):
+        parse_json(r'"\ud800"')
+    assert parse_json('{"a": 1, "a": 2}') == {"a": 2}

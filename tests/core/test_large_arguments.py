@@ -1,0 +1,59 @@
+"""Arguments of very many values: judged without a value for each of their faults."""
+
+import json
+
+import pytest
+
+from toolwright.core.faults import ArgumentFault
+from toolwright.core.json_value import JSONObject
+from toolwright.core.judge import Judge
+from toolwright.core.limits import MAX_JSON_VALUES, MOST_FAULTS
+
+TEXTS: JSONObject = {"type": "array", "items": {"type": "string"}}
+
+
+def schema(**properties: JSONObject) -> JSONObject:
+    return {
+        "type": "object",
+        "properties": {**properties},
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+def faults(of: JSONObject, arguments: object) -> tuple[str, ...]:
+    with pytest.raises(ArgumentFault) as error:
+        Judge(of, "tool").read(json.dumps(arguments))
+    return tuple(map(str, error.value.faults))
+
+
+def test_of_ninety_thousand_faults_the_first_are_told() -> None:
+    told = faults(schema(a=TEXTS), {"a": [1] * 90_000})
+    assert told == tuple(f"a.{n}: must be a string, not a number" for n in range(MOST_FAULTS))
+
+
+def test_all_faults_of_usual_arguments_are_told() -> None:
+    assert len(faults(schema(a=TEXTS), {"a": [1] * 90})) == 90
+
+
+def test_what_was_only_cut_off_is_not_called_missing() -> None:
+    of = schema(a={**TEXTS, "minItems": 1_000}, z={"type": "integer"})
+    wide: JSONObject = {"type": "object", "required": ["k9999"], "additionalProperties": {"type": "integer"}}
+    assert faults(of, {"a": ["x"] * 90_000, "z": "no"}) == ("z: must be an integer, not a string",)
+    told = faults(
+        schema(w=wide, z={"type": "integer"}), {"w": {f"k{n}": n for n in range(10_000)}, "z": "no"}
+    )
+    assert told == ("z: must be an integer, not a string",)
+
+
+def test_a_name_that_is_missing_is_told() -> None:
+    assert faults(schema(a=TEXTS, b=TEXTS), {"a": ["x"] * 90_000}) == ("b: is missing",)
+
+
+def test_a_fault_behind_the_first_items_is_said_to_be_there() -> None:
+    (told,) = faults(schema(a=TEXTS), {"a": ["x"] * 5_000 + [1]})
+    assert told == "fits the schema in the first 50 items of its lists and objects, but not in what follows"
+
+
+def test_arguments_of_too_many_values_are_refused_before_they_are_parsed() -> None:
+    assert faults({"type": "object"}, {"a": [1] * MAX_JSON_VALUES}) == ("hold more than 100000 JSON values",)

@@ -1,0 +1,100 @@
+"""Very many calls in one answer, very many files in one thread: each costs what the first one cost."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import running
+from tests.runtime.test_loop import add, calling, outside
+from toolwright.core.ports import Store
+from toolwright.core.units import Advance, Unit
+from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+MANY = 2_000
+DONE = {"text": "Done."}
+internal = tw.Tool.from_config(
+    {"name": "note", "description": "Note.", "inputSchema": {"type": "object"}, "executionType": "internal"}
+)
+unwaited = tw.Tool.from_config(
+    {
+        "name": "later",
+        "description": "Later.",
+        "inputSchema": {"type": "object"},
+        "executionType": "external",
+        "isAsync": True,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("nobody", {}), ("add", {"a": "x"}), ("note", {}), ("later", {}), ("add", {"a": 1, "b": 2})],
+)
+async def test_thousands_of_calls_in_one_answer_leave_others_their_turns(
+    name: str, args: dict[str, Any]
+) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    model = ScriptedModel([{"calls": [{"name": name, "args": args}] * MANY}, DONE])
+    async with running(model, [add, outside, internal, unwaited]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        other = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        before = turns
+        assert (await rig.rt.runs.wait(run.id, 60)).status == "completed"
+        other.cancel()
+        assert turns - before >= 3  # a journal in memory makes nobody wait: the drain pauses by itself
+        results = [_results(unit) for unit in rig.store.units]
+        assert (sum(results), max(results)) == (MANY, 1 if args.get("b") else 100)
+
+
+def _results(unit: Unit) -> int:
+    return sum(message.role == "tool" for message in unit.messages) if isinstance(unit, Advance) else 0
+
+
+class CountedReads(MemoryStore):
+    """Counts how often all files of a thread are read."""
+
+    whole = 0
+
+    async def files(self, thread_id: str) -> Any:  # as the store has them
+        self.whole += 1
+        return await super().files(thread_id)
+
+
+async def test_a_new_file_does_not_cost_a_look_at_all_those_that_are_there() -> None:
+    attachment = tw.Attachment(name="a.txt", mime_type="text/plain", data="YWJj")
+    kept: list[CountedReads] = []
+
+    async def store(bus: MemoryBus) -> Store:
+        kept.append(CountedReads(bus.publish))
+        return kept[0]
+
+    @tw.tool(description="Draw.")
+    async def draw(state: tw.ThreadState) -> tw.ToolResult:
+        await state.write_file("/b.txt", "b")
+        await state.stat_file("/b.txt")
+        await state.read_file("/attachments/a.txt")
+        return tw.ToolResult.ok("Drawn.", (attachment,))
+
+    model = ScriptedModel([calling(*["draw"] * 30), DONE])
+    async with running(model, [draw], store=store) as rig:
+        thread = await rig.rt.threads.create("tester")
+        for _ in range(20):
+            run = await rig.rt.threads.send(thread.id, "Go", [attachment])
+            await rig.rt.runs.wait(run.id, 30)
+        assert kept[0].whole == 0
+        names = {file.path for file in await rig.rt.files.list(thread.id)}
+        expected = {"/b.txt", "/attachments/a.txt"} | {f"/attachments/a-{n}.txt" for n in range(2, 621)}
+        assert names == expected

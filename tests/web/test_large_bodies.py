@@ -1,0 +1,122 @@
+"""Large bodies: refused while they come, judged in a thread, and told of in few words."""
+
+import asyncio
+import json
+import threading
+from typing import Annotated
+
+import httpx
+import pytest
+from fastapi import Depends, FastAPI
+from pydantic import AfterValidator, JsonValue
+
+from tests.api.rig import read, serving
+from toolwright.adapters.system import SystemClock
+from toolwright.core.limits import MOST_FAULTS
+from toolwright.web.body import Form, reads
+from toolwright.web.options import GatewayOptions
+from toolwright.web.serving import Serving
+
+pytestmark = pytest.mark.anyio
+
+MANY = f"[{','.join(['1'] * 200_000)}]"
+
+
+async def test_a_body_of_too_many_values_is_refused_while_it_is_still_coming() -> None:
+    async with serving() as api:
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
+        writer.write(b"POST /api/threads HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n")
+        writer.write(b'{"agentId":"tester","tags":[' + b"1," * 200_000)  # and no more
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 30)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert (
+            b"The body is too large: it holds more than 100000 JSON values, the most that are taken."
+            in answer
+        )
+        writer.close()
+        assert (await api.get("/api/threads"))["threads"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/threads", f'{{"agentId":"tester","tags":{MANY}}}'),
+        ("/api/threads", f'{{"agentId":"tester","arguments":{{"a":{MANY}}}}}'),
+        ("/api/threads/THREAD/messages", f'{{"content":"x","attachments":{MANY}}}'),
+        ("/api/agents", f'{{"name":"a","config":{{"tools":{MANY}}}}}'),
+        ("/api/agents", json.dumps({"name": "a", "configJson": f'{{"tools":{MANY}}}'})),
+        ("/api/runs/x/tool-results", f'{{"callId":"x","result":{MANY}}}'),
+    ],
+)
+async def test_the_values_of_a_body_are_bounded_on_every_route(path: str, body: str) -> None:
+    async with serving() as api:
+        thread_id = await api.thread()
+        response = await api.client.post(path.replace("THREAD", thread_id), content=body)
+        assert "holds more than 100000 JSON values" in read(response, 400)["error"]
+
+
+async def test_the_bound_is_a_setting() -> None:
+    async with serving(max_json_values=10) as api:
+        body = {"agentId": "tester", "arguments": {"a": [1, 2, 3, 4, 5, 6]}}
+        read(await api.client.post("/api/threads", json=body), 201)
+        body["arguments"] = {"a": [1, 2, 3, 4, 5, 6, 7]}
+        assert (
+            "more than 10 JSON values" in read(await api.client.post("/api/threads", json=body), 400)["error"]
+        )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"agentId": "tester", "tags": [1] * 90_000},
+        {"agentId": "tester", "tags": [1] * 900},
+        {"agentId": "tester", **{f"field{n}": n for n in range(90_000)}},
+        {"agentId": "tester", "env": {f"NAME_{n}": 1 for n in range(90_000)}},
+    ],
+)
+async def test_no_more_than_fifty_faults_are_told(body: dict[str, object]) -> None:
+    async with serving() as api:
+        shown = read(await api.client.post("/api/threads", json=body), 400)
+        assert 1 <= len(shown["details"]) <= MOST_FAULTS
+        assert len(shown["error"]) < 5_000
+
+
+async def test_a_configuration_of_many_faults_names_the_first_fifty() -> None:
+    faulty = {"name": "a", "config": {"tools": [{"name": 1}] * 9_000}}
+    wide = {"name": "a", "config": {f"field{n}": n for n in range(90_000)}}
+    schema = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(6_000)}}
+    tool = {"name": "t", "description": "d", "executionType": "internal", "inputSchema": schema}
+    async with serving() as api:
+        for config in (faulty, wide):
+            shown = read(await api.client.post("/api/agents", json=config), 400)
+            assert 1 <= len(shown["details"]) <= MOST_FAULTS + 1
+        shown = read(
+            await api.client.post("/api/agents", json={"name": "a", "config": {"tools": [tool]}}), 400
+        )
+        assert "config.tools.0.inputSchema must have at most 10000 values" in shown["error"]
+
+
+def _thread(_: object) -> str:
+    return threading.current_thread().name
+
+
+class Judged(Form):
+    """Tells in which thread it was judged."""
+
+    by: Annotated[str, AfterValidator(_thread)]
+    rest: JsonValue = None
+
+
+async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> None:
+    app = FastAPI()
+    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is asked for here
+
+    async def told(judged: Annotated[Judged, Depends(reads(Judged))]) -> str:
+        return judged.by
+
+    app.post("/")(told)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://app") as client:
+        here = threading.current_thread().name
+        assert (await client.post("/", json={"by": "", "rest": [1] * 1_000})).json() == here
+        assert (await client.post("/", json={"by": "", "rest": [1] * 50_000})).json() != here
+        assert (await client.post("/", json={"by": "", "rest": "x" * 1_000_000})).json() != here
