@@ -16,6 +16,7 @@ PARTS = (
     "loop",
     "redaction",
     "commits",
+    "spaces",
     "fanout",
     "many_threads",
     "submission",

@@ -38,7 +38,7 @@ async def _all() -> list[Row]:
 
 
 async def _sqlite(folder: Path) -> list[Row]:
-    alone, together = _sqlite_floors(folder / "floor.db")
+    alone, together = sqlite_floors(folder / "floor.db")
     with contextlib.closing(connect_file(folder / "floor.db")) as connection:
         synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
     store = await open_sqlite(folder / "journal.db", _nobody)
@@ -50,7 +50,7 @@ async def _sqlite(folder: Path) -> list[Row]:
 
 async def _postgres() -> list[Row]:
     async with fresh_database(synced=True) as url:
-        alone, together = await _postgres_floors(url)
+        alone, together = await postgres_floors(url)
         store = await open_postgres(url, _nobody)
         rows = await _measured(store, "Postgres", alone, together, (0.9, 2_500))
         await store.close()
@@ -106,7 +106,7 @@ async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
     return took
 
 
-def _sqlite_floors(path: Path) -> tuple[float, float]:
+def sqlite_floors(path: Path) -> tuple[float, float]:
     connection = connect_file(path)
     connection.execute("CREATE TABLE floor (id INTEGER PRIMARY KEY, body TEXT)")
     took: list[float] = []
@@ -125,7 +125,7 @@ def _sqlite_floors(path: Path) -> tuple[float, float]:
     return statistics.median(took) * 1_000, grouped
 
 
-async def _postgres_floors(url: str) -> tuple[float, float]:
+async def postgres_floors(url: str) -> tuple[float, float]:
     connections = [await connect(url) for _ in range(10)]
     await connections[0].execute("CREATE TABLE floor (id BIGSERIAL PRIMARY KEY, body TEXT)")
     insert = "INSERT INTO floor (body) VALUES ($1)"

@@ -15,6 +15,7 @@ import asyncpg
 from toolwright.adapters.store.compiled import DialectName, statements
 from toolwright.adapters.store.postgres_connection import Connection, Limits, Pool, Pools, lent
 from toolwright.adapters.store.postgres_faults import FAULTS, RETRIED, is_lost, store_error
+from toolwright.adapters.store.postgres_numbering import SpaceNumbering
 from toolwright.adapters.store.postgres_unit import Transaction, in_one_statement, written_before
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
@@ -40,6 +41,7 @@ class PostgresDriver:
         self._limits = limits
         self._sql = statements(Statements, "postgresql")
         self._turns = Turns()
+        self._numbering = SpaceNumbering(pools.commits, publish, limits)
         self._commits: set[asyncio.Task[Committed | Conflict]] = set()
         self._closed = False
 
@@ -50,6 +52,10 @@ class PostgresDriver:
         task.add_done_callback(self._commits.discard)
         task.add_done_callback(lambda done: _tell(outcome, done))
         return outcome
+
+    async def open(self) -> None:
+        """Begin; raises what the database's faults are."""
+        await self._numbering.open()
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
         async with self._patiently():
@@ -63,6 +69,7 @@ class PostgresDriver:
         self._closed = True
         if self._commits:
             await asyncio.wait(self._commits)
+        await self._numbering.close()
         await self._pools.close(self._limits.attempt)
 
     async def _in_turn(self, unit: Unit) -> Committed | Conflict:
@@ -71,9 +78,12 @@ class PostgresDriver:
             outcome = await self._persistently(attempts.settle)
             if isinstance(outcome, Conflict):
                 return outcome
-            if outcome.events:
-                self._publish(outcome.events)
-            return outcome.answer
+            numbered = [event for event in outcome.events if event.n is not None]
+            if numbered:
+                self._publish(numbered)
+        if attempts.repeated or len(numbered) < len(outcome.events):
+            await self._numbering.settle()
+        return outcome.answer
 
     @asynccontextmanager
     async def _patiently(self) -> AsyncGenerator[None]:
@@ -125,6 +135,7 @@ class Attempts:
         self._pool = pool
         self._unit = unit
         self._sql = sql
+        self.repeated = False  # whether an earlier attempt was the one that was committed
         self._doubtful = False  # whether an attempt may have been committed though we did not hear of it
 
     async def settle(self) -> Written | Conflict:
@@ -147,7 +158,9 @@ class Attempts:
                 raise Unwritable(f"The journal cannot hold this: {error}") from error
 
     async def _known(self, connection: Connection) -> Written | None:
-        return await written_before(connection, self._unit, self._sql)
+        known = await written_before(connection, self._unit, self._sql)
+        self.repeated = known is not None
+        return known
 
 
 async def _drive(connection: Connection, steps: Reading[T]) -> T:

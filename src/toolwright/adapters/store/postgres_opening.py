@@ -23,9 +23,11 @@ async def open_postgres(url: str, publish: Publish, **limits: Any) -> SqlStore: 
     await upgrade_postgres(url)
     try:
         pools = await connect_pools(url, chosen)
+        driver = PostgresDriver(pools, publish, chosen)
+        await driver.open()
     except FAULTS as error:
         raise store_error(error) from error
-    return SqlStore(PostgresDriver(pools, publish, chosen))
+    return SqlStore(driver)
 
 
 async def postgres_revision(url: str) -> str | None:

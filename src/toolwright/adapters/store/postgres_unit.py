@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 
-from toolwright.adapters.store import rows_events, rows_spaces
+from toolwright.adapters.store import rows_events
 from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.ops import Op, Ops, Program, Whole, filled
@@ -155,10 +155,11 @@ def _recorded(written: Written) -> JSONObject:
 
 
 def _spans(events: Sequence[Event]) -> JSON:
-    """Where events lie: by thread, or in spaces (None), the first and the last number."""
+    """Where events lie: by thread, the first and the last number. Those of spaces have none yet."""
     spans: dict[str | None, list[Event]] = {}
     for event in events:
-        spans.setdefault(event.thread_id if event.space_id is None else None, []).append(event)
+        if event.n is not None:
+            spans.setdefault(event.thread_id, []).append(event)
     return [[whose, some[0].n, some[-1].n] for whose, some in spans.items()]
 
 
@@ -175,13 +176,7 @@ async def written_before(connection: Connection, unit: Unit, sql: Statements) ->
         return _finished(steps, rows_recorded(whole.ops, found))
     events: list[Event] = []
     for whose, first, last in recorded.pop("events", ()):
-        if whose is None:
-            told = await connection.fetch(sql.spaces.events_between.sql, first, last)
-            events += [rows_spaces.event(row) for row in told]
-        else:
-            events += [
-                rows_events.event(row)
-                for row in await connection.fetch(sql.events_between.sql, whose, first, last)
-            ]
+        told = await connection.fetch(sql.events_between.sql, whose, first, last)
+        events += [rows_events.event(row) for row in told]
     runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
     return Written(Committed(**recorded, runs=runs), tuple(events))

@@ -55,7 +55,7 @@ Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
 def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:
-    """Do all of them, and number what they tell."""
+    """Do all of them, and number what they tell; its driver does so later where the statements say so."""
     done = Performed()
     for delivery in deliveries_of(effects):
         yield from deliver(delivery, unit, sql, done)
@@ -69,7 +69,12 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
             yield from perform_child(effect, unit, sql, done)
         else:
             yield _rest(effect, unit, sql)
-    if told:
+    if told and sql.spaces.numbers_later:
+        params = [
+            {**rows_spaces.event_params(event), "unit": unit.token, "i": i} for i, event in enumerate(told)
+        ]
+        yield Op(sql.spaces.insert_unnumbered, params[0], more=params[1:])
+    elif told:
         [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
         first = last - len(told) + 1
         told = [replace(event, n=n) for n, event in enumerate(told, first)]

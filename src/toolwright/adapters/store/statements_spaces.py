@@ -24,7 +24,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.conditions import NOT_OVER
 from toolwright.adapters.store.tables_events import counters, wakes
-from toolwright.adapters.store.tables_spaces import members, reactions, space_events, space_messages, spaces
+from toolwright.adapters.store.tables_spaces import (
+    members,
+    reactions,
+    space_events,
+    space_messages,
+    spaces,
+    unnumbered_events,
+)
 from toolwright.adapters.store.tables_threads import threads
 
 EVENTS = "space_events"
@@ -47,6 +54,7 @@ class SpaceStatements:
     """Statements about spaces, compiled for one dialect; each attribute is one of them."""
 
     def __init__(self, name: DialectName) -> None:
+        self.numbers_later = name == "postgresql"  # SQLite has one writer: its counter holds nobody up
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self._space_statements(compiled)
@@ -167,11 +175,8 @@ class SpaceStatements:
             .returning(counters.c.value)
         )
         self.insert_event = compiled(_inline(insert(space_events).values(_all(space_events))))
-        self.events_between = compiled(
-            select(space_events)
-            .where(space_events.c.n.between(_big("first"), _big("last")))
-            .order_by(space_events.c.n)
-        )
+        made = {name: each for name, each in _all(unnumbered_events).items() if name != "place"}
+        self.insert_unnumbered = compiled(_inline(insert(unnumbered_events).values(made)))
 
 
 def _inline(statement: Insert) -> Insert:

@@ -1,6 +1,6 @@
 """Tables of spaces, their members, messages, reactions and events."""
 
-from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
 from toolwright.adapters.store.metadata import metadata
 
@@ -56,6 +56,21 @@ reactions = Table(
     Column("emoji", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("message_id", "entity_id", "emoji"),
+)
+
+unnumbered_events = Table(
+    "unnumbered_events",
+    metadata,
+    Column("place", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("unit", Text, nullable=False),
+    Column("i", Integer, nullable=False),
+    Column("space_id", Text, nullable=False),
+    Column("thread_id", Text),
+    Column("run_id", Text),
+    Column("agent", Text),
+    Column("type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
 )
 
 space_events = Table(
