@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails, to_json
 
+from toolwright.core.defaults import Builder, place_in
 from toolwright.core.faults import ArgumentFault, Fault
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
@@ -23,7 +24,7 @@ class Argument:
     key: str
     parameter: str
     number: bool = False
-    adapter: TypeAdapter[object] | None = None
+    adapter: Builder | None = None
     default: Callable[[], object] | None = None
 
     @property
@@ -47,7 +48,7 @@ class Binding:
         *,
         arguments: tuple[Argument, ...],
         state: str | None,
-        model: tuple[str, TypeAdapter[object]] | None,
+        model: tuple[str, Builder] | None,
     ) -> None:
         self.state = state
         self._model = model
@@ -82,7 +83,7 @@ def _convert(argument: Argument, value: JSON) -> object:
     return float(value) if argument.number and type(value) is int else value
 
 
-def build_model(adapter: TypeAdapter[object], value: JSON, path: Path = ()) -> object:
+def build_model(adapter: Builder, value: JSON, path: Path = ()) -> object:
     """Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text."""
     try:
         return adapter.validate_json(to_json(value), strict=True)
@@ -94,16 +95,4 @@ def build_model(adapter: TypeAdapter[object], value: JSON, path: Path = ()) -> o
 
 
 def _fault(detail: ErrorDetails, value: JSON, path: Path) -> Fault:
-    """Pydantic's location holds names of union branches too; only steps that the value has are a path."""
-    steps: list[str | int] = list(path)
-    here: JSON = value
-    for step in detail["loc"]:
-        match here, step:
-            case dict(), str() if step in here:
-                here = here[step]
-            case list(), int() if 0 <= step < len(here):
-                here = here[step]
-            case _:
-                continue
-        steps.append(step)
-    return Fault(tuple(steps), form_fault(detail))
+    return Fault((*path, *place_in(value, detail["loc"])), form_fault(detail))
