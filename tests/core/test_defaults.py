@@ -76,8 +76,8 @@ async def parameters(
 ) -> str:
     """Everything by default."""
     given: tuple[object, ...] = (filters, tags, few, also, made, filter, query, point, frozen)
-    lists: list[object] = [filters, tags, few, also, made, filter.tags, filter.weights, filter.frozen, frozen]
-    shown = repr([lists, query.tags])
+    lists: tuple[object, ...] = (filters, tags, few, also, made, query.tags)
+    shown = f"{lists} {filter.tags} {filter.weights} {filter.frozen} {frozen}"
     shown += repr([vars(each) for each in (query.point, filter.point, point)])
     for each in given:
         grow(each)
@@ -106,7 +106,7 @@ async def given_in_part(filters: list[Filter], queries: dict[str, Query]) -> str
 async def tenvs(state: tw.ThreadState) -> str:
     """Tenvs by default."""
     known = state.tenvs
-    shown = repr([known.tags, known.weights, vars(known.point), known.frozen, known.made])
+    shown = f"{known.tags} {known.weights} {vars(known.point)} {known.frozen} {known.made}"
     for each in (known.tags, known.weights, known.point, known.frozen, known.made):
         grow(each)
     return shown

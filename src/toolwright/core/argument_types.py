@@ -36,12 +36,13 @@ class TypeReader:
 
     `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
     types read so far differs from its JSON, so that pydantic has to build it for the handler, and `shares` whether
-    values that are built would share a default.
+    values that are built would share a default, `extra` whether one of the types takes fields that it does not know.
     """
 
     def __init__(self, tool: str) -> None:
         self.builds = False
         self.shares = False
+        self.extra = False
         self._tool = tool
         self._defaults: list[tuple[Annotation, object, str]] = []
         self._open: list[object] = []
@@ -152,6 +153,7 @@ class TypeReader:
         return seen
 
     def _model(self, annotation: Annotation, path: str) -> Annotation:
+        self.extra |= annotation.model_config.get("extra") == "allow"
         for name, field in model_fields(annotation).items():
             inner = _below(path, field.validation_alias if isinstance(field.validation_alias, str) else name)
             if not field.is_required() and field.default_factory is None:
@@ -162,6 +164,7 @@ class TypeReader:
         return annotation
 
     def _dataclass(self, annotation: Annotation, path: str) -> Annotation:
+        self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
         hints = self._hints(annotation, path)
         for field in dataclasses.fields(annotation):
             inner = _below(path, field.name)
@@ -180,6 +183,7 @@ class TypeReader:
             raise self._fault(
                 path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
             )
+        self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
         hints = self._hints(annotation, path)
         fields = {name: self.read(kind, f"{path}.{name}") for name, kind in hints.items()}
         if not _is_old_typed_dict(annotation):

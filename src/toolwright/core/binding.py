@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import ErrorDetails
 
 from toolwright.core.defaults import Builder, place_in
 from toolwright.core.faults import ArgumentFault, Fault
@@ -17,28 +17,28 @@ from toolwright.core.plain import Path
 class Argument:
     """One parameter: its name in JSON and in Python.
 
-    `adapter` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
+    `builder` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
     `default` makes what the function itself does not know.
     """
 
     key: str
     parameter: str
     number: bool = False
-    adapter: Builder | None = None
+    builder: Builder | None = None
     default: Callable[[], object] | None = None
 
     @property
     def as_is(self) -> bool:
         """Whether the JSON value is what the function gets."""
         return (
-            self.key == self.parameter and not self.number and self.adapter is None and self.default is None
+            self.key == self.parameter and not self.number and self.builder is None and self.default is None
         )
 
 
 class Binding:
     """Turns arguments that the schema accepts into keyword arguments; it coerces nothing.
 
-    `state` names the parameter for the `ThreadState`. `model` is the parameter and adapter of `args=Model`.
+    `state` names the parameter for the `ThreadState`. `model` is the parameter and builder of `args=Model`.
     """
 
     __slots__ = ("_changed", "_model", "state")
@@ -57,8 +57,8 @@ class Binding:
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Raises `ArgumentFault` for what a validator of the user's own refuses."""
         if self._model is not None:
-            parameter, adapter = self._model
-            return {parameter: build_model(adapter, arguments)}
+            parameter, builder = self._model
+            return {parameter: build_model(builder, arguments)}
         keywords: dict[str, object] = {**arguments}
         for argument in self._changed:
             if argument.key in keywords:
@@ -78,15 +78,15 @@ def _made(key: str, default: Callable[[], object]) -> object:
 
 
 def _convert(argument: Argument, value: JSON) -> object:
-    if argument.adapter is not None:
-        return build_model(argument.adapter, value, (argument.key,))
+    if argument.builder is not None:
+        return build_model(argument.builder, value, (argument.key,))
     return float(value) if argument.number and type(value) is int else value
 
 
-def build_model(adapter: Builder, value: JSON, path: Path = ()) -> object:
-    """Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text."""
+def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
+    """A value of the user's own types; raises `ArgumentFault` for what they refuse."""
     try:
-        return adapter.validate_json(to_json(value), strict=True)
+        return builder.build(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         raise ArgumentFault([_fault(detail, value, path) for detail in details]) from error

@@ -3,8 +3,9 @@
 import copy
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -23,23 +24,27 @@ _SCALARS: dict[object, Callable[[object], bool]] = {
 }
 
 
-class Builder(Protocol):
-    """Makes values of a type from their JSON, as a `TypeAdapter` does."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """Makes values of a type from their JSON.
 
-    def validate_json(self, data: bytes, /, *, strict: bool | None = None) -> object:
-        """The value; raises pydantic's `ValidationError`."""
-        ...
+    With `copies` the values share nothing with each other, also where pydantic takes a default for unchanging.
+    Without `extra` no type takes fields that it does not know, as its schema says: else a union would lose them.
+    """
 
+    adapter: TypeAdapter[object]
+    copies: bool = False
+    extra: bool = False
 
-class Copying:
-    """A builder whose values share nothing with each other, also where pydantic takes a default for unchanging."""
+    def build(self, value: JSON) -> object:
+        """The value; raises pydantic's `ValidationError`.
 
-    def __init__(self, builder: Builder) -> None:
-        self._builder = builder
-
-    def validate_json(self, data: bytes, /, *, strict: bool | None = None) -> object:
-        """The value; raises pydantic's `ValidationError`."""
-        return copy.deepcopy(self._builder.validate_json(data, strict=strict))
+        Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text.
+        """
+        built = self.adapter.validate_json(
+            to_json(value), strict=True, extra=None if self.extra else "forbid"
+        )
+        return copy.deepcopy(built) if self.copies else built
 
 
 def is_plain_scalar(annotation: Any, value: object) -> bool:  # any annotation

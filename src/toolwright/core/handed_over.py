@@ -3,13 +3,15 @@
 import binascii
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from toolwright.core.asked import shown
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.plain import unwritable
+from toolwright.core.value import changed
 
 Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
+P = TypeVar("P", bound=Part)
 
 _SIZES = frozenset({"width", "height", "size"})
 _OPTIONAL = frozenset({"width", "height", "description", "digest"})
@@ -21,13 +23,24 @@ class Faulty(Exception):
     """A field is not what it must be; the message says which."""
 
 
-def check_parts(parts: Sequence[Part], what: str) -> None:
-    """Raise `Faulty` for the first field that is not what it must be."""
-    for number, part in enumerate(parts, 1):
-        for field in fields(part):
-            why = _fault(field.name, getattr(part, field.name))
-            if why is not None:
-                raise Faulty(f"{what} {number}: {field.name} must be {why}")
+def checked_parts(parts: Sequence[P], what: str) -> list[P]:
+    """The parts, a size such as `800.0` as the whole number that it is (an argument of the type float may be one).
+
+    Raises `Faulty` for the first field that is not what it must be.
+    """
+    return [_checked(part, f"{what} {number}") for number, part in enumerate(parts, 1)]
+
+
+def _checked(part: P, what: str) -> P:
+    for field in fields(part):
+        given = getattr(part, field.name)
+        if type(given) is float and field.name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
+            given = int(given)
+            part = changed(part, **{field.name: given})
+        why = _fault(field.name, given)
+        if why is not None:
+            raise Faulty(f"{what}: {field.name} must be {why}")
+    return part
 
 
 def _fault(name: str, value: object) -> str | None:

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from toolwright.core.argument_types import Annotation, TypeReader
 from toolwright.core.binding import Argument, Binding
-from toolwright.core.defaults import Builder, Copying, is_plain_scalar
+from toolwright.core.defaults import Builder, is_plain_scalar
 from toolwright.core.docstring import parameter_descriptions
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
@@ -61,8 +61,8 @@ def read_signature(
         schema, arguments = _from_parameters(parameters, name)
         binding = Binding(arguments=arguments, state=parameters.state, model=None)
     else:
-        schema, adapter = read_model(args, name, "args")
-        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), adapter))
+        schema, builder = read_model(args, name, "args")
+        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), builder))
     return Signature(parameters=schema, binding=binding, on_loop=_runs_on_loop(handler))
 
 
@@ -161,13 +161,13 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
         default = _default(reader, key, seen, field, parameter)
         arguments.append(
-            Argument(key=key, parameter=name, number=seen is float, adapter=builder, default=default)
+            Argument(key=key, parameter=name, number=seen is float, builder=builder, default=default)
         )
     return _assemble(schemas, adapters, required, tool), tuple(arguments)
 
 
 def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
-    return Copying(adapter) if reader.shares else adapter
+    return Builder(adapter=adapter, copies=reader.shares, extra=reader.extra)
 
 
 def _default(
