@@ -18,7 +18,7 @@ from toolwright.core.docstring import parameter_descriptions
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.core.schema import closed
+from toolwright.core.schema import closed, with_definitions
 from toolwright.core.state import ThreadState
 from toolwright.core.type_adapter import adapter_of
 
@@ -216,9 +216,9 @@ def _assemble(
     whole: JSONObject = {"type": "object", "properties": schemas, "required": required}
     if not required:
         del whole["required"]
-    if definitions:
-        whole["$defs"] = definitions
-    return typing.cast("JSONObject", closed(whole))  # an object stays an object
+    return typing.cast(
+        "JSONObject", closed(with_definitions(whole, definitions))
+    )  # an object stays an object
 
 
 def _json_schemas(
@@ -253,8 +253,7 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
     schema = {key: value for key, value in schema.items() if key != "description"}
     if not schema.setdefault("properties", {}) and "additionalProperties" not in schema:
         return dict(_NO_ARGUMENTS), builder
-    whole: JSONObject = {**schema, "$defs": definitions} if definitions else schema
-    return typing.cast("JSONObject", closed(whole)), builder
+    return typing.cast("JSONObject", closed(with_definitions(schema, definitions))), builder
 
 
 def _bound(handler: Handler) -> frozenset[str]:
