@@ -194,3 +194,70 @@ def test_tools_over_http_are_called_too(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_HTTP_ALLOW"] = "10.0.0.0/99"
     code, line = shell.refused("call", "ask")
     assert (code, "TOOLWRIGHT_HTTP_ALLOW is not valid: '10.0.0.0/99' is no network" in line) == (2, True)
+
+
+VARIABLES = """
+import toolwright as tw
+
+NEEDS = [tw.Variable("KEY", type="secret", description="The key."), tw.Variable("REGION", required=False)]
+
+
+@tw.tool(description="Show.", variables=NEEDS)
+async def show(state: tw.ThreadState) -> list[str | None]:
+    return [await state.env("KEY"), await state.env("REGION"), await state.env_type("KEY")]
+
+
+@tw.tool(description="Only here.", variables=NEEDS, read_only=True)
+async def own(state: tw.ThreadState) -> list[str | None]:
+    return [await state.env("KEY"), await state.env("REGION")]
+
+
+text = {"value": "prompt", "type": "text"}
+prompt = tw.Prompt("p", tools=["show", own], env={"REGION": text, "KEY": "prompt-key"})
+agent = tw.Agent("helper", prompt, env={"KEY": "agent-key"})
+app = tw.App(tools=[show], agents=[agent], env=ENV)
+"""
+
+
+def test_a_call_knows_the_values_of_the_app_of_an_agent_and_of_its_options(empty: Shell) -> None:
+    empty.write("app.py", VARIABLES.replace("ENV", "{}"))
+    lacking = empty.run("call", "show")
+    assert lacking.returncode == 1
+    assert json.loads(lacking.stdout)["error_code"] == "variables_required"
+    assert json.loads(lacking.stdout)["missing"] == ["KEY"]
+    assert json.loads(empty.run("call", "show", "--env", "KEY=k=1").stdout) == ["k=1", None, "secret"]
+    empty.env["KEY"] = "from-outside"
+    assert json.loads(empty.run("call", "show", "--env", "KEY").stdout) == ["from-outside", None, "secret"]
+    assert json.loads(empty.run("call", "show", "--agent", "helper").stdout) == [
+        "agent-key",
+        "prompt",
+        "secret",
+    ]
+    assert json.loads(empty.run("call", "own").stdout) == ["agent-key", "prompt"]
+    empty.write("app.py", VARIABLES.replace("ENV", '{"KEY": "app-key"}'))
+    assert json.loads(empty.run("call", "show").stdout) == ["app-key", None, "secret"]
+    assert json.loads(empty.run("call", "own").stdout) == ["app-key", "prompt"]
+
+
+def test_a_call_for_an_agent_that_is_not_there_or_has_no_such_tool_is_refused(empty: Shell) -> None:
+    empty.write("app.py", VARIABLES.replace("ENV", "{}"))
+    assert empty.refused("call", "show", "--agent", "helpr")[0] == 2
+    assert "There is no agent 'helpr'" in empty.refused("call", "show", "--agent", "helpr")[1]
+    assert (
+        "The agent 'helper' has no tool 'nothing'" in empty.refused("call", "nothing", "--agent", "helper")[1]
+    )
+    assert "--env" in empty.refused("call", "show", "--env", "=x")[1]
+
+
+def test_a_tool_is_shown_with_its_variables(empty: Shell, shell: Shell) -> None:
+    assert json.loads(shell.run("tools", "show", "add").stdout)["variables"] == []
+    empty.write("app.py", VARIABLES.replace("ENV", "{}"))
+    key, region = json.loads(empty.run("tools", "show", "show").stdout)["variables"]
+    assert key == {
+        "name": "KEY",
+        "type": "secret",
+        "required": True,
+        "scoped": False,
+        "description": "The key.",
+    }
+    assert (region["name"], region["required"]) == ("REGION", False)

@@ -11,6 +11,8 @@ from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.result import ToolResult
 from toolwright.core.returned import as_result
+from toolwright.core.tool import tool
+from toolwright.core.toolset import Toolset
 
 WRONG: Any = b"raw"  # what a user may pass all the same
 
@@ -105,3 +107,32 @@ def test_what_is_emitted_cannot_be_changed_afterwards() -> None:
     assert state.events[0].payload == {"data": {"a": [1]}}
     with pytest.raises(InvalidJSON):
         state.emit("mine", float("nan"))
+
+
+@requirement("S2-5.1-3")
+def test_a_size_that_is_a_whole_float_is_taken_as_the_number_that_it_is() -> None:
+    new = Attachment(name="a", mime_type="image/png", data="AA==", width=800.0, height=6e2)  # type: ignore[arg-type]  # arguments that are floats
+    old = AttachmentRef(id="f", path="/a", name="a", mime_type="x/y", size=3.0, width=1.0)  # type: ignore[arg-type]  # the same
+    one, two = as_result(ToolResult.ok("x", (new, old))).attachments
+    assert repr((one.width, one.height, two.width, getattr(two, "size", None))) == "(800, 600, 1, 3)"
+
+
+@requirement("S2-5.1-3")
+@pytest.mark.parametrize("width", [800.5, float("nan"), float("inf"), -1.0, 1e300, True])
+def test_a_size_that_is_no_whole_number_is_one_clear_error(width: Any) -> None:
+    result = as_result(ToolResult.ok("x", (Attachment(name="a", mime_type="x/y", data="AA==", width=width),)))
+    assert result.error == (
+        f"The tool returned a faulty result. Attachment 1: width must be a whole number, not {width!r}."
+    )
+
+
+@pytest.mark.anyio
+@requirement("S2-5.1-3")
+async def test_a_width_that_the_model_gave_is_the_width_of_the_image() -> None:
+    @tool(description="Draw.")
+    async def draw(width: float, height: float = 512) -> ToolResult:
+        image = Attachment(name="a.png", mime_type="image/png", data="AA==", width=width, height=height)  # type: ignore[arg-type]  # S2 11.4
+        return ToolResult.ok("Drawn.", (image,))
+
+    [image] = (await Toolset([draw]).call("draw", {"width": 800})).attachments
+    assert repr((image.width, image.height)) == "(800, 512)"

@@ -3,11 +3,11 @@
 import base64
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 
@@ -217,3 +217,120 @@ def test_the_open_end_of_a_word_that_nearly_repeats_itself() -> None:
     word = "a" * 500 + "b" + "a" * 500 + "c"
     assert open_end("a" * 2_000 + "b" + "a" * 400, word) == 901
     assert open_end("a" * 400 + "b" + "a" * 450, word) == 450
+
+
+def spelled(text: str, chance: random.Random) -> str:
+    """The text within a JSON string, every character in one of the ways that JSON has for it."""
+    return "".join(chance.choice(list(spellings(each))) for each in text)
+
+
+def spellings(character: str) -> Iterator[str]:
+    """All the ways that JSON has for one character."""
+    yield json.dumps(character)[1:-1]
+    yield json.dumps(character, ensure_ascii=False)[1:-1]
+    if character == "/":
+        yield "\\/"
+    units = character.encode("utf-16-be")
+    for digits in ("04x", "04X"):
+        yield "".join(f"\\u{int.from_bytes(units[at : at + 2]):{digits}}" for at in range(0, len(units), 2))
+
+
+ODD = st.text(st.sampled_from('abcxyz019/\\"\n\t€üß😀𝄞 .'), min_size=8, max_size=20).filter(str.strip)
+
+
+@given(secret=ODD, seed=st.integers(0, 2**32), layers=st.integers(1, 3))
+def test_a_secret_is_found_in_every_spelling_that_json_has_and_in_json_within_json(
+    secret: str, seed: int, layers: int
+) -> None:
+    chance = random.Random(seed)
+    text = secret
+    for _ in range(layers):
+        text = spelled(text, chance)
+    assert Redactor([("KEY", secret)]).text(f'{{"key": "{text}"}}') == '{"key": "[redacted:KEY]"}'
+
+
+def test_a_short_secret_behind_an_escape_is_a_whole_word() -> None:
+    assert Redactor([("PIN", "pin12")]).text('"a\\npin12\\tb p\\u0069n12 xp\\u0069n12"') == (
+        '"a\\n[redacted:PIN]\\tb [redacted:PIN] xp\\u0069n12"'
+    )
+
+
+@settings(deadline=None)
+@given(secrets=st.lists(ODD, min_size=1, max_size=3), seed=st.integers(0, 2**32))
+def test_a_stream_of_escapes_shows_what_the_whole_would_and_never_the_start_of_a_secret(
+    secrets: list[str], seed: int
+) -> None:
+    chance = random.Random(seed)
+    redactor = Redactor([(f"S{number}", secret) for number, secret in enumerate(secrets)])
+    spelt = [spelled(each, chance) for each in secrets]
+    spelt += [spelled(spelled(each, chance), chance) for each in secrets]
+    begun = [each[: chance.randint(1, len(each))] for each in spelt]
+    pieces = [chance.choice([*spelt, *begun, " ", "x", "\\", "\\u00", CUT, CUT[:2]]) for _ in range(6)]
+    whole = "".join(pieces)
+    shown = ""
+    for read in range(1, len(whole) + 1, 2):
+        visible, _ = redactor.so_far(whole[:read])
+        assert visible.startswith(shown), (visible, shown, whole)
+        shown = visible
+    assert redactor.text(whole).startswith(shown)
+
+
+def test_what_a_stream_holds_back_begins_where_the_spelling_of_a_secret_begins() -> None:
+    redactor = Redactor([("KEY", "/secret/key")])
+    text = "see \\u002Fse\\u0063ret\\/ke\\u007"
+    assert redactor.so_far(text) == ("see ", len(text) - 4)
+    assert redactor.so_far(f"{text}9!") == ("see [redacted:KEY]!", 0)
+
+
+@pytest.mark.parametrize("cut", range(2, 60))
+def test_of_an_escaped_secret_that_a_cut_goes_through_nothing_is_left(cut: int) -> None:
+    secret = "/äbcd/éfgh/ijkl"
+    spelling = "".join(f"\\u{ord(each):04X}" for each in secret)
+    clean = Redactor([("KEY", secret)]).text(brief(f"{spelling}{'x' * 100}", cut))
+    kept = clean.partition(CUT)[0]
+    assert len(kept) < 8 * 6 or kept == "[redacted:KEY]", clean
+
+
+DOCUMENT = (
+    '{ "pin": 4711, "pins": [4711, "4711"],\n "on": true, "none": null, "n": 1.50, "says": "null 4711 true" }'
+)
+
+
+def test_a_json_text_stays_one_and_its_numbers_and_literals_stay() -> None:
+    redactor = Redactor([("PIN", "4711"), ("ON", "true"), ("NONE", "null")])
+    assert redactor.json(DOCUMENT) == (
+        '{ "pin": 4711, "pins": [4711, "[redacted:PIN]"],\n "on": true, "none": null, "n": 1.50, '
+        '"says": "[redacted:NONE] [redacted:PIN] [redacted:ON]" }'
+    )
+    assert redactor.json("PIN 4711") == "PIN [redacted:PIN]"
+
+
+def test_a_json_text_within_a_json_text_stays_one() -> None:
+    inner = json.dumps({"pin": 4711, "key": SECRET, SECRET: [True]})
+    clean = Redactor([("PIN", "4711"), ("API_KEY", SECRET)]).json(json.dumps({"body": inner, "pin": 4711}))
+    assert isinstance(clean, str)
+    body = json.loads(clean)
+    assert body["pin"] == 4711
+    assert json.loads(body["body"]) == {
+        "pin": 4711,
+        "key": "[redacted:API_KEY]",
+        "[redacted:API_KEY]": [True],
+    }
+
+
+def test_a_long_number_that_is_a_secret_leaves_a_json_text_what_it_is() -> None:
+    redactor = Redactor([("LONG", "1234567890")])
+    assert redactor.json('{"a": 1234567890}') == '{"a": "[redacted:LONG]"}'
+    assert redactor.json('[12345678901, "12345678901"]') == '[12345678901, "[redacted:LONG]1"]'
+
+
+def test_two_keys_that_become_equal_both_stay_in_a_json_text() -> None:
+    clean = REDACTOR.json(json.dumps({SECRET: 1, "[redacted:API_KEY]": 2}))
+    assert clean == '{"[redacted:API_KEY]":1,"[redacted:API_KEY]-2":2}'
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"a": NaN, "b": "4711"}', "[4711", '{"a": 4711} 4711', "[1e999, 4711"]
+)
+def test_what_only_looks_like_json_is_text(text: str) -> None:
+    assert "4711" not in str(Redactor([("PIN", "4711")]).json(text))

@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import functools
+import json
 import typing
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -14,6 +15,8 @@ from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.needs import Needs
+from toolwright.core.prompt import Prompt
 from toolwright.core.state import ThreadState
 from toolwright.core.tool import Tool, tool
 from toolwright.core.toolset import Toolset
@@ -345,3 +348,45 @@ def test_a_tree_may_be_the_whole_of_the_arguments() -> None:
     made = tool(name="plant", description="Plant", args=Tree)(taking(str))
     assert made.parameters["type"] == "object"
     assert made.parameters["required"] == ["name"]
+
+
+class Leaf(BaseModel):
+    size: int = 1
+
+
+class Stem(BaseModel):
+    leaves: list[Leaf] = []
+
+
+class Root(BaseModel):
+    stem: Stem | None = None
+    roots: list["Root"] = []
+
+
+def taking_one(given: object) -> str:
+    """Do."""
+    return ""
+
+
+PUBLISHED_BY: dict[str, Callable[[type[BaseModel]], JSONObject]] = {
+    "args": lambda model: tool(args=model)(taking_one).parameters,
+    "parameter": lambda model: tool(taking(model)).parameters,
+    "tenvs": lambda model: Needs(model, "t").schema,
+    "required_schema": lambda model: Prompt("p", required_schema=model).parameters(),
+}
+
+
+@pytest.mark.parametrize("way", PUBLISHED_BY)
+@pytest.mark.parametrize(
+    ("model", "names"), [(Leaf, set[str]()), (Stem, {"Leaf"}), (Root, {"Leaf", "Stem", "Root"})]
+)
+def test_a_published_schema_defines_what_it_refers_to_and_nothing_else(
+    way: str, model: type[BaseModel], names: set[str]
+) -> None:
+    schema = PUBLISHED_BY[way](model)
+    wanted = names | {model.__name__} if way == "parameter" else names
+    defined = schema.get("$defs", {})
+    assert isinstance(defined, dict)
+    assert set(defined) == wanted
+    assert ("$defs" in schema) == bool(wanted)
+    assert all(f"#/$defs/{name}" in json.dumps(schema) for name in wanted)

@@ -22,6 +22,7 @@ from toolwright.core.result import Outcome, Pending, ToolResult
 from toolwright.core.state import ThreadState
 from toolwright.core.tool import Tool, ToolNameWarning, tool
 from toolwright.core.toolset import Toolset
+from toolwright.core.variable import Variable
 
 pytestmark = pytest.mark.anyio
 
@@ -334,3 +335,30 @@ def test_importing_the_core_loads_no_io_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@requirement("S0-3-1")
+async def test_a_call_that_lacks_required_variables_is_an_error_and_its_handler_does_not_run() -> None:
+    ran: list[str | None] = []
+    variables = [
+        Variable("KEY", type="secret"),
+        Variable("REGION"),
+        Variable("COLOUR", required=False),
+    ]
+
+    @tool(description="Ask.", variables=variables)
+    async def ask(state: ThreadState) -> str:
+        ran.append(await state.env("REGION"))
+        return "Asked."
+
+    tools = Toolset([ask])
+    lacking = [await tools.call("ask", {}), await tools.call("ask", {}, MemoryState(env={"KEY": "k"}))]
+    assert [(each.status, each.error_code, each.error_data) for each in lacking] == [
+        ("error", "variables_required", {"missing": ["KEY", "REGION"]}),
+        ("error", "variables_required", {"missing": ["REGION"]}),
+    ]
+    assert lacking[0].error == "Tool 'ask' needs variables that are not set here: KEY, REGION."
+    assert ran == []
+    state = MemoryState(env={"KEY": "k", "REGION": {"value": "", "type": "text"}})
+    assert (await tools.call("ask", {}, state)).result == "Asked."
+    assert ran == [""]

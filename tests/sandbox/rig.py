@@ -38,6 +38,7 @@ class Programs:
     noisy: str  # logs without end
     large: str  # a text of three million characters
     no_json: tuple[str, ...]
+    cyclic: tuple[str, ...]  # the message of what `weather` is called with what holds itself
 
 
 JAVASCRIPT = Programs(
@@ -74,6 +75,14 @@ JAVASCRIPT = Programs(
         "let a = []; for (let i = 0; i < 100; i++) a = [a]; export default a",
         "export default new Uint8Array(3)",
     ),
+    cyclic=tuple(
+        'import weather from "weather"; let said = "";'
+        f"{made}; try {{ await weather({given}) }} catch (e) {{ said = e.message }} export default said"
+        for made, given in (
+            ("const a = [1]; a.push(a)", "a"),
+            ("const a = {}; a.b = a", "1, { c: a }"),
+        )
+    ),
 )
 TYPESCRIPT = Programs(
     language="typescript",
@@ -99,6 +108,14 @@ TYPESCRIPT = Programs(
     noisy='for (;;) console.log("x".repeat(1000) as string)',
     large='export default "x".repeat(3_000_000) as string',
     no_json=("export default NaN as number", "const a: unknown[] = []; a.push(a); export default a"),
+    cyclic=tuple(
+        'import weather from "weather"; let said = "";'
+        f"{made}; try {{ await weather({given}) }} catch (e) {{ said = (e as Error).message }} export default said"
+        for made, given in (
+            ("const a: any = [1]; a.push(a)", "a"),
+            ("const a: any = {}; a.b = a", "1, { c: a }"),
+        )
+    ),
 )
 PYTHON = Programs(
     language="python",
@@ -128,6 +145,16 @@ PYTHON = Programs(
         "10 ** 5000",
         "{1: 2}",
         "class A: pass\nA()",
+        "a = []\na.append(a)\na",
+        "a = {}\na['b'] = [a]\n{'c': a}",
+    ),
+    cyclic=tuple(
+        f"{made}\ntry:\n    caught = await weather({given})\nexcept Exception as e:\n    caught = str(e)\ncaught"
+        for made, given in (
+            ("a = [1]\na.append(a)", "a"),
+            ("a = {}\na['b'] = a", "1, {'c': a}"),
+            ("a = {}\na['b'] = [(a, 2)]", "place=a"),
+        )
     ),
 )
 LANGUAGES = (TYPESCRIPT, JAVASCRIPT, PYTHON)

@@ -197,6 +197,22 @@ async def test_what_json_cannot_carry_is_an_error(box: CodeSandbox, programs: Pr
         assert outcome.error is not None and outcome.error.message
 
 
+async def test_what_holds_itself_reaches_no_function_of_the_host(
+    box: CodeSandbox, programs: Programs
+) -> None:
+    reached: list[object] = []
+
+    async def weather(*args: object, **named: object) -> str:
+        reached.append((args, named))
+        return "Reached."
+
+    for source in programs.cyclic:
+        outcome = await run(box, source, language=programs.language, imports={"weather": weather})
+        assert outcome.status == "success", outcome.error
+        assert "contains itself, which JSON cannot carry" in str(outcome.result)
+    assert reached == []
+
+
 async def test_a_result_over_the_limit_is_an_error_that_names_both(
     box: CodeSandbox, programs: Programs
 ) -> None:

@@ -141,3 +141,39 @@ async def test_what_has_no_measure_ends_for_a_reason(box: CodeSandbox, source: s
     async with asyncio.timeout(10):
         while len(children() - before) > 1:  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise SystemExit(1)", "SystemExit: 1"),
+        ("x = 5\nraise  SystemExit( -2 )", "SystemExit: -2"),
+        ("raise SystemExit('bye')", "SystemExit: bye"),
+        ("raise SystemExit", "SystemExit"),
+        ("raise KeyError('ZZ')", "KeyError: ZZ"),
+        ("raise ValueError(None)", "ValueError: None"),
+    ],
+)
+async def test_what_is_raised_reads_as_what_it_is(box: CodeSandbox, source: str, message: str) -> None:
+    outcome = await run(box, source, language="python")
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.message) == ("error", message)
+    assert outcome.error.stack.endswith(message)
+
+
+async def test_an_exception_that_cannot_be_made_says_how_one_is_made(box: CodeSandbox) -> None:
+    outcome = await run(box, "x = 3\nraise ValueError(x)", language="python")
+    assert outcome.error is not None
+    assert outcome.error.message == (
+        "RuntimeError: An exception takes one text or nothing here; write it as in `raise ValueError('text')`."
+    )
+
+
+@pytest.mark.parametrize(
+    "source", ["import time\ntime.sleep(100)", "import asyncio\nawait asyncio.sleep(100)"]
+)
+async def test_a_sleep_beyond_the_time_is_a_timeout(box: CodeSandbox, source: str) -> None:
+    outcome = await run(box, source, language="python", timeout=0.5)
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("terminated", "timeout")
+    assert outcome.error.message == "The code ran for more than 0.5 s."

@@ -91,12 +91,22 @@ def call(
             metavar="NAME=VALUE", help="A tenv that the tool needs; NAME alone: from the environment."
         ),
     ] = None,
+    env: Annotated[
+        Optional[list[str]],  # noqa: UP045 - as above
+        typer.Option(
+            metavar="NAME=VALUE", help="A variable that the tool needs; NAME alone: from the environment."
+        ),
+    ] = None,
+    agent: Annotated[
+        Optional[str],  # noqa: UP045 - as above
+        typer.Option(metavar="AGENT", help="An agent that has the tool: with its values and its prompt's."),
+    ] = None,
     app: AppOption = None,
 ) -> int:
     """Call one tool and print its result. The exit code is 1 if it is an error."""
     from toolwright.cli.tools import call as run  # noqa: PLC0415 - loads the app
 
-    return run(tool, arguments, tenv or [], app)
+    return run(tool, arguments, (tenv or [], env or []), agent, app)
 
 
 @tools.command("list")

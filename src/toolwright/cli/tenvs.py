@@ -1,7 +1,7 @@
 """Tenvs on the command line: those that a tool declares, and those that are given for one call."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import cast
 
 from toolwright.cli.refusal import Refusal
@@ -22,13 +22,12 @@ def described(tool: Tool) -> list[JSON]:
     ]
 
 
-def given_tenvs(tool: Tool, given: Sequence[str], environment: Mapping[str, str]) -> JSONObject:
-    """The values of `--tenv NAME=VALUE`, or of `--tenv NAME` from the environment.
+def given_tenvs(tool: Tool, texts: Mapping[str, str], promised: JSONObject) -> JSONObject:
+    """The values that are given for one call, over those that the tool's agent has promised.
 
     A value is text where the tool's model takes text, else JSON. Raises `Refusal` for what the tool lacks then.
     """
-    texts = dict(_pair(one, environment) for one in given)
-    values: JSONObject = {name: _value(name, text, tool.needs) for name, text in texts.items()}
+    values = {**promised, **{name: _value(name, text, tool.needs) for name, text in texts.items()}}
     lacking = None if tool.needs is None else tool.needs.read(values)
     if isinstance(lacking, Lacking):
         raise Refusal(
@@ -36,15 +35,6 @@ def given_tenvs(tool: Tool, given: Sequence[str], environment: Mapping[str, str]
             "--tenv NAME if it is in the environment."
         )
     return values
-
-
-def _pair(given: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    name, equals, text = given.partition("=")
-    if equals and name:
-        return name, text
-    if name not in environment:
-        raise Refusal(f"--tenv {given!r}: give NAME=VALUE, or a NAME that is in the environment.")
-    return name, environment[name]
 
 
 def _value(name: str, text: str, needs: Needs | None) -> JSON:

@@ -14,6 +14,7 @@ from rich.table import Table
 from toolwright.cli.refusal import Refusal
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs
+from toolwright.cli.values import known_env, pairs, variables_of, voice_with
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.result import ToolResult
 from toolwright.core.tool import Tool
@@ -22,6 +23,8 @@ from toolwright.wire.clean import clean_text
 from toolwright.wire.result import error_object, model_text
 from toolwright.wiring.app import App
 from toolwright.wiring.http_tools import HttpTools
+
+_OPTIONS = ("--tenv", "--env")
 
 
 def list_tools(target: str | None) -> None:
@@ -54,17 +57,31 @@ def show_tool(name: str, target: str | None) -> None:
         "readOnly": tool.read_only,
         "idempotent": tool.idempotent,
         "destructive": tool.destructive,
+        "variables": variables_of(tool),
         "tenvs": described(tool),
         "agents": _users(app).get(tool.name, []),
     }
     _print_json(shown)
 
 
-def call(name: str, arguments: str, tenvs: Sequence[str], target: str | None) -> int:
-    """Call the tool and print what a model would read; 1 if that is an error."""
-    tools = _tools(the_app(target))
+def call(
+    name: str,
+    arguments: str,
+    values: tuple[Sequence[str], Sequence[str]],
+    agent: str | None,
+    target: str | None,
+) -> int:
+    """Call the tool and print what a model would read; 1 if that is an error. `values` are tenvs and env."""
+    app = the_app(target)
+    voice = voice_with(app, name, agent)
+    tools = _tools(app) if voice is None else voice.tools
     tool = _named(name, tools)
-    state = MemoryState(tenvs=given_tenvs(tool, tenvs, os.environ))
+    tenvs, env = (pairs(option, given, os.environ) for option, given in zip(_OPTIONS, values, strict=True))
+    state = MemoryState(
+        tenvs=given_tenvs(tool, tenvs, {} if voice is None else voice.tenvs),
+        env=known_env(app, tool, voice, env),
+        invoke=lambda called, given: tools.call(called, given, state),
+    )
     text = sys.stdin.read() if arguments == "-" else arguments
     try:
         given = json.loads(text)

@@ -8,11 +8,13 @@ from enum import Enum
 from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from toolwright.core.defaults import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.plain import plain
+from toolwright.core.type_adapter import adapter_of
 
 Annotation: TypeAlias = Any  # Python has no static type for what may stand as an annotation
 """A type annotation."""
@@ -33,12 +35,16 @@ class TypeReader:
     """Reads the annotations of one tool's parameters and refuses what a schema cannot say.
 
     `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
-    types read so far differs from its JSON, so that pydantic has to build it for the handler.
+    types read so far differs from its JSON, so that pydantic has to build it for the handler, and `shares` whether
+    values that are built would share a default, `extra` whether one of the types takes fields that it does not know.
     """
 
     def __init__(self, tool: str) -> None:
         self.builds = False
+        self.shares = False
+        self.extra = False
         self._tool = tool
+        self._defaults: list[tuple[Annotation, object, str]] = []
         self._open: list[object] = []
         self._known: dict[object, Annotation] = {}
         self._finite: set[object] = set()
@@ -147,14 +153,18 @@ class TypeReader:
         return seen
 
     def _model(self, annotation: Annotation, path: str) -> Annotation:
+        self.extra |= annotation.model_config.get("extra") == "allow"
         for name, field in model_fields(annotation).items():
             inner = _below(path, field.validation_alias if isinstance(field.validation_alias, str) else name)
             if not field.is_required() and field.default_factory is None:
-                self.default(field.default, inner)
+                whole = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                own = field.validate_default or annotation.model_config.get("validate_default")
+                self._field_default(None if own else whole, field.default, inner)
             self.read(field.annotation, inner)
         return annotation
 
     def _dataclass(self, annotation: Annotation, path: str) -> Annotation:
+        self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
         hints = self._hints(annotation, path)
         for field in dataclasses.fields(annotation):
             inner = _below(path, field.name)
@@ -162,7 +172,7 @@ class TypeReader:
             if isinstance(default, FieldInfo):
                 default = default.default
             if default is not dataclasses.MISSING and repr(default) != "PydanticUndefined":
-                self.default(default, inner)
+                self._field_default(hints[field.name], default, inner)
             if field.init:
                 self.read(hints[field.name], inner)
         return annotation
@@ -173,6 +183,7 @@ class TypeReader:
             raise self._fault(
                 path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
             )
+        self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
         hints = self._hints(annotation, path)
         fields = {name: self.read(kind, f"{path}.{name}") for name, kind in hints.items()}
         if not _is_old_typed_dict(annotation):
@@ -212,6 +223,28 @@ class TypeReader:
             plain(value)
         except InvalidJSON as error:
             raise self._fault(path, f"has a default that is no JSON value: {error}") from error
+
+    def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:
+        """The default of a field, which is judged later: its type may not be whole yet. None: it judges itself."""
+        self.default(value, path)
+        self.shares |= is_shared(value)
+        if annotation is not None and not is_plain_scalar(annotation, value):
+            self._defaults.append((annotation, value, path))
+
+    def judge_defaults(self) -> None:
+        """Refuse the defaults of fields read so far that their own types refuse."""
+        for annotation, value, path in self._defaults:
+            self.judge_default(annotation, value, path)
+        self._defaults.clear()
+
+    def judge_default(
+        self, annotation: Annotation, value: object, path: str
+    ) -> typing.Callable[[], object] | None:
+        """What makes the default for each call, None where it can serve all; refuses one that its type refuses."""
+        try:
+            return fresh(adapter_of(annotation, self._tool, path), value)
+        except ValidationError as error:
+            raise self._fault(path, misfit_default(value, error)) from None
 
     def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
         """The error for a type that is not allowed."""

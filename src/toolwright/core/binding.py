@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from toolwright.core.defaults import Builder, place_in
 from toolwright.core.faults import ArgumentFault, Fault
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
@@ -16,28 +17,28 @@ from toolwright.core.plain import Path
 class Argument:
     """One parameter: its name in JSON and in Python.
 
-    `adapter` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
+    `builder` builds what differs from its JSON (models, enums, dataclasses), `number` asks for a float, and
     `default` makes what the function itself does not know.
     """
 
     key: str
     parameter: str
     number: bool = False
-    adapter: TypeAdapter[object] | None = None
+    builder: Builder | None = None
     default: Callable[[], object] | None = None
 
     @property
     def as_is(self) -> bool:
         """Whether the JSON value is what the function gets."""
         return (
-            self.key == self.parameter and not self.number and self.adapter is None and self.default is None
+            self.key == self.parameter and not self.number and self.builder is None and self.default is None
         )
 
 
 class Binding:
     """Turns arguments that the schema accepts into keyword arguments; it coerces nothing.
 
-    `state` names the parameter for the `ThreadState`. `model` is the parameter and adapter of `args=Model`.
+    `state` names the parameter for the `ThreadState`. `model` is the parameter and builder of `args=Model`.
     """
 
     __slots__ = ("_changed", "_model", "state")
@@ -47,7 +48,7 @@ class Binding:
         *,
         arguments: tuple[Argument, ...],
         state: str | None,
-        model: tuple[str, TypeAdapter[object]] | None,
+        model: tuple[str, Builder] | None,
     ) -> None:
         self.state = state
         self._model = model
@@ -56,8 +57,8 @@ class Binding:
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Raises `ArgumentFault` for what a validator of the user's own refuses."""
         if self._model is not None:
-            parameter, adapter = self._model
-            return {parameter: build_model(adapter, arguments)}
+            parameter, builder = self._model
+            return {parameter: build_model(builder, arguments)}
         keywords: dict[str, object] = {**arguments}
         for argument in self._changed:
             if argument.key in keywords:
@@ -77,15 +78,15 @@ def _made(key: str, default: Callable[[], object]) -> object:
 
 
 def _convert(argument: Argument, value: JSON) -> object:
-    if argument.adapter is not None:
-        return build_model(argument.adapter, value, (argument.key,))
+    if argument.builder is not None:
+        return build_model(argument.builder, value, (argument.key,))
     return float(value) if argument.number and type(value) is int else value
 
 
-def build_model(adapter: TypeAdapter[object], value: JSON, path: Path = ()) -> object:
-    """Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text."""
+def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:
+    """A value of the user's own types; raises `ArgumentFault` for what they refuse."""
     try:
-        return adapter.validate_json(to_json(value), strict=True)
+        return builder.build(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         raise ArgumentFault([_fault(detail, value, path) for detail in details]) from error
@@ -94,16 +95,4 @@ def build_model(adapter: TypeAdapter[object], value: JSON, path: Path = ()) -> o
 
 
 def _fault(detail: ErrorDetails, value: JSON, path: Path) -> Fault:
-    """Pydantic's location holds names of union branches too; only steps that the value has are a path."""
-    steps: list[str | int] = list(path)
-    here: JSON = value
-    for step in detail["loc"]:
-        match here, step:
-            case dict(), str() if step in here:
-                here = here[step]
-            case list(), int() if 0 <= step < len(here):
-                here = here[step]
-            case _:
-                continue
-        steps.append(step)
-    return Fault(tuple(steps), form_fault(detail))
+    return Fault((*path, *place_in(value, detail["loc"])), form_fault(detail))

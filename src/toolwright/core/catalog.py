@@ -111,6 +111,11 @@ class Catalog:
         return activated(agent, self, self._env, self._models.get(agent.id))
 
     @property
+    def env(self) -> Env:
+        """The app's own values."""
+        return self._env
+
+    @property
     def prompts(self) -> Mapping[str, Prompt]:
         """All prompts, by name."""
         return self._prompts

@@ -9,7 +9,7 @@ from toolwright.core.asked import misfit, shown
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import BUILT_IN
-from toolwright.core.handed_over import Faulty, check_parts
+from toolwright.core.handed_over import Faulty, checked_parts
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, unwritable
 
@@ -52,10 +52,9 @@ def files(given: object) -> Sequence[Attachment | AttachmentRef]:
         raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {found}.")
     parts = list(cast("Sequence[Attachment | AttachmentRef]", given))  # as just checked
     try:
-        check_parts(parts, "Attachment")
+        return checked_parts(parts, "Attachment")
     except Faulty as error:
         raise InvalidRequest(str(error)) from error
-    return parts
 
 
 def tool_call(name: object, arguments: object) -> tuple[str, str]:

@@ -3,13 +3,15 @@
 import binascii
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from toolwright.core.asked import shown
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.plain import unwritable
+from toolwright.core.value import changed
 
 Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
+P = TypeVar("P", bound=Part)
 
 LARGE = 1024 * 1024
 """Characters of base64 that are decoded in two milliseconds."""
@@ -36,21 +38,33 @@ def has_large_file(value: object) -> bool:
     )
 
 
-def check_parts(parts: Sequence[Part], what: str) -> None:
-    """Raise `Faulty` for the first field that is not what it must be."""
-    check_fields(parts, what)
-    for number, part in enumerate(parts, 1):
+def checked_parts(parts: Sequence[P], what: str) -> list[P]:
+    """The parts, a size such as `800.0` as the whole number that it is (an argument of the type float may be one).
+
+    Raises `Faulty` for the first field that is not what it must be.
+    """
+    checked = checked_fields(parts, what)
+    for number, part in enumerate(checked, 1):
         if isinstance(part, Attachment | ImageContent) and not _is_base64(part.data):
             raise Faulty(f"{what} {number}: data must be base64 text, not {shown(part.data)}.")
+    return checked
 
 
-def check_fields(parts: Sequence[Part], what: str) -> None:
+def checked_fields(parts: Sequence[P], what: str) -> list[P]:
     """The same, but for what `data` holds: for those who decode it next."""
-    for number, part in enumerate(parts, 1):
-        for field in fields(part):
-            why = _fault(field.name, getattr(part, field.name))
-            if why is not None:
-                raise Faulty(f"{what} {number}: {field.name} must be {why}")
+    return [_checked(part, f"{what} {number}") for number, part in enumerate(parts, 1)]
+
+
+def _checked(part: P, what: str) -> P:
+    for field in fields(part):
+        given = getattr(part, field.name)
+        if type(given) is float and field.name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
+            given = int(given)
+            part = changed(part, **{field.name: given})
+        why = _fault(field.name, given)
+        if why is not None:
+            raise Faulty(f"{what}: {field.name} must be {why}")
+    return part
 
 
 def _fault(name: str, value: object) -> str | None:

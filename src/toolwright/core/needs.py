@@ -53,10 +53,10 @@ class Needs:
     `schema` is the JSON Schema of the model, `names` and `secrets` are names as they are in JSON.
     """
 
-    __slots__ = ("_adapter", "_fields", "_judge", "names", "schema", "secrets")
+    __slots__ = ("_builder", "_fields", "_judge", "names", "schema", "secrets")
 
     def __init__(self, model: type[BaseModel], tool: str) -> None:
-        self.schema, self._adapter = read_model(model, tool, "tenvs")
+        self.schema, self._builder = read_model(model, tool, "tenvs")
         self._fields = {
             field.validation_alias if isinstance(field.validation_alias, str) else name: name
             for name, field in model_fields(model).items()
@@ -81,7 +81,7 @@ class Needs:
         except ArgumentFault as fault:
             return _lacking(fault.faults)
         try:
-            built = build_model(self._adapter, judged)
+            built = build_model(self._builder, judged)
         except ArgumentFault as fault:  # a validator of the user's own may repeat the value in any form
             return _lacking([Fault(each.path[:1], "is not accepted") for each in fault.faults])
         named = {name: getattr(built, name) for name in self._fields.values()}

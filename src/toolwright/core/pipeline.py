@@ -2,11 +2,11 @@
 
 import asyncio
 import difflib
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from toolwright.core.brief import brief
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
 from toolwright.core.faults import ArgumentFault
 from toolwright.core.json_value import JSON
 from toolwright.core.judge import RawArguments
@@ -104,6 +104,30 @@ def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:
         f"Tool {name!r} needs tenvs that this thread does not have: {lacking}.",
         error_code="tenvs_required",
         error_data={"missing": [*lacking.missing], "invalid": invalid},
+    )
+
+
+async def lacking_variables(tool: Tool, state: ThreadState) -> list[str]:
+    """The names of required variables that have no value for a call outside a run. An empty text is one."""
+    needed = [each.name for each in tool.variables if each.required]
+    first = () if tool.execution is None else tool.execution.variables
+    ordered = dict.fromkeys([*[name for name in first if name in needed], *needed])
+    return [name for name in ordered if not await _resolves(state, name)]
+
+
+async def _resolves(state: ThreadState, name: str) -> bool:
+    try:
+        return await state.env(name) is not None
+    except CannotUnseal:
+        return False
+
+
+def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
+    """The error result of a call that cannot wait for the values that it needs (D4)."""
+    return ToolResult.fail(
+        f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}.",
+        error_code=VariablesLacking.code,
+        error_data={"missing": [*missing]},
     )
 
 

@@ -1,35 +1,38 @@
 """Taking secrets out of text before it is recorded, shown or sent to a model (D6).
 
-A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string, also of JSON within
-JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and from 12 characters in
-base64 at every alignment. A shorter one counts only as a whole word. Where a text was cut by `brief`, the beginning
-of a secret is taken for the whole.
+A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string in every spelling that JSON
+has, also of JSON within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and
+from 12 characters in base64 at every alignment. A shorter one counts only as a whole word. Where a text was cut by
+`brief`, the beginning of a secret is taken for the whole.
 """
 
-import base64
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from urllib.parse import quote, quote_plus
+from typing import TypeAlias
 
 from toolwright.core.brief import CUT
 from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.json_escapes import layers, recent
+from toolwright.core.json_strings import cleaned
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.open_end import open_end
 from toolwright.core.result import ToolResult
+from toolwright.core.secret_forms import forms_of
 from toolwright.core.value import changed
 
 LONG = 8  # characters from which a secret is found within other text
-ENCODED = 12  # characters from which its base64 is looked for
-_LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it to be worth a search
+_SPELLED = 12  # characters by which JSON within JSON may spell one
 _WORD = re.compile(r"\w")
+_RESPELLED = re.compile('["\\\\\x00-\x1f]')  # what no JSON can hold as it is
+
+Hit: TypeAlias = tuple[int, int, str]
+"""Where a secret begins and ends in a text, and its name."""
 
 
 class Redactor:
     """Replaces the values of secrets by `[redacted:NAME]`. One without secrets costs nothing."""
 
-    __slots__ = ("_long", "_short", "_shortest", "secrets")
+    __slots__ = ("_long", "_longest", "_respelled", "_short", "_shortest", "secrets")
 
     def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
         self.secrets = frozenset((name, value) for name, value in secrets if value.strip())
@@ -39,12 +42,14 @@ class Redactor:
             if len(value) < LONG:
                 self._short.setdefault(value, name)
                 continue
-            for form in _forms(value):
+            for form in forms_of(value):
                 self._long.setdefault(form, name)
         least = LONG + len(CUT)  # the beginning of a long one, where a text was cut
         self._shortest = min(
             [*map(len, self._short), *[min(len(form), least) for form in self._long]], default=0
         )
+        self._longest = max(map(len, (*self._short, *self._long)), default=0)
+        self._respelled = bool(self._short) or any(_RESPELLED.search(value) for _, value in self.secrets)
 
     def __bool__(self) -> bool:
         return bool(self.secrets)
@@ -56,10 +61,16 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
-        if not self.secrets:
+        hits = self._hits(text) if self.secrets else None
+        return _without(text, hits) if hits else text
+
+    def document(self, text: str) -> str:
+        """The same for a text that may be a JSON object or list, which stays one: numbers and literals stay there."""
+        hits = self._hits(text) if self.secrets else None
+        if not hits:
             return text
-        found = self._search(text)
-        return text if found is None else found[0].sub(lambda hit: f"[redacted:{found[1][hit[0]]}]", text)
+        clean = cleaned(text, self.json)
+        return _without(text, hits) if clean is None else clean
 
     def attachment(self, given: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
         """A file without secrets in what is told of it; its bytes are left alone."""
@@ -77,20 +88,33 @@ class Redactor:
 
         However it goes on, what is shown now is the beginning of what will be shown then.
         """
-        cut = len(text) - self._open_end(text)
-        found = self._search(text)
-        if found is None:
-            return text[:cut], len(text) - cut
+        cut = self._begun(text, 0)
         shown: list[str] = []
         done = 0
-        for hit in found[0].finditer(text):
-            if hit.start() >= cut:
+        for start, end, name in self._hits(text):
+            if start >= cut:
                 break
-            if hit.end() > cut:  # what begins within a secret that is whole begins no other
-                cut = len(text) - self._open_end(text[hit.end() :])
-            shown += (text[done : hit.start()], f"[redacted:{found[1][hit[0]]}]")
-            done = hit.end()
+            if end > cut:  # what begins within a secret that is whole begins no other
+                cut = self._begun(text, end)
+            shown += (text[done:start], f"[redacted:{name}]")
+            done = end
         return "".join((*shown, text[done:cut])), len(text) - cut
+
+    def _hits(self, text: str) -> list[Hit]:
+        """The secrets that are in the text, in order; none within another."""
+        hits = self._as_they_are(text)
+        if "\\" not in text or not (self._respelled or "\\u" in text or "\\/" in text):
+            return hits
+        for plain, place in layers(text):
+            hits += [(place(start), place(end), name) for start, end, name in self._as_they_are(plain)]
+        return _apart(hits)
+
+    def _as_they_are(self, text: str) -> list[Hit]:
+        found = self._search(text)
+        if found is None:
+            return []
+        pattern, names = found
+        return [(*hit.span(), names[hit[0]]) for hit in pattern.finditer(text)]
 
     def _search(self, text: str) -> tuple[re.Pattern[str], dict[str, str]] | None:
         """A pattern of the forms that are in the text, and whose they are; None where there are none."""
@@ -122,7 +146,7 @@ class Redactor:
     def json(self, value: JSON) -> JSON:
         """The value with its strings and keys without secrets; the same object where there was nothing to do."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.document(value)
         if isinstance(value, dict):
             return self.object(value)
         if isinstance(value, list):
@@ -162,6 +186,16 @@ class Redactor:
             attachments=tuple([self.attachment(each) for each in result.attachments]),
         )
 
+    def _begun(self, text: str, since: int) -> int:
+        """The place of a text, not before `since`, from which on it could be the start of a secret."""
+        rest = text[since:]
+        place = len(rest) - self._open_end(rest)
+        if "\\" in rest:
+            start = recent(rest, self._longest * _SPELLED)
+            for plain, outer in layers(rest[start:]):
+                place = min(place, start + outer(len(plain) - self._open_end(plain)))
+        return since + place
+
     def _open_end(self, text: str) -> int:
         """How many characters at the end of a text could be the start of a secret, or of one that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
@@ -175,6 +209,26 @@ class Redactor:
 
 NOTHING = Redactor()
 """Knows no secrets."""
+
+
+def _without(text: str, hits: Iterable[Hit]) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end, name in hits:
+        parts += (text[done:start], f"[redacted:{name}]")
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+def _apart(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits in order, the longest of those that begin together, and none that begins within another."""
+    apart: list[Hit] = []
+    done = 0
+    for hit in sorted(hits, key=lambda hit: (hit[0], -hit[1])):
+        if hit[0] >= done:
+            apart.append(hit)
+            done = hit[1]
+    return apart
 
 
 def _same(new: object, old: object) -> bool:
@@ -196,47 +250,3 @@ def _alternatives(
         before = r"(?<!\w)" if _WORD.match(form[0]) else ""
         after = r"(?!\w)" if _WORD.match(form[-1]) else ""
         yield f"{before}{escaped}{after}"
-
-
-def _forms(value: str) -> Iterator[str]:
-    for text in (value, *_misread(value)):
-        yield text
-        yield json.dumps(text)[1:-1]
-        yield json.dumps(text, ensure_ascii=False)[1:-1]
-        yield repr(text)[1:-1]
-        yield json.dumps(json.dumps(text))[3:-3]  # JSON within JSON, as tools often return it
-    for sent in _as_bytes(value):
-        for encoded in (quote(sent), quote(sent, safe=""), quote_plus(sent)):
-            yield encoded
-            yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
-        if len(value) >= ENCODED:
-            yield from _base64_forms(sent)
-
-
-def _as_bytes(value: str) -> Iterator[bytes]:
-    """The bytes of a text, also those of a service that knows no UTF-8."""
-    yield value.encode()
-    if not value.isascii():
-        with suppress(UnicodeEncodeError):
-            yield value.encode("latin-1")
-
-
-def _misread(value: str) -> Iterator[str]:
-    """What becomes of a text in the hands of a service that reads UTF-8 as Latin-1, as most read headers, or that
-    answers in Latin-1 without a word, where every letter that is not ASCII is lost."""
-    for sent in () if value.isascii() else _as_bytes(value):
-        for encoding in ("latin-1", "utf-8", "ascii"):
-            text = sent.decode(encoding, "replace")
-            if text != value and len(text.replace(_LOST, "")) >= _LEGIBLE:
-                yield text
-
-
-def _base64_forms(value: bytes) -> Iterator[str]:
-    """What a secret looks like within the base64 of something longer: it may begin at any of three places."""
-    for before in range(3):
-        text = base64.b64encode(bytes(before) + value).decode()
-        first = (0, 2, 3)[before]  # the characters before depend on what stands before the secret
-        last = (before + len(value)) * 8 // 6  # and the rest on what stands behind it
-        core = text[first:last]
-        yield core
-        yield core.replace("+", "-").replace("/", "_")

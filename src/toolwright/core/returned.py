@@ -7,7 +7,7 @@ from typing import TypeGuard, cast
 
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.handed_over import Faulty, check_parts
+from toolwright.core.handed_over import Faulty, checked_parts
 from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
 
@@ -75,8 +75,7 @@ def _attachments(given: object) -> tuple[Attachment | AttachmentRef, ...]:
         if not isinstance(each, Attachment | AttachmentRef):
             raise Faulty(f"An attachment is an Attachment or an AttachmentRef, not a {type(each).__name__}.")
     kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
-    check_parts(kept, "Attachment")
-    return kept
+    return tuple(checked_parts(kept, "Attachment"))
 
 
 def _text(value: object) -> str | None:
@@ -100,7 +99,7 @@ def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
 
 def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
     """Texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
-    check_parts(parts, "Content")
+    parts = checked_parts(parts, "Content")
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     images = [part for part in parts if isinstance(part, ImageContent)]
     attachments = tuple(

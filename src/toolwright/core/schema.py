@@ -1,5 +1,7 @@
 """JSON Schemas as judges of values: compiled once, offline."""
 
+from collections.abc import Iterator
+
 import jsonschema_rs
 
 from toolwright.core.errors import DefinitionError
@@ -31,6 +33,36 @@ def closed(schema: JSON) -> JSON:
     return copy
 
 
+def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
+    """The schema with those definitions that it refers to, also by way of others; without any where it needs none."""
+    if not isinstance(definitions, dict):
+        return schema
+    used: set[str] = set()
+    left: list[JSON] = [schema]
+    while left:
+        names = set(_referred(left.pop())) & definitions.keys() - used
+        used |= names
+        left += [definitions[name] for name in names]
+    if not used:
+        return schema
+    return {**schema, "$defs": {name: each for name, each in definitions.items() if name in used}}
+
+
+def _referred(schema: JSON) -> Iterator[str]:
+    """The names of the definitions that a schema refers to itself."""
+    parts: list[JSON] = [schema]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            parts += part.values()
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+                yield reference[len(_DEFINITIONS) :]
+
+
+_DEFINITIONS = "#/$defs/"
 _NOISE = frozenset({"title", "discriminator"})
 _MAPS = frozenset({"properties", "$defs", "patternProperties"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})

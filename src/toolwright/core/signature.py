@@ -4,25 +4,23 @@ import functools
 import inspect
 import types
 import typing
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
-from pydantic.warnings import UnsupportedFieldAttributeWarning
-from pydantic_core import SchemaError
 
 from toolwright.core.argument_types import Annotation, TypeReader
 from toolwright.core.binding import Argument, Binding
+from toolwright.core.defaults import Builder, is_plain_scalar
 from toolwright.core.docstring import parameter_descriptions
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.core.schema import closed
+from toolwright.core.schema import closed, with_definitions
 from toolwright.core.state import ThreadState
+from toolwright.core.type_adapter import adapter_of
 
 Handler: TypeAlias = Callable[..., object]
 """Whatever carries a call out: a plain or an async function, or an object that is called like one."""
@@ -63,8 +61,8 @@ def read_signature(
         schema, arguments = _from_parameters(parameters, name)
         binding = Binding(arguments=arguments, state=parameters.state, model=None)
     else:
-        schema, adapter = read_model(args, name, "args")
-        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), adapter))
+        schema, builder = read_model(args, name, "args")
+        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), builder))
     return Signature(parameters=schema, binding=binding, on_loop=_runs_on_loop(handler))
 
 
@@ -149,7 +147,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         if seen in _SCALARS and not isinstance(parameter.default, FieldInfo):
             argument_schema = {"type": _SCALARS[seen]}
         else:
-            adapter = _adapter(_with_field(seen, parameter), tool, key)
+            adapter = adapter_of(_with_field(seen, parameter), tool, key)
             adapters.append((key, "validation", adapter))
         schemas[key] = argument_schema
         if field.is_required():
@@ -159,25 +157,32 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
             argument_schema["default"] = plain(field.default)
         if field.description or described_by:
             argument_schema["description"] = field.description or described_by
-        arguments.append(_argument(key, name, seen, adapter if reader.builds else None, field, parameter))
+        reader.judge_defaults()
+        builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
+        default = _default(reader, key, seen, field, parameter)
+        arguments.append(
+            Argument(key=key, parameter=name, number=seen is float, builder=builder, default=default)
+        )
     return _assemble(schemas, adapters, required, tool), tuple(arguments)
 
 
-def _argument(
-    key: str,
-    name: str,
-    seen: Annotation,
-    adapter: TypeAdapter[object] | None,
-    field: FieldInfo,
-    parameter: inspect.Parameter,
-) -> Argument:
-    own_default = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
-    make = (
-        None
-        if own_default or field.is_required()
-        else functools.partial(field.get_default, call_default_factory=True)
-    )
-    return Argument(key=key, parameter=name, number=seen is float, adapter=adapter, default=make)
+def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
+    return Builder(adapter=adapter, copies=reader.shares, extra=reader.extra)
+
+
+def _default(
+    reader: TypeReader, key: str, seen: Annotation, field: FieldInfo, parameter: inspect.Parameter
+) -> Callable[[], object] | None:
+    """What makes a call's default; None where there is none, or the function's own can serve all calls."""
+    if field.is_required():
+        return None
+    if field.default_factory is not None:
+        return functools.partial(field.get_default, call_default_factory=True)
+    own = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
+    if own and is_plain_scalar(seen, field.default):
+        return None
+    make = reader.judge_default(_with_field(seen, parameter), field.default, key)
+    return make if own or make is not None else lambda: field.default
 
 
 def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
@@ -211,9 +216,9 @@ def _assemble(
     whole: JSONObject = {"type": "object", "properties": schemas, "required": required}
     if not required:
         del whole["required"]
-    if definitions:
-        whole["$defs"] = definitions
-    return typing.cast("JSONObject", closed(whole))  # an object stays an object
+    return typing.cast(
+        "JSONObject", closed(with_definitions(whole, definitions))
+    )  # an object stays an object
 
 
 def _json_schemas(
@@ -226,14 +231,17 @@ def _json_schemas(
     return {str(key): typing.cast("JSONObject", schema) for (key, _), schema in generated.items()}, shared
 
 
-def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, TypeAdapter[object]]:
+def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
     """The schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
     if model is BaseModel:
         raise DefinitionError(f"Tool {tool!r}: {what}= takes a model of your own, not BaseModel itself.")
-    TypeReader(tool).read_model(model)
-    adapter = _adapter(model, tool, what)
+    reader = TypeReader(tool)
+    reader.read_model(model)
+    adapter = adapter_of(model, tool, what)
+    reader.judge_defaults()
+    builder = _builder(adapter, reader)
     generated, shared = _json_schemas([(what, "validation", adapter)], tool)
     schema = generated[what]
     definitions = typing.cast("JSONObject", shared.get("$defs", {}))
@@ -244,25 +252,8 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
         raise DefinitionError(f"Tool {tool!r}: {what}={model.__name__} is not an object in JSON.")
     schema = {key: value for key, value in schema.items() if key != "description"}
     if not schema.setdefault("properties", {}) and "additionalProperties" not in schema:
-        return dict(_NO_ARGUMENTS), adapter
-    whole: JSONObject = {**schema, "$defs": definitions} if definitions else schema
-    return typing.cast("JSONObject", closed(whole)), adapter
-
-
-def _adapter(annotation: Annotation, tool: str, path: str) -> TypeAdapter[object]:
-    try:
-        with warnings.catch_warnings():
-            # Only a model's field has an alias in pydantic's eyes; here it names the parameter in JSON.
-            warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-            return TypeAdapter[object](annotation)
-    except (
-        PydanticUserError,
-        PydanticUndefinedAnnotation,
-        PydanticSchemaGenerationError,
-        SchemaError,
-    ) as error:
-        why = " ".join(str(error).partition("For further information")[0].split()).rstrip(".")
-        raise DefinitionError(f"Tool {tool!r}: parameter {path!r} cannot be used: {why}.") from error
+        return dict(_NO_ARGUMENTS), builder
+    return typing.cast("JSONObject", closed(with_definitions(schema, definitions))), builder
 
 
 def _bound(handler: Handler) -> frozenset[str]:

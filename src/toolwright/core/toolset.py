@@ -12,7 +12,14 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.judge import RawArguments
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.model import ToolDefinition
-from toolwright.core.pipeline import Executor, answer_internal, execute, prepare
+from toolwright.core.pipeline import (
+    Executor,
+    answer_internal,
+    execute,
+    lacking_variables,
+    lacks_variables,
+    prepare,
+)
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.state import ThreadState
@@ -66,8 +73,8 @@ class Toolset:
     async def call(self, name: str, args: RawArguments, state: ThreadState | None = None) -> ToolResult:
         """Call a tool by name with JSON text or an object.
 
-        A failure of the tool, also bad arguments or an unknown name, is an error result and never raised.
-        Without a state the handler gets one in memory.
+        A failure of the tool, also bad arguments, an unknown name or required variables without a value, is an error
+        result and never raised. Without a state the handler gets one in memory.
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return ToolResult.fail(
@@ -78,6 +85,9 @@ class Toolset:
         prepared = prepare(self._tools, name, args, "")
         if not isinstance(prepared, PreparedCall):
             return prepared
+        missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
+        if missing:
+            return lacks_variables(name, missing)
         outcome = await execute(self._executors, prepared, state)
         if isinstance(outcome, ToolResult):
             return outcome

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from toolwright.core.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.effects import SetTimer
-from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.pipeline import prepare, timed_out
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.ports import Clock
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
@@ -267,12 +267,7 @@ class Calls:
         missing = () if tool is None else lacking_for(hold, tool)
         if not missing:
             return None
-        names: list[JSON] = [each.name for each in missing]
-        return ToolResult.fail(
-            f"Tool {call.name!r} needs variables that are not set here: {', '.join(map(str, names))}.",
-            error_code="variables_required",
-            error_data={"missing": names},
-        )
+        return lacks_variables(call.name, [each.name for each in missing])
 
     def interrupted(self, hold: Hold, call: Call) -> ToolResult | None:
         """What to answer for a call that a dead process had begun; None if it may run again (D14)."""

@@ -173,7 +173,7 @@ class Environment:
             return EnvChange(owner=owner, kind=kind, name=name)
         value, key = (var.value, None) if var.type == "text" else self._cipher.seal(var.value)
         row = EnvRow(owner=owner, kind=kind, name=name, type=var.type, value=value, key=key, updated_at=at)
-        if key is not None and len(_secret(row, var)) < LONG:
+        if key is not None and 0 < len(_secret(row, var)) < LONG:
             log.warning(
                 "The secret %r has fewer than %d characters: it is only found where it is a whole word.",
                 name,
@@ -251,8 +251,8 @@ def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
 
 
 def _secret(row: EnvRow, var: EnvVar) -> str:
-    """What must not be seen: of a tenv, the text within its JSON."""
+    """What must not be seen: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
     if row.kind == "env":
         return var.value
     value = json.loads(var.value)
-    return value if isinstance(value, str) else var.value
+    return value if isinstance(value, str) else "" if value is None else var.value

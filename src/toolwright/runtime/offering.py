@@ -16,6 +16,7 @@ from toolwright.core.toolkits import SUBAGENT_CREATE
 from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.immediate import groups, immediate_arguments
+from toolwright.runtime.redaction import clean_arguments
 
 REMEMBERED = 1_000  # voices with what they offer
 
@@ -88,7 +89,7 @@ class Offering:
                     arguments = {"agent": each.config.name, **arguments}
                 else:
                     name = each.config.name
-                queued = QueuedCall(name=name, arguments=hold.redactor.text(dumps(arguments)))
+                queued = QueuedCall(name=name, arguments=clean_arguments(dumps(arguments), hold.redactor))
                 calls.append(AtOnce(queued, group.values or {}))
         return calls
 

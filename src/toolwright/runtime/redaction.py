@@ -1,6 +1,7 @@
 """What a run records and shows, without the secrets of its thread (D6)."""
 
 import json
+import re
 from collections.abc import Container
 from typing import TypeVar
 
@@ -16,11 +17,12 @@ from toolwright.core.value import changed
 from toolwright.wire.result import result_from_json, result_to_json
 
 T = TypeVar("T")
+_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,9})?")
 
 
 def clean_message(message: Message, redactor: Redactor) -> Message:
     """The message without secrets; the same one where there are none in it."""
-    content = redactor.text(message.content)
+    content = _clean_content(message, redactor)
     calls = tuple(
         [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
     )
@@ -29,6 +31,17 @@ def clean_message(message: Message, redactor: Redactor) -> Message:
     if same and native is message.native:
         return message
     return changed(message, content=content, calls=calls, stack=stack, native=native)
+
+
+def _clean_content(message: Message, redactor: Redactor) -> str:
+    """What a message says; what a tool has said in JSON stays JSON."""
+    if message.role != "tool":
+        return redactor.text(message.content)
+    if _SCALAR.fullmatch(message.content):
+        scalar: JSON = json.loads(message.content)
+        clean = redactor.json(scalar)
+        return message.content if clean is scalar else str(clean)
+    return redactor.document(message.content)
 
 
 def clean_response(response: ModelResponse, redactor: Redactor, tools: Container[str]) -> ModelResponse:

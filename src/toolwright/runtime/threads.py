@@ -12,7 +12,7 @@ from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking, ThreadTerminated
 from toolwright.core.file import FileChange
-from toolwright.core.handed_over import Faulty, check_fields
+from toolwright.core.handed_over import Faulty, checked_fields
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
@@ -175,7 +175,7 @@ class Threads:
     async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
         """Send a message, as `send` does; what was written."""
         _check(content=content)
-        _check_files(attachments)
+        attachments = _checked_files(attachments)
         if not content.strip() and not attachments:
             raise _faulty("content", "is empty", "A message needs some text.")
         thread = await self._settled(thread_id)
@@ -280,10 +280,10 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
     return brought
 
 
-def _check_files(attachments: Sequence[Attachment]) -> None:
+def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
     try:
         by_list("attachments", attachments, Attachment, "attachments")
-        check_fields(attachments, "Attachment")
+        return checked_fields(attachments, "Attachment")
     except Faulty as fault:
         raise _faulty("attachments", str(fault), f"A file cannot be kept. {fault}") from fault
 

@@ -15,6 +15,7 @@ from toolwright.core.addresses import Allowed
 from toolwright.core.http_execution import HttpExecution, request_for
 from toolwright.core.http_template import Unfillable
 from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
+from toolwright.core.pipeline import lacks_variables
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import ToolResult
 from toolwright.core.state import ThreadState
@@ -57,7 +58,7 @@ class HttpExecutor:
         env = await _variables(tool.execution, state)
         missing = [name for name, text in env.items() if text is None]
         if missing:
-            return _variables_required(tool.name, missing)
+            return lacks_variables(tool.name, missing)
         known = {name: text for name, text in env.items() if text is not None}
         try:
             request = request_for(tool.execution, prepared.arguments, known)
@@ -84,11 +85,3 @@ class HttpExecutor:
 
 async def _variables(execution: HttpExecution, state: ThreadState) -> dict[str, str | None]:
     return {name: await state.env(name) for name in execution.variables}
-
-
-def _variables_required(tool: str, missing: list[str]) -> ToolResult:
-    return ToolResult.fail(
-        f"Tool {tool!r} needs variables that are not set here: {', '.join(missing)}.",
-        error_code="variables_required",
-        error_data={"missing": [*missing]},
-    )

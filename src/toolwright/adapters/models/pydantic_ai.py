@@ -18,6 +18,7 @@ from toolwright.adapters.models.provider import model_named
 from toolwright.adapters.models.reading import Reader, read_response
 from toolwright.adapters.models.recent import Recent
 from toolwright.adapters.models.retry import pause_before
+from toolwright.adapters.models.tool_schemas import leaving_schemas, schema_for, strictness
 from toolwright.adapters.models.transcript import NOTHING_SEEN, Transcript
 from toolwright.core.errors import ModelError, ModelUnavailable
 from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ToolDefinition
@@ -46,7 +47,7 @@ class PydanticAIModel:
         random: Callable[[], float] = chances.random,
     ) -> None:
         self._owned = isinstance(model, str)
-        self._model = model_named(model) if isinstance(model, str) else model
+        self._model = leaving_schemas(model_named(model) if isinstance(model, str) else model)
         self._name = name or (model if isinstance(model, str) else self._model.model_id)
         self._max_attempts = max_attempts
         self._sleep = sleep
@@ -125,11 +126,13 @@ class PydanticAIModel:
         )
 
     def _tell(self, tools: tuple[ToolDefinition, ...]) -> list[NativeTool]:
+        strict = strictness(self._model)
         return [
             NativeTool(
                 name=self._aliases.wire(tool.name),
                 description=tool.description,
-                parameters_json_schema=tool.parameters,
+                parameters_json_schema=schema_for(self._model, tool.parameters),
+                strict=strict,
             )
             for tool in tools
         ]

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
 from toolwright.core.brief import brief, words
@@ -21,9 +21,19 @@ class HostError(Exception):
 
 
 class Hosted:
-    """The functions of one run, by name; nothing else can be called. Plain ones are called in `threads`."""
+    """The functions of one run, by name; nothing else can be called. Plain ones are called in `threads`.
 
-    def __init__(self, functions: Mapping[str, HostFunction], threads: DaemonThreads, most: int) -> None:
+    `read` makes JSON of what they are called with, or raises `InvalidJSON`.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, HostFunction],
+        threads: DaemonThreads,
+        most: int,
+        read: Callable[[object], JSON] = plain,
+    ) -> None:
+        self._read = read
         self._functions = functions
         self._threads = threads
         self._most = most
@@ -38,7 +48,7 @@ class Hosted:
                 f"The arguments of {name!r} have more than the {self._most} bytes that are allowed."
             )
         try:
-            given, keywords = plain(args), plain(named)
+            given, keywords = self._read(args), self._read(named)
         except InvalidJSON as error:
             raise HostError(f"The arguments of {name!r} are JSON: {error}") from error
         try:

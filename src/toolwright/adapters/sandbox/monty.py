@@ -19,11 +19,12 @@ from pydantic_monty import (
 from toolwright.adapters.sandbox.handle import Handle, Runs
 from toolwright.adapters.sandbox.hosted import THREADS, Hosted
 from toolwright.adapters.sandbox.log import Log
+from toolwright.adapters.sandbox.monty_values import raised, read, slept_too_long
 from toolwright.adapters.sandbox.process import limit
 from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.plain import plain, surely_longer
+from toolwright.core.plain import surely_longer
 from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
 from toolwright.core.sandbox_options import admit
 from toolwright.core.threads import DaemonThreads
@@ -77,7 +78,7 @@ class MontySandbox:
                 await asyncio.sleep(_SETTLE)  # its threads abort a process that ends at the same moment
 
     async def _run(self, source: str, options: CodeOptions, log: Log) -> CodeResult:
-        hosted = Hosted(options.imports, self._threads, self._limits.result)
+        hosted = Hosted(options.imports, self._threads, self._limits.result, read)
         going = _Going()
         functions = {name: _function(hosted, name, going) for name in options.imports}
         pool = await self._processes()
@@ -86,7 +87,7 @@ class MontySandbox:
                 _hold(session.worker_pid, options)
                 value = await _value(session, source, options, functions, partial(_printed, log))
         except (MontyRuntimeError, MontySyntaxError) as error:
-            return _failed(error, options)
+            return _failed(error, source, options)
         except (MontyConversionError, ValueError, OverflowError, TypeError) as error:
             return ended(CodeError(code="result", message=f"The result is no JSON: {brief(str(error))}"))
         except MontyError:
@@ -109,7 +110,7 @@ class MontySandbox:
             message = f"The result has more than the {self._limits.result} bytes that are allowed."
             return ended(CodeError(code="result", message=message))
         try:
-            result = plain(value)
+            result = read(value)
             size = len(dumps(result))
         except InvalidJSON as error:
             return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
@@ -200,12 +201,12 @@ def _printed(log: Log, stream: Literal["stdout", "stderr"], text: str) -> None:
         log.add("log" if stream == "stdout" else "error", line)
 
 
-def _failed(error: MontyRuntimeError | MontySyntaxError, options: CodeOptions) -> CodeResult:
-    message = brief(error.display("type-msg")).removeprefix("Exception: ")
+def _failed(error: MontyRuntimeError | MontySyntaxError, source: str, options: CodeOptions) -> CodeResult:
+    message = raised(brief(error.display("type-msg")).removeprefix("Exception: "), source)
     if message.startswith(_TOO_MUCH):
         words = f"The code used more memory than the {options.memory_limit_bytes} bytes that it may."
         return ended(CodeError(code="memory", message=words))
-    if message.startswith("TimeoutError: feed time limit exceeded"):
+    if message.startswith("TimeoutError: feed time limit exceeded") or slept_too_long(message):
         words = f"The code ran for more than {options.timeout:g} s."
         return ended(CodeError(code="timeout", message=words))
     return ended(
