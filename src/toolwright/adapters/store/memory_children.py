@@ -11,6 +11,7 @@ from toolwright.core.child import MUTE
 from toolwright.core.delivery import Delivery
 from toolwright.core.effects_children import (
     Activated,
+    BackOff,
     CancelChildren,
     ChildEffect,
     Close,
@@ -124,6 +125,9 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             row.active_agent, row.activated = effect.agent, ()
         case Activated():
             tables.threads[effect.thread_id].activated = effect.sides
+        case BackOff():
+            row = tables.threads[effect.thread_id]
+            row.faults, row.not_before = effect.faults, effect.until
         case SetValue(value=None):
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):

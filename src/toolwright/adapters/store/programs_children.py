@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from toolwright.adapters.store import rows_children, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.compiled import Statement
-from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.programs_delivery import deliver, refused
@@ -15,6 +15,7 @@ from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
 from toolwright.core.effects_children import (
     Activated,
+    BackOff,
     CancelChildren,
     ChildEffect,
     Close,
@@ -68,6 +69,9 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
         case Activated():
             yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
+        case BackOff():
+            until = micros_or_none(effect.until)
+            yield Op(sql.children.back_off, {**here, "faults": effect.faults, "until": until})
         case SetValue():
             yield _set_value(effect, sql)
         case _:

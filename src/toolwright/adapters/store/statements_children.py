@@ -100,6 +100,8 @@ class ChildStatements:
         self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
         self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
         self.activated = compiled(changed.values(activated=_text("activated")))
+        self.back_off = compiled(changed.values(faults=_big("faults"), not_before=_big("until")))
+        self.hurry = compiled(changed.values(not_before=null()))
 
     def _cancel_statements(self, compiled: Compiler) -> None:
         here = _text("thread_id")
