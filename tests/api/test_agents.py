@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+import toolwright as tw
 from tests.api.rig import calling, serving
 from toolwright.testing import ScriptedModel
 
@@ -26,6 +28,28 @@ CONFIG: dict[str, Any] = {
     "env": {"TOKEN": CANARY},
     "tenvs": {"place": CANARY},
 }
+
+
+class Shop(BaseModel):
+    """What `buy` needs."""
+
+    store_id: str
+    currency: str
+
+
+@tw.tool(description="Buy.", tenvs=Shop)
+async def buy() -> str:
+    return "bought"
+
+
+async def test_a_trigger_of_an_agent_without_its_tenvs_names_all_that_are_missing() -> None:
+    async with serving(tools=[buy]) as api:
+        refused = await api.post("/api/agents/tester/trigger", {"serviceName": "billing"}, 400)
+        assert refused["missing"] == ["store_id", "currency"]
+        assert refused["invalid"] == []
+        assert "'tester' cannot have a home thread" in refused["error"]
+        assert (await api.get("/api/agents/tester/inbox"))["events"] == []
+        assert (await api.get("/api/threads"))["threads"] == []
 
 
 async def test_an_agent_is_configured_changed_and_deleted() -> None:

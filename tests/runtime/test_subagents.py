@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -444,10 +445,11 @@ async def test_a_child_for_each_group_of_values_which_no_model_sees() -> None:
         thread = await at.thread(env=env)
         await at.run(thread.id, "Begin")
 
-        async def over() -> bool:
-            return [c.child_status for c in await at.children(thread.id)] == ["terminated", "terminated"]
+        async def over(child_id: str) -> bool:
+            return (await at.rt.threads.get(child_id)).child_status == "terminated"
 
-        await asyncio.gather(*[until(at.rt, c.id, over) for c in await at.children(thread.id)])
+        for child in await at.children(thread.id):
+            await until(at.rt, child.id, partial(over, child.id))
         assert sorted(str(key) for key in seen) == ["plain-key-of-a", "secret-key-of-b"]
         children = await at.children(thread.id)
         assert sorted([str(c.name) for c in children]) == ["Alpha", "Beta"]
