@@ -59,12 +59,12 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
         case Close() | Terminate():
             yield Op(sql.children.close, here)
             yield from _stop(sql.children.stop, effect, unit)
-            yield _give_up(effect, unit, sql)
+            yield from _give_up(effect, unit, sql)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
             yield from _stop(sql.children.stop, effect, unit)
-            yield _give_up(effect, unit, sql)
+            yield from _give_up(effect, unit, sql)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
         case Activated():
@@ -102,9 +102,10 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
         yield Op(statement, params)
 
 
-def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Op:
-    """In a thread that is over nobody hopes for late results of its calls."""
-    return Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
+def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Steps:
+    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
+    yield Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
+    yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
 
 
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -149,7 +150,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
     heard = yield Op(sql.children.report, {**here, "report": effect.report})
     if not heard:
         yield Op(sql.children.end_unheard, here)
-        yield _give_up(effect, unit, sql)
+        yield from _give_up(effect, unit, sql)
         return
     yield from _files(effect.files, sql)
     if effect.report is not None:
