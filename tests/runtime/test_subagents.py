@@ -170,6 +170,40 @@ async def test_a_call_that_does_not_block_is_told_in_the_inbox() -> None:
         assert notice == f'[Subagent] (reference: {child.id}, status: terminated) "Ready."'
 
 
+def drawing(name: str) -> tw.Tool:
+    @tw.tool(description="Draws.", name=f"draw_{name}")
+    async def draw() -> tw.ToolResult:
+        made = tw.Attachment(name=f"{name}.txt", mime_type="text/plain", data="Y2hpbGQ=")
+        return tw.ToolResult.ok("drawn", (made,))
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    ("config", "files"),
+    [
+        ({}, ["/attachments/last.txt"]),
+        ({"resumable": {"receives_messages": "side_a"}}, ["/attachments/last.txt"]),
+        ({"resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"}}, []),
+    ],
+)
+async def test_of_a_childs_files_those_of_its_last_message_are_given_and_none_where_it_speaks_for_itself(
+    config: Any, files: list[str]
+) -> None:
+    agent = worker(
+        [call("draw_early"), call("draw_last"), {"text": "Here it is."}], [drawing("early"), drawing("last")]
+    )
+    asked = create(message="Draw") if config else call("worker", message="Draw")
+    async with home(agent, config, [asked, DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        answer = [m for m in await at.rt.threads.messages(thread.id) if m.role == "tool"][-1]
+        assert [ref.path for ref in answer.attachments] == files
+        assert [file.path for file in await at.rt.files.list(thread.id)] == files
+        [child] = await at.children(thread.id)
+        assert len(await at.rt.files.list(child.id)) == 2
+
+
 @requirement("S0-5-1")
 async def test_a_child_is_named_by_the_property_for_it() -> None:
     agent = worker([{"text": "Ready."}])
