@@ -96,7 +96,12 @@ class _Activation:
                     f"{hint(ending, known)}"
                 )
             tool, property_ = made.by_name.get(ending), side.stop_tool_response_property
-            if tool is not None and property_ is not None and not takes(tool.parameters, property_):
+            if (
+                ending == side.stop_tool
+                and tool is not None
+                and property_ is not None
+                and not takes(tool.parameters, property_)
+            ):
                 raise DefinitionError(
                     f"Agent {self._agent.name!r}: {name} answers with the property {property_!r}, "
                     f"which its tool {ending!r} does not take."
