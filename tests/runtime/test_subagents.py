@@ -399,8 +399,7 @@ async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_c
         await at.run(thread.id)
         [child] = await at.children(thread.id)
         assert await at.heard(child.id) == ["Look"]
-        kept = {"query": "Look", "depth": 1} | (arguments or {})
-        assert child.arguments == kept
+        assert child.arguments == {"query": "Look"} | (arguments or {})
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\u2028b", " "])

@@ -62,7 +62,7 @@ class EnvTypes:
         return stored_only(self.read(given, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
-        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, and for text declared a secret."""
+        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, for text declared a secret."""
         if var is None:
             return
         if var.type == "secret" and any(name in each.names for each in self.shown):
