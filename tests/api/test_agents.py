@@ -1,10 +1,13 @@
 """Agents configured, triggered and looked at over HTTP (API §3)."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+import toolwright as tw
 from tests.api.rig import calling, serving
 from toolwright.testing import ScriptedModel
 
@@ -26,6 +29,54 @@ CONFIG: dict[str, Any] = {
     "env": {"TOKEN": CANARY},
     "tenvs": {"place": CANARY},
 }
+
+
+class Shop(BaseModel):
+    """What `buy` needs."""
+
+    store_id: str
+    currency: str
+
+
+@tw.tool(description="Buy.", tenvs=Shop)
+async def buy() -> str:
+    return "bought"
+
+
+async def test_a_trigger_of_an_agent_without_its_tenvs_names_all_that_are_missing() -> None:
+    async with serving(tools=[buy]) as api:
+        refused = await api.post("/api/agents/tester/trigger", {"serviceName": "billing"}, 400)
+        assert refused["missing"] == ["store_id", "currency"]
+        assert refused["invalid"] == []
+        assert "'tester' cannot have a home thread" in refused["error"]
+        assert (await api.get("/api/agents/tester/inbox"))["events"] == []
+        assert (await api.get("/api/threads"))["threads"] == []
+
+
+async def test_a_visible_tool_of_a_json_agent_runs_unposted_in_a_thread_whose_stream_shows_it(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("- calls: [{name: confirm, args: {question: 'Sure?'}}]\n- text: Done.\n")
+    confirm: dict[str, Any] = {
+        "name": "confirm",
+        "description": "Ask.",
+        "executionType": "space",
+        "isAsync": True,
+    }
+    confirm["inputSchema"] = {"type": "object"}
+    config = {"tools": [confirm], "model": f"scripted:{script}"}
+    async with serving() as api:
+        await api.post("/api/agents", {"name": "helper", "config": config}, 201)
+        thread_id = (await api.post("/api/threads", {"agentId": "helper"}, 201))["threadId"]
+        sent = await api.post(f"/api/threads/{thread_id}/messages", {"content": "Go"}, 202)
+        run = await api.rig.rt.runs.wait(sent["runId"], 10)
+        assert (run.status, run.output) == ("completed", "Done.")
+        [call] = (await api.get("/api/calls"))["calls"]
+        assert (call["toolName"], call["visible"], call["spaceId"]) == ("confirm", True, None)
+        told = (await api.get(f"/api/runs/{run.id}/events"))["events"]
+        assert "tool.started" in [event["type"] for event in told]
+        await api.post(f"/api/runs/{run.id}/tool-results", {"callId": call["callId"], "result": "yes"})
 
 
 async def test_an_agent_is_configured_changed_and_deleted() -> None:

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.cli.shell import Running, Shell
 from tests.cli.test_serve import url_of
@@ -50,6 +51,69 @@ app = tw.App(agents=[
     for name, said in models.items()
 ])
 """
+
+
+STUCK = """
+import asyncio, pathlib, threading
+import toolwright as tw
+from toolwright.core.model import ModelResponse
+from toolwright.testing import ScriptedModel
+
+async def never():
+    while True:
+        try:
+            await asyncio.sleep(1)
+        except BaseException:
+            pass
+
+@tw.tool(description="Swallows every cancellation.", timeout=None)
+async def deaf() -> str:
+    pathlib.Path("deaf").touch()
+    await never()
+
+@tw.tool(description="Never comes back from its thread.", timeout=None)
+def sleeps() -> str:
+    pathlib.Path("sleeps").touch()
+    threading.Event().wait()
+
+@tw.tool(description="Waits for a thread of its own that never comes back.", timeout=None)
+async def threads() -> str:
+    pathlib.Path("threads").touch()
+    await asyncio.to_thread(threading.Event().wait)
+
+class Deaf:
+    name = "deaf"
+
+    async def respond(self, request):
+        pathlib.Path("model").touch()
+        await never()
+        yield ModelResponse(text="late")
+
+def calling(tool):
+    return ScriptedModel([{"calls": [{"name": tool.name, "args": {}}]}, {"text": "Done."}])
+
+app = tw.App(agents=[
+    *[tw.Agent(t.name, tw.Prompt(t.name, "Work.", model=calling(t), tools=[t])) for t in (deaf, sleeps, threads)],
+    tw.Agent("model", tw.Prompt("model", "Work.", model=Deaf())),
+])
+"""
+
+
+@pytest.mark.parametrize("who", ["deaf", "sleeps", "threads", "model"])
+def test_a_server_ends_though_somebody_elses_code_does_not(shell: Shell, who: str) -> None:
+    shell.write("app.py", STUCK)
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        with httpx.Client(base_url=url_of(server), timeout=20, trust_env=False) as client:
+            thread_id = client.post("/api/threads", json={"agentId": who}).json()["threadId"]
+            sent = client.post(f"/api/threads/{thread_id}/messages", json={"content": "Go"})
+            run_id = sent.json()["runId"]
+            with client.stream("GET", f"/api/runs/{run_id}/stream", params={"after": 0}) as stream:
+                first = "step.started" if who == "model" else "tool.started"
+                next(line for line in stream.iter_lines() if first in line)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end() == 0
+    assert _rows(shell.folder, "SELECT status FROM runs") == [("running",)]
+    assert _rows(shell.folder, "SELECT held FROM runs") == [(0,)], "nobody takes it for dead"
 
 
 def test_a_stop_under_load_loses_and_repeats_nothing(shell: Shell) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -370,6 +370,29 @@ async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> Non
             await running
             [left] = await client.calls.list()
             assert (await api.rig.rt.calls.get(left.id)).worker is None
+
+
+async def test_a_worker_stops_though_its_function_swallows_every_cancellation() -> None:
+    async with serving(turns(("deaf", 1)), [external("deaf")], instants=PENDING) as api:
+        await api.finished()
+        began, freed = asyncio.Event(), asyncio.Event()
+
+        async def deaf(n: int) -> int:
+            began.set()
+            while not freed.is_set():
+                with suppress(BaseException):
+                    await freed.wait()
+            return n
+
+        async with client_of(api.port) as client, asyncio.timeout(20):
+            worker = Worker(client, grace=0.0)
+            worker.tool("deaf", deaf)
+            running = asyncio.create_task(worker.run())
+            await began.wait()
+            await worker.stop()
+            await running
+            freed.set()
+            assert [call.status for call in await client.calls.list()] == ["pending"]
 
 
 async def test_a_cancelled_worker_leaves_its_call_open() -> None:

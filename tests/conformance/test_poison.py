@@ -13,12 +13,25 @@ from tests.play import (
     retry_event,
     said,
     settle,
+    token,
 )
 
+from toolwright.core.effects_children import BackOff
 from toolwright.core.inbox import InboxChange, InboxEvent
 from toolwright.core.ports import Store
 from toolwright.core.run import Run
-from toolwright.core.units import Advance, Claim, Conflict, Finish, Guard, Release, Submit, Takeover, Unit
+from toolwright.core.units import (
+    Act,
+    Advance,
+    Claim,
+    Conflict,
+    Finish,
+    Guard,
+    Release,
+    Submit,
+    Takeover,
+    Unit,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -143,6 +156,23 @@ async def test_a_parked_event_is_tried_again_once_it_is_asked_for(store: Store) 
     assert await store.inbox_event("th_1", event.event_id) == (await store.unread("th_1"))[0]
     assert await store.inbox_event("th_1", "none") is None
     assert await store.inbox_event("th_none", event.event_id) is None
+
+
+async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_somebody_retries(
+    store: Store,
+) -> None:
+    drain, [event] = await idle(store, 1)
+    parked = opening(drain, "run_2", inbox=(event.parked(),))
+    await drain.do(replace(parked, run=replace(parked.run, status="failed", held=False)))
+    resting = BackOff(thread_id="th_1", faults=2, until=later(7))
+    await committed(store, Act(token=token(), at=AT, effects=(resting,)))
+    thread = await store.thread("th_1")
+    assert thread is not None
+    assert (thread.faults, thread.not_before) == (2, later(7))
+    await committed(store, retry_event("th_1", event.event_id))
+    thread = await store.thread("th_1")
+    assert thread is not None
+    assert (thread.faults, thread.not_before) == (2, None)
 
 
 async def test_a_stale_owner_gives_nothing_back(store: Store) -> None:

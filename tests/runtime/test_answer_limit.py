@@ -1,11 +1,13 @@
 """How long an answer may take, on a loop whose time moves when the test says so."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from toolwright.core.errors import ModelUnavailable
+from toolwright.core.supervision import Supervised
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.answer_limit import AnswerLimit
 
@@ -14,9 +16,14 @@ class Ahead(asyncio.SelectorEventLoop):
     """A loop that is so many seconds ahead."""
 
     ahead = 0.0
+    timers = 0
 
     def time(self) -> float:
         return super().time() + self.ahead
+
+    def call_at(self, *args: Any, **named: Any) -> asyncio.TimerHandle:  # as the loop takes them
+        self.timers += 1
+        return super().call_at(*args, **named)
 
 
 def on_the_loop(body: Callable[[Ahead], Awaitable[None]]) -> None:
@@ -27,6 +34,17 @@ def on_the_loop(body: Callable[[Ahead], Awaitable[None]]) -> None:
         loop.close()
 
 
+async def ended(work: Coroutine[Any, Any, None], limit: AnswerLimit) -> bool:
+    """Whether it ends by itself within the limit."""
+    supervised = Supervised(work, "model")
+    limit.begin(supervised)
+    in_time = await supervised.end()
+    limit.over()
+    if in_time:
+        supervised.result()
+    return in_time
+
+
 async def _turn() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
@@ -35,12 +53,14 @@ async def _turn() -> None:
 def test_a_model_that_says_something_in_time_may_go_on() -> None:
     async def body(loop: Ahead) -> None:
         limit = AnswerLimit(600, 3_600, Abort())
-        async with limit.scope:
+
+        async def speak() -> None:
             for _ in range(5):
                 loop.ahead += 599
-                limit.progress()
+                assert limit.progress()
                 await _turn()
-        limit.check()
+
+        assert await ended(speak(), limit)
 
     on_the_loop(body)
 
@@ -49,12 +69,14 @@ def test_a_model_that_says_something_in_time_may_go_on() -> None:
 def test_silence_and_a_long_answer_end_the_scope(steps: tuple[int, ...], what: str) -> None:
     async def body(loop: Ahead) -> None:
         limit = AnswerLimit(600, 3_600, Abort())
-        with pytest.raises(TimeoutError):
-            async with limit.scope:
-                for step in steps:
-                    loop.ahead += step
-                    await _turn()
-                    limit.progress()
+
+        async def speak() -> None:
+            for step in steps:
+                loop.ahead += step
+                await _turn()
+                limit.progress()
+
+        assert not await ended(speak(), limit)
         with pytest.raises(ModelUnavailable, match=what):
             limit.check()
 
@@ -65,13 +87,14 @@ def test_an_abort_is_not_undone_by_what_the_model_says_after_it() -> None:
     async def body(loop: Ahead) -> None:
         abort = Abort()
         limit = AnswerLimit(600, 3_600, abort)
-        with pytest.raises(TimeoutError):
-            async with limit.scope:
-                abort.within(limit.scope)
-                loop.ahead += 60
-                abort.set()
-                limit.progress()
-                await _turn()
+
+        async def speak() -> None:
+            loop.ahead += 60
+            abort.set()
+            limit.progress()
+            await _turn()
+
+        assert not await ended(speak(), limit)
         limit.check()
 
     on_the_loop(body)
@@ -80,13 +103,16 @@ def test_an_abort_is_not_undone_by_what_the_model_says_after_it() -> None:
 def test_a_stream_of_small_events_does_not_set_the_timer_again_and_again() -> None:
     async def body(loop: Ahead) -> None:
         limit = AnswerLimit(600, 3_600, Abort())
-        async with limit.scope:
-            when = limit.scope.when()
+
+        async def speak() -> None:
+            timers = loop.timers
             loop.ahead += 5
             limit.progress()
-            assert limit.scope.when() == when
+            assert loop.timers == timers
             loop.ahead += 5
             limit.progress()
-            assert limit.scope.when() != when
+            assert loop.timers == timers + 1
+
+        assert await ended(speak(), limit)
 
     on_the_loop(body)

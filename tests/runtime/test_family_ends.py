@@ -17,7 +17,14 @@ from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.child import Link
 from toolwright.core.effects_children import Close, Speak, Terminate
-from toolwright.core.errors import CallCancelled, InvalidRequest, NotFound, ThreadTerminated, Unwritable
+from toolwright.core.errors import (
+    AlreadyOver,
+    CallCancelled,
+    InvalidRequest,
+    NotFound,
+    ThreadTerminated,
+    Unwritable,
+)
 from toolwright.core.event import Topic
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest
@@ -30,6 +37,7 @@ from toolwright.wire.event import run_event
 pytestmark = pytest.mark.anyio
 
 store = store_on("memory", "sqlite", "postgres")
+durable = store_on("sqlite", "postgres")
 
 
 def agent(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
@@ -601,6 +609,57 @@ async def test_what_a_timed_out_call_has_begun_begins_nothing_more() -> None:
         assert (await ended(rig, thread.id)).output == "Done."
         assert (paid, len(tried)) == ([], 1)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+ASKS = tw.Tool(name="ask", description="Asks.", kind="external", is_async=True, parameters={"type": "object"})
+
+
+@pytest.mark.parametrize("ends", ["its one session is over", "it ends itself", "its one session fails"])
+async def test_no_result_waits_for_ever_in_a_thread_that_is_over(store: OpenStore, ends: str) -> None:
+    rigs: list[Rig] = []
+
+    @tw.tool(description="Hears of the first result, then the thread is over.")
+    async def hear(state: tw.ThreadState) -> str:
+        rt = rigs[0].rt
+        first, _ = [each for each in await rt.calls.list() if each.name == "ask"]
+        assert await rt.calls.submit(first.run_id, first.id, "in time") == "inbox"
+        if ends == "it ends itself":
+            await state.terminate()
+        return "heard"
+
+    last: list[object] = [DONE]
+    if ends == "its one session fails":
+        last = []  # the script is over: the model fails
+    asking: dict[str, Any] = {"calls": [{"name": "ask", "args": {}}] * 2}
+    child = agent("worker", [asking, call("hear"), *last], ASKS, hear)
+    boss = agent("boss", [call("worker", message="Do"), DONE], {"name": "worker"})
+    async with kin(store, boss, child) as rig:
+        rigs.append(rig)
+        thread = await rig.rt.threads.create("boss")
+        await ended(rig, thread.id)
+        [over] = await rig.rt.threads.children(thread.id)
+        assert over.is_over
+        assert await rig.rt.calls.list() == []
+        asked = [each for each in await rig.rt.calls.list(status=None) if each.name == "ask"]
+        assert sorted(each.status for each in asked) == ["cancelled", "resolved"]
+        [late] = [each for each in asked if each.status == "cancelled"]
+        with pytest.raises(CallCancelled):
+            await rig.rt.calls.submit(late.run_id, late.id, "too late")
+        inbox = await rig.rt.inboxes.list("worker", over.id)
+        assert [event.status for event in inbox if event.type == "tool_result"] == ["failed"]
+        with pytest.raises(ThreadTerminated):
+            await rig.rt.inboxes.retry("worker", inbox[-1].event_id, over.id)
+
+
+async def test_nobody_hands_in_a_result_to_an_agent_that_is_gone(durable: OpenStore) -> None:
+    async with kin(durable, agent("boss", [call("ask"), DONE], ASKS)) as rig:
+        thread = await rig.rt.threads.create("boss")
+        run = await ended(rig, thread.id)
+    async with kin(durable, agent("other", [DONE])) as rig:  # the app no longer declares it
+        [asked] = await rig.rt.calls.list()
+        with pytest.raises(AlreadyOver, match="The agent of this tool call was deleted"):
+            await rig.rt.calls.submit(run.id, asked.id, "too late")
+        assert await rig.store.inner.inbox_event(thread.id, f"tr:{asked.id}") is None
 
 
 async def test_calls_of_a_thread_that_is_over_hope_for_nothing_any_more(store: OpenStore) -> None:

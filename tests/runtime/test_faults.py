@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,11 @@ from toolwright.core.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.event import Topic
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.model import Model, ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.ports import Store
 from toolwright.core.units import Committed, Conflict, Release, Result, Unit
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel, by_hand
+from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -312,42 +311,3 @@ async def test_a_late_result_waits_for_a_model_that_is_unavailable() -> None:
     assert event.type == "run.queued"
     assert (done.status, done.error) == ("completed", None)
     await rt.stop(1.0)
-
-
-async def test_how_long_to_spare_a_model_is_forgotten_with_the_run() -> None:
-    class Away:
-        name = "away"
-
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.messages[-1].role == "user" and len(request.messages) == 1:
-                asked = [ModelCall(id=f"c{n}", name="outside", arguments="{}") for n in (1, 2)]
-                yield ModelResponse(calls=tuple(asked))
-            elif request.messages[-1].role == "tool":
-                yield ModelResponse(text="Waiting.")
-            else:
-                raise StoreError("not a model error, but as good as one")
-
-    slow = tw.Tool(name="outside", description="Ask.", kind="external", timeout=1.0)
-    prompt = tw.Prompt("p", "Work.", model=Away(), tools=[slow])
-    async with by_hand(tw.App(agents=[tw.Agent("worker", prompt)])) as (rt, motor):
-        thread = await rt.threads.create("worker")
-        first = await rt.threads.send(thread.id, "Go")
-        await motor.run_until_idle()
-        while await motor.run_timers():
-            pass
-        calls = await rt.calls.list()
-        for call in calls:
-            await rt.calls.submit(first.id, call.id, "late")
-            await motor.run_until_idle()
-            await motor.run_timers()
-            [run, *_] = await rt.runs.list()
-            await rt.runs.cancel(run.id)
-            await motor.run_until_idle()
-        happened = await rt.events.list(Topic(kind="thread", id=thread.id))
-    turns = [event for event in happened if event.type in ("run.queued", "run.started")]
-    spared = [
-        (after.at - before.at).total_seconds()
-        for before, after in pairwise(turns)
-        if before.type == "run.queued" and before.payload.get("error") and after.run_id == before.run_id
-    ]
-    assert [each for each in spared if each] == [1.0, 1.0]  # no time goes by before a cancel is seen

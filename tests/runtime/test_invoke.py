@@ -87,15 +87,15 @@ async def test_what_needs_no_outside_world_is_answered_at_once() -> None:
         assert [status for _, _, status in await talk.made()] == ["done", "done", "pending"]
 
 
-async def test_a_visible_one_must_have_a_space_to_be_shown_in() -> None:
+async def test_a_visible_one_is_shown_by_the_stream_of_a_thread_that_a_caller_created() -> None:
     seen = tw.Tool(
         name="seen", description="Seen.", kind="internal", visible=True, parameters={"type": "object"}
     )
     main = tw.Prompt("main", tools=[caller("seen"), seen], model=Watched([call("caller"), {"text": "Done."}]))
     async with talking(tw.App(agents=[tw.Agent("boss", main, toolkits=["spaces"])]), "boss") as talk:
         await talk.say()
-        [error] = json.loads((await talk.results())[0])
-        assert error == 'Tool "seen" is visible but you are not in a space. Call enter_space first.'
+        [seen_by] = json.loads((await talk.results())[0])
+        assert seen_by == {"success": True, "args": {}}
 
 
 async def test_what_it_lacks_is_an_error_and_does_not_park_the_run() -> None:

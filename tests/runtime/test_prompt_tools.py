@@ -90,8 +90,10 @@ async def test_the_three_flags_say_what_its_result_consists_of(
         await talk.say()
         [result] = await talk.results()
         whole: dict[str, Any] = {"text": "Three."} if text else {}
-        whole |= {"toolCalls": MADE} if tool_calls else {}
+        made = MADE if errors else [MADE[0], {**MADE[1], "result": None}]
+        whole |= {"toolCalls": made} if tool_calls else {}
         whole |= {"errors": ["no luck"]} if errors else {}
+        assert errors or "no luck" not in result
         assert (result if list(whole) == ["text"] else json.loads(result)) == (
             "Three." if list(whole) == ["text"] else whole
         )

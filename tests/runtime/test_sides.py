@@ -121,6 +121,19 @@ async def test_a_stop_tool_ends_the_run_with_its_property(
         assert len(model.requests) == 1
 
 
+@pytest.mark.parametrize("ending", ["session_stop", "session_fail"])
+async def test_a_tool_that_ends_the_session_need_not_take_the_property_of_the_stop_tool(ending: str) -> None:
+    @tw.tool(description="Gives up.")
+    async def give_up() -> str:
+        return "given up"
+
+    model = Watched([{"text": "It is no use.", **call("give_up")}])
+    side = {"stop_tool": "finish", "stop_tool_response_property": "answer", ending: "give_up"}
+    async with talking(alone(model, [finish, give_up], **side), "boss") as talk:
+        run = await talk.say("Go")
+        assert (run.stop_reason, run.output) == (ending, "It is no use.")
+
+
 async def test_a_stop_tool_that_fails_does_not_stop_and_its_words_are_not_heard() -> None:
     a = Watched([call("brittle", answer="bad"), call("brittle", answer="good")])
     b = says("b1")

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -167,6 +168,40 @@ async def test_a_call_that_does_not_block_is_told_in_the_inbox() -> None:
         assert result == {"reference": child.id, "name": None, "status": "running"}
         _, notice = await at.heard(thread.id)
         assert notice == f'[Subagent] (reference: {child.id}, status: terminated) "Ready."'
+
+
+def drawing(name: str) -> tw.Tool:
+    @tw.tool(description="Draws.", name=f"draw_{name}")
+    async def draw() -> tw.ToolResult:
+        made = tw.Attachment(name=f"{name}.txt", mime_type="text/plain", data="Y2hpbGQ=")
+        return tw.ToolResult.ok("drawn", (made,))
+
+    return draw
+
+
+@pytest.mark.parametrize(
+    ("config", "files"),
+    [
+        ({}, ["/attachments/last.txt"]),
+        ({"resumable": {"receives_messages": "side_a"}}, ["/attachments/last.txt"]),
+        ({"resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"}}, []),
+    ],
+)
+async def test_of_a_childs_files_those_of_its_last_message_are_given_and_none_where_it_speaks_for_itself(
+    config: Any, files: list[str]
+) -> None:
+    agent = worker(
+        [call("draw_early"), call("draw_last"), {"text": "Here it is."}], [drawing("early"), drawing("last")]
+    )
+    asked = create(message="Draw") if config else call("worker", message="Draw")
+    async with home(agent, config, [asked, DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        answer = [m for m in await at.rt.threads.messages(thread.id) if m.role == "tool"][-1]
+        assert [ref.path for ref in answer.attachments] == files
+        assert [file.path for file in await at.rt.files.list(thread.id)] == files
+        [child] = await at.children(thread.id)
+        assert len(await at.rt.files.list(child.id)) == 2
 
 
 @requirement("S0-5-1")
@@ -345,6 +380,68 @@ async def test_messages_are_for_the_side_that_receives_them() -> None:
         assert said == [("side_b", "Good."), ("side_a", "Thanks.")]
 
 
+class Query(BaseModel):
+    """What the worker is called with."""
+
+    query: str
+    depth: int = 1
+
+
+@pytest.mark.parametrize("arguments", [None, {}, {"depth": 2}, {"query": "Other"}])
+async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_child_is_told(
+    arguments: dict[str, Any] | None,
+) -> None:
+    config = {"initUserMessageProperty": "query", "resumable": {"receives_messages": "side_a"}}
+    agent = worker([{"text": "Ready."}], required_schema=Query)
+    more = {} if arguments is None else {"arguments": arguments}
+    async with home(agent, config, [create(message="Look", **more), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        assert await at.heard(child.id) == ["Look"]
+        assert child.arguments == {"query": "Look"} | (arguments or {})
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\u2028b", " "])
+async def test_the_name_of_a_child_is_one_line_of_at_most_200_characters(name: str) -> None:
+    config = {"resumable": {"receives_messages": "side_a"}}
+    async with home(worker([DONE]), config, [create(message="Do", name=name), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [answer] = await at.results(thread.id)
+        assert "name" in answer["error"]
+        assert await at.children(thread.id) == []
+    config = {"initAgentNameProperty": "label"}
+    async with home(worker([DONE]), config, [call("worker", message="Do", label=name), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [answer] = await at.results(thread.id)
+        assert answer["error"] == "The name of a subagent must be one line of 1 to 200 characters."
+        assert await at.children(thread.id) == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "on"), [("true", True), ("Yes", True), ("1", True), (" true", False), ("on", False)]
+)
+async def test_a_flag_is_on_for_the_values_that_are_named_and_no_others(flag: str, on: bool) -> None:
+    async with home(worker([DONE]), {"optional": "WORKERS"}, [DONE]) as at:
+        thread = await at.thread(env={"WORKERS": flag})
+        await at.run(thread.id)
+        assert [tool.name for tool in at.boss.requests[0].tools] == (["worker"] if on else [])
+
+
+async def test_a_flag_is_text_whatever_it_is_stored_as() -> None:
+    async with home(worker([DONE]), {"optional": "WORKERS"}, [{"text": "It is true, says Yes."}]) as at:
+        with pytest.raises(InvalidRequest, match="WORKERS is a flag: store it as text, not as a secret"):
+            await at.thread(env={"WORKERS": {"value": "true", "type": "secret"}})
+        ada = await at.rt.entities.create(external_id="ada")
+        await at.rt.entities.set_env(ada.id, {"WORKERS": "true"})  # of nobody knows which agent: a secret
+        thread = await at.thread(user_id="ada")
+        run = await at.run(thread.id)
+        assert [tool.name for tool in at.boss.requests[0].tools] == ["worker"]
+        assert run.output == "It is true, says Yes."
+
+
 @requirement("S0-5-8")
 async def test_a_flag_turns_an_agent_on_and_off_at_every_step() -> None:
     @tw.tool(description="Turns it.")
@@ -444,10 +541,11 @@ async def test_a_child_for_each_group_of_values_which_no_model_sees() -> None:
         thread = await at.thread(env=env)
         await at.run(thread.id, "Begin")
 
-        async def over() -> bool:
-            return [c.child_status for c in await at.children(thread.id)] == ["terminated", "terminated"]
+        async def over(child_id: str) -> bool:
+            return (await at.rt.threads.get(child_id)).child_status == "terminated"
 
-        await asyncio.gather(*[until(at.rt, c.id, over) for c in await at.children(thread.id)])
+        for child in await at.children(thread.id):
+            await until(at.rt, child.id, partial(over, child.id))
         assert sorted(str(key) for key in seen) == ["plain-key-of-a", "secret-key-of-b"]
         children = await at.children(thread.id)
         assert sorted([str(c.name) for c in children]) == ["Alpha", "Beta"]

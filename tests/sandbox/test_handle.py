@@ -1,14 +1,33 @@
 """The way of every run, with work that does not do as it is told."""
 
 import asyncio
+import contextlib
 
 import pytest
 
+from tests.sandbox.rig import run, sandbox
 from toolwright.adapters.sandbox.handle import Runs
 from toolwright.adapters.sandbox.log import Log
-from toolwright.core.sandbox import CodeResult
+from toolwright.core.sandbox import CodeResult, Language
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("language", ["javascript", "python"])
+async def test_a_host_function_that_swallows_every_cancellation_is_left_behind(language: Language) -> None:
+    freed = asyncio.Event()
+
+    async def deaf() -> None:
+        while not freed.is_set():
+            with contextlib.suppress(BaseException):
+                await freed.wait()
+
+    source = 'import deaf from "deaf"; await deaf()' if language == "javascript" else "await deaf()"
+    async with asyncio.timeout(20), sandbox() as box:
+        outcome = await run(box, source, language=language, imports={"deaf": deaf}, timeout=0.5)
+        assert outcome.error is not None
+        assert outcome.error.code == "timeout"
+        freed.set()
 
 
 async def test_work_that_loses_a_cancellation_is_cancelled_again() -> None:

@@ -29,6 +29,7 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.result import ToolResult
+from toolwright.core.supervision import Supervised
 from toolwright.core.threads import DaemonThreads
 from toolwright.wire.seen import Call, Offer
 
@@ -175,8 +176,9 @@ class Worker:
             call = await self._insist(lambda: self._claimed(offer.call_id))
             renewing = asyncio.create_task(self._renew(call.id))
             try:
-                result = await self._tools[call.name](call.args, self._threads)
-                await self._submit(call, result)
+                work = Supervised(self._tools[call.name](call.args, self._threads), call.name)
+                await work.end()
+                await self._submit(call, work.result())
             finally:
                 await _end([renewing])
         except OVER as error:

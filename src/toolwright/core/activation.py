@@ -95,7 +95,8 @@ class _Activation:
                     f"Agent {self._agent.name!r}: {name} ends with the tool {ending!r}, which its prompt does not have."
                     f"{hint(ending, known)}"
                 )
-            tool, property_ = made.by_name.get(ending), side.stop_tool_response_property
+            tool = made.by_name.get(ending) if ending == side.stop_tool else None
+            property_ = side.stop_tool_response_property
             if tool is not None and property_ is not None and not takes(tool.parameters, property_):
                 raise DefinitionError(
                     f"Agent {self._agent.name!r}: {name} answers with the property {property_!r}, "

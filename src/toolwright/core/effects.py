@@ -11,6 +11,7 @@ from typing import TypeAlias
 from toolwright.core.delivery import Delivery
 from toolwright.core.effects_children import (
     Activated,
+    BackOff,
     CancelChildren,
     Close,
     CloseRequest,
@@ -210,6 +211,7 @@ Effect: TypeAlias = (
     | Terminate
     | HandOff
     | Activated
+    | BackOff
     | SetValue
     | OpenRequest
     | CloseRequest

@@ -1,5 +1,7 @@
 """What a unit does to other threads of a family, and to what a thread keeps beside its messages."""
 
+from datetime import datetime
+
 from toolwright.core.child import ChildEnd
 from toolwright.core.delivery import Delivery
 from toolwright.core.env import EnvChange
@@ -122,6 +124,14 @@ class Activated(ChildEffect):
     """The prompts of these sides have begun in the thread."""
 
     sides: tuple[Side, ...]
+
+
+@value
+class BackOff(ChildEffect):
+    """The thread's model has failed so many times on end: nothing is asked in it before `until`, None for at once."""
+
+    faults: int
+    until: datetime | None
 
 
 @value

@@ -48,7 +48,8 @@ class EnvTypes:
     def read(self, given: object, path: str = "env") -> dict[str, EnvVar | None]:
         """What a caller gave, checked.
 
-        Raises `InvalidRequest`, also for a secret that models would be shown, and for a declared secret given as text.
+        Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
+        secret given as text.
         """
         names = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else ()
         found = read_env(cast("object", given), path, lambda name: self.of(name, names))
@@ -61,11 +62,13 @@ class EnvTypes:
         return stored_only(self.read(given, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
-        """Raise `InvalidRequest` for a secret that models would be shown, and for text that is declared as a secret."""
+        """Raise `InvalidRequest` for a secret that models are shown or that is a flag, for text declared a secret."""
         if var is None:
             return
         if var.type == "secret" and any(name in each.names for each in self.shown):
             raise _faulty(f"{path}.{name}", "is shown to models: store it as text, not as a secret")
+        if var.type == "secret" and name in self.flags:
+            raise _faulty(f"{path}.{name}", "is a flag: store it as text, not as a secret")
         if var.type == "text" and self.hides(name, among):
             raise _faulty(f"{path}.{name}", "is declared as a secret")
 

@@ -1,6 +1,5 @@
 """A tool call's way without a runtime: parse, judge, call, outcome."""
 
-import asyncio
 import difflib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -16,6 +15,7 @@ from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.returned import as_failure
 from toolwright.core.state import ThreadState
+from toolwright.core.supervision import Supervised
 from toolwright.core.tool import Kind, Tool
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
@@ -52,7 +52,23 @@ def prepare(
 
 
 async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
-    """Carry a call out, within its tool's timeout; a missing or broken executor gives an error result."""
+    """Carry a call out, within its tool's timeout."""
+    seconds = limit_of(prepared.tool)
+    if seconds is None:
+        return await carry_out(executors, prepared, state)
+    work = Supervised(carry_out(executors, prepared, state), prepared.tool.name, seconds)
+    return work.result() if await work.end() else timed_out(seconds)
+
+
+def limit_of(tool: Tool) -> float | None:
+    """How long whoever carries the call out may take, None for as long as they want."""
+    return tool.timeout if tool.carrier in INLINE else None
+
+
+async def carry_out(
+    executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState
+) -> Outcome:
+    """Carry a call out, however long it takes; a missing or broken executor gives an error result."""
     tool = prepared.tool
     executor = executors.get(tool.carrier)
     if executor is None:
@@ -67,24 +83,10 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
             return lacks_tenvs(tool.name, read)
         tenvs |= read
     try:
-        if tool.timeout is None or tool.carrier not in INLINE:
-            return await executor(prepared, state)
-        return await _in_time(executor, prepared, state, tool.timeout)
+        return await executor(prepared, state)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
         _log.exception("The executor of the tool %r failed.", tool.name)
         return as_failure(error)
-
-
-async def _in_time(executor: Executor, prepared: PreparedCall, state: ThreadState, seconds: float) -> Outcome:
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            outcome = await executor(prepared, state)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        return timed_out(seconds)
-    return timed_out(seconds) if limit.expired() else outcome
 
 
 async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:

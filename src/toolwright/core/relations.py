@@ -159,4 +159,4 @@ Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle
 
 def is_on(flag: str | None) -> bool:
     """Whether the value of an `optional` flag turns its branch on."""
-    return flag is not None and flag.strip().lower() in ("true", "1", "yes")
+    return flag is not None and flag.lower() in ("true", "1", "yes")

@@ -19,7 +19,8 @@ class Thread:
 
     `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
     the sides whose prompts have begun in it since. A child thread has a `link` to its parent; `report` is the call
-    there that waits for its end, and `state` how its last session ended.
+    there that waits for its end, and `state` how its last session ended. `faults` counts how often its model has failed
+    since it answered last; nothing is asked in it before `not_before` then (D21).
     """
 
     id: str
@@ -42,6 +43,8 @@ class Thread:
     link: Link | None = None
     report: str | None = None
     state: ChildEnd | None = None
+    faults: int = 0
+    not_before: datetime | None = None
     created_at: datetime
 
     @property

@@ -1,6 +1,15 @@
 """Cancelling a run: the signal that handlers see, and the scopes that it ends."""
 
 import asyncio
+from typing import Protocol
+
+
+class Scope(Protocol):
+    """What an abort can end: it is ended at the time of the loop that it is rescheduled to."""
+
+    def expired(self) -> bool: ...
+
+    def reschedule(self, when: float) -> None: ...
 
 
 class Abort:
@@ -8,7 +17,7 @@ class Abort:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._scopes: dict[asyncio.Timeout, float] = {}
+        self._scopes: dict[Scope, float] = {}
 
     @property
     def aborted(self) -> bool:
@@ -26,17 +35,17 @@ class Abort:
             for scope, grace in self._scopes.items():
                 _interrupt(scope, grace)
 
-    def within(self, scope: asyncio.Timeout, grace: float = 0.0) -> None:
+    def within(self, scope: Scope, grace: float = 0.0) -> None:
         """From now on an abort ends this scope, `grace` seconds later; those around it are ended as before."""
         self._scopes[scope] = grace
         if self._event.is_set():
             _interrupt(scope, grace)
 
-    def left(self, scope: asyncio.Timeout) -> None:
+    def left(self, scope: Scope) -> None:
         """The scope has been left: an abort leaves it alone."""
         self._scopes.pop(scope, None)
 
 
-def _interrupt(scope: asyncio.Timeout, grace: float) -> None:
+def _interrupt(scope: Scope, grace: float) -> None:
     if not scope.expired():
         scope.reschedule(asyncio.get_running_loop().time() + grace)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.agent import Agent, agent_id_of, entity_id_of
+from toolwright.core.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agent_config import faulty, read_agent
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
@@ -18,6 +18,7 @@ from toolwright.core.errors import (
     NotFound,
 )
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.needs import Lacking
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.prompt import Prompt
@@ -146,6 +147,12 @@ class Agents:
             return await self.find(agent_id, revision)
         except (InvalidRequest, DefinitionError):
             return None
+
+    async def homeless(self, agent_id: str) -> Lacking:
+        """What the agent's tools would miss in a home thread that is to begin; nothing if it has one already (D4)."""
+        agent = await self.usable(agent_id)
+        found = Lacking() if agent is None else agent.lacks_at_home
+        return found if found and await self._store.thread(home_thread_id_of(agent_id)) is None else Lacking()
 
     async def exists(self, agent_id: str) -> bool:
         """Whether there is such an agent now, whether it can run or not."""

@@ -9,6 +9,7 @@ from toolwright.core.errors import ModelError, ModelRefused
 from toolwright.core.message import Message
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
+from toolwright.core.supervision import Supervised, caught
 from toolwright.runtime.answer_limit import AnswerLimit
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.frame import Frame
@@ -89,30 +90,22 @@ class Asking:
         self, hold: Hold, voice: ActiveAgent, request: ModelRequest, stream: AnswerStream | None
     ) -> ModelResponse | None:
         model = await self._model(voice)
-        response: ModelResponse | None = None
         limit = AnswerLimit(*self._answer_limits, hold.abort)
+        reading = Supervised(caught(_read(model, request, limit, stream)), model.name)
+        limit.begin(reading)
         try:
-            async with limit.scope, aclosing(model.respond(request)) as events:
-                hold.abort.within(limit.scope)
-                async for event in events:
-                    limit.progress()
-                    if isinstance(event, ModelResponse):
-                        response = event
-                        if stream is not None:
-                            stream.finish()
-                    elif stream is not None:
-                        stream.take(event)
+            if not await reading.end():
+                limit.check()
+                return None
+            response, error = reading.result()
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
             raise ModelError("The model was cancelled by itself.") from error
-        except TimeoutError:
-            limit.check()
-            if not limit.scope.expired():
-                raise
-            return None
         finally:
-            hold.abort.left(limit.scope)
+            limit.over()
+        if error is not None:
+            raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
         return response
@@ -135,6 +128,24 @@ class Asking:
                 f"The agent {voice.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             )
         return await self._models(model)
+
+
+async def _read(
+    model: Model, request: ModelRequest, limit: AnswerLimit, stream: AnswerStream | None
+) -> ModelResponse | None:
+    """The model's answer, shown as it comes, as long as anybody waits for it."""
+    response: ModelResponse | None = None
+    async with aclosing(model.respond(request)) as events:
+        async for event in events:
+            if not limit.progress():
+                break
+            if isinstance(event, ModelResponse):
+                response = event
+                if stream is not None:
+                    stream.finish()
+            elif stream is not None:
+                stream.take(event)
+    return response
 
 
 def _alone(hold: Hold) -> bool:

@@ -9,6 +9,7 @@ from toolwright.core.entity import Entity
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.judge import Judge
+from toolwright.core.needs import Lacking
 from toolwright.core.ports import Clock
 from toolwright.core.result import ToolResult
 from toolwright.core.signature import Handler
@@ -36,6 +37,11 @@ class BuiltinState(Protocol):
     @property
     def call_id(self) -> str:
         """This call: the same when it is carried out again, and so what ids are derived from."""
+        ...
+
+    @property
+    def homeless(self) -> Lacking:
+        """What the agent's tools need and its home thread would not have."""
         ...
 
     @property

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Protocol
 
+from toolwright.core.agent import home_thread_id_of
 from toolwright.core.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.effects import SetTimer
 from toolwright.core.json_value import JSONObject, dumps
@@ -102,14 +103,17 @@ class Calls:
     def _show(self, hold: Hold, tools: Mapping[str, Tool], move: Move, call: Call, tool: Tool) -> bool:
         """Post a visible call to its space; false if the agent must enter one first, which is then the result.
 
-        An agent that cannot enter spaces shows it where it was spoken to, or nowhere.
+        That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
+        has gone or was spoken to, or in the thread's own stream alone.
         """
-        enters = ENTER_SPACE in tools
-        space_id = hold.where.after(move) if enters else hold.where.trigger_space_id
+        at_home = ENTER_SPACE in tools and hold.thread.id == home_thread_id_of(hold.thread.agent)
+        space_id = hold.where.after(move)
+        if space_id is None and not at_home:
+            space_id = hold.where.trigger_space_id
         if space_id is None:
-            if enters:
+            if at_home:
                 self.settle(hold, move, call, outside_any_space(tool))
-            return not enters
+            return not at_home
         status: CallShown = "requires_action" if tool.carrier in WAITING else "running"
         move.effects.append(posted(hold, call, space_id, status))
         move.shown[call.id] = space_id

@@ -18,6 +18,7 @@ from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdic
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, RunStatus
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.runtime.backoff import rest_of
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import Ending, presence
 from toolwright.runtime.family import first_run
@@ -27,7 +28,7 @@ from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.listeners import Listeners
 from toolwright.runtime.loop import Loop
 from toolwright.runtime.move import Move
-from toolwright.runtime.poison import refused
+from toolwright.runtime.poison import refused, retries
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.speakers import Speakers
 from toolwright.runtime.wants import still_lacking
@@ -77,6 +78,10 @@ class Drainer:
         if view is None or view.wake is None:
             return "done"
         run = view.run
+        rest = rest_of(view, self._clock)
+        if rest is not None:
+            put_off = view.wake.due != rest
+            return await self._leave(thread_id, Leaving(gen=view.wake.gen, due=rest)) if put_off else "done"
         if run is None and (not view.inbox or view.thread.is_over):
             return await self._leave(thread_id, Leaving(gen=view.wake.gen))
         if run is not None and (early := await self._early(view, run, alone)) is not None:
@@ -179,7 +184,7 @@ class Drainer:
                 await self._lead(hold, view, agent)
         finally:
             del self._holds[hold.thread.id]
-        return "again" if not hold.left or hold.leaving().due is not None else "done"
+        return "again" if hold.is_due and not self._stopping else "done"
 
     async def _lead(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
         try:
@@ -212,7 +217,7 @@ class Drainer:
         claim = Claim if view.thread.run_id is not None else _opening_claim
         taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
         if run.started_at is not None:
-            move = Move(events=[run_event(taken)])
+            move = Move(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
                 if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:

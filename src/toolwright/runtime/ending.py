@@ -9,6 +9,7 @@ from toolwright.core.effects_children import CancelChildren, Close, Stop
 from toolwright.core.event import EventType
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
+from toolwright.runtime.backoff import kept_off, put_off, taken_up
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
@@ -49,9 +50,12 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
     effects = [*move.effects, *presence(hold, hold.where.after(move), "agent.inactive")]
     move = replace(move, events=[*move.events, run_event(over)], effects=effects)
     if end.status == "failed":
-        return give_back(hold, move, failed=end.fault == "batch"), over
+        move = give_back(hold, move, failed=end.fault == "batch")
+        waits = move.leaving is not None and move.leaving.due is not None
+        return (put_off if end.fault == "model" and waits else taken_up)(hold, move), over
     inbox = [event.processed() for event in hold.reading.values()]
-    return replace(move, inbox=inbox, leaving=hold.leaving()), over
+    move = replace(move, inbox=inbox, leaving=hold.leaving())
+    return (kept_off if end.status == "cancelled" else taken_up)(hold, move), over
 
 
 def _left_out(hold: Hold, move: Move) -> Move:

@@ -136,7 +136,10 @@ class Environment:
         secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
         for row in rows:
             value = self._value(row)
-            if isinstance(value, EnvVar) and (row.type == "secret" or _is_declared(row, agent)):
+            flag = (
+                agent is not None and row.kind == "env" and row.name in agent.types.flags
+            )  # text, however stored
+            if isinstance(value, EnvVar) and not flag and (row.type == "secret" or _is_declared(row, agent)):
                 secrets.add((row.name, _secret(row, value)))
             if row.kind == "env":
                 (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value

@@ -1,16 +1,17 @@
 """The handlers of calls: run within their run, and what they return and write made ready for the journal."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.call import Call
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
-from toolwright.core.pipeline import Executor, execute
+from toolwright.core.pipeline import Executor, carry_out, limit_of, timed_out
 from toolwright.core.ports import Bus, Store
+from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.sandbox import Sandbox
+from toolwright.core.supervision import Supervised
 from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind
 from toolwright.core.value import changed
@@ -66,22 +67,33 @@ class Handlers:
         )
 
     async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
-        """Run the started call to its end, or until its run is cancelled and the grace is over."""
+        """Run the started call to its end, or until its time is over, or its run is cancelled and the grace is over.
+
+        A handler that does not end then is left behind; what it does in its thread later is refused.
+        """
         children: Sequence[Thread] = ()
         if hold.may_have_children:
             children = await hold.insist(lambda: children_of(self._store, hold.thread.id))
         state = self.state(hold, call, invoke, children)
-        scope = asyncio.timeout(None)
+        prepared, seconds = hold.prepared[call.id], limit_of(hold.prepared[call.id].tool)
+        work = Supervised(self._run(prepared, state), call.name, seconds)
+        hold.abort.within(work, ABORT_GRACE)
+        outcome: Outcome | None = None
         try:
-            async with scope:
-                hold.abort.within(scope, ABORT_GRACE)
-                outcome = await execute(self._executors, hold.prepared[call.id], state)
-        except TimeoutError:
-            outcome = None
+            if await work.end():
+                outcome = work.result()
+            elif seconds is not None and work.cut_off == "time":
+                outcome = timed_out(seconds)
         finally:
-            hold.abort.left(scope)
-            await state.close()
+            hold.abort.left(work)
+            await state.close()  # of one that is left behind
         return Ran(outcome, state)
+
+    async def _run(self, prepared: PreparedCall, state: RunState) -> Outcome:
+        try:
+            return await carry_out(self._executors, prepared, state)
+        finally:
+            await state.close()
 
     async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
         """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.

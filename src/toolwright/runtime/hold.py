@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.call import Call, is_over
 from toolwright.core.effects import Effect, Enter
-from toolwright.core.effects_children import Activated, HandOff
+from toolwright.core.effects_children import Activated, BackOff, HandOff
 from toolwright.core.entity import entity_of
 from toolwright.core.env import EnvRow
 from toolwright.core.inbox import InboxChange, InboxEvent
@@ -95,6 +96,7 @@ class Hold:
         self.abort = Abort()
         self.nudged = asyncio.Event()
         self.left = False
+        self._due: datetime | None = None
         self.stopping = False
         self._learn(self.env_for(voice).redactor)
         if run.cancel_requested_at is not None:
@@ -153,6 +155,13 @@ class Hold:
             self.root.voice, self.author = voice, entity_of(voice.agent)
             self._envs.clear()
             self._learn(self.env_for(voice).redactor)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the thread that was left is to be drained at once again: for what else waits, or for a cancel."""
+        if not self.left or (self.abort.aborted and not self.run.over):
+            return True
+        return self._due is not None and self._due <= self.clock.now()
 
     def insist(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """Read the journal, again and again while it is unavailable."""
@@ -354,7 +363,7 @@ class Hold:
         for change in unit.inbox:
             self._absorb_inbox(change)
         if unit.leaving is not None:
-            self.left = answer.left
+            self.left, self._due = answer.left, unit.leaving.due
         if answer.cancel_requested:
             self.abort.set()
         for effect in unit.effects:
@@ -375,6 +384,8 @@ class Hold:
                 self.thread = changed(self.thread, active_agent=effect.agent, activated=())
             case Activated():
                 self.thread = changed(self.thread, activated=effect.sides)
+            case BackOff():
+                self.thread = changed(self.thread, faults=effect.faults, not_before=effect.until)
             case _:
                 pass
 

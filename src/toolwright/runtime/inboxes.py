@@ -11,6 +11,7 @@ from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.units import Act, Conflict, RetryEvent
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_kind, by_text, page
+from toolwright.runtime.rooms import homeless
 from toolwright.runtime.wakeups import Wakeups
 
 LONGEST_NAME = 200  # characters
@@ -42,11 +43,14 @@ class Inboxes:
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> InboxEvent:
         """Wake an agent in a service's name: it reads `[Service: NAME] {payload}` in its home thread.
 
-        Every call is an event of its own. Raises `NotFound` for an agent that is not there,
-        `ThreadTerminated` for one that has ended its home thread for good.
+        Every call is an event of its own. Raises `NotFound` for an agent that is not there, `TenvsLacking` for one that
+        cannot have a home thread, `ThreadTerminated` for one that has ended its home thread for good.
         """
         _check_service(service_name)
         found = await self._agents.get(agent)
+        lacking = await self._agents.homeless(found.id)
+        if lacking:
+            raise homeless(f"The agent {found.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._wakeups.delivery(found.id, "service", self._new_id("svc"), content)
         unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))

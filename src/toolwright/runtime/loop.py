@@ -2,17 +2,16 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
 
-from toolwright.core import backoff
 from toolwright.core.brief import words
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelError, StoreError, ToolwrightError
 from toolwright.core.logs import logger
 from toolwright.core.model import ModelResponse
-from toolwright.core.units import Answer, Finish, Leaving, Release
+from toolwright.core.units import Answer, Finish, Release
 from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.asking import Asking
+from toolwright.runtime.backoff import put_off, taken_up
 from toolwright.runtime.before import Before
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.carrying import Carrying
@@ -21,7 +20,7 @@ from toolwright.runtime.ending import End
 from toolwright.runtime.hold import Answered, Hold
 from toolwright.runtime.inbox import own_message
 from toolwright.runtime.move import Move
-from toolwright.runtime.poison import has_own_message
+from toolwright.runtime.poison import has_own_message, retries
 from toolwright.runtime.redaction import clean_response
 from toolwright.runtime.turns import after_text
 from toolwright.wire.event import run_event, step_event
@@ -33,7 +32,7 @@ MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
 
 
 class Loop:
-    """Leads runs. Their state is in the `Hold` and in the journal; only how long to spare a failing model is here."""
+    """Leads runs. Their state is in the `Hold` and in the journal."""
 
     def __init__(
         self, calls: Calls, asking: Asking, before: Before, carrying: Carrying, closing: Closing
@@ -43,7 +42,6 @@ class Loop:
         self._before = before
         self._carrying = carrying
         self._closing = closing
-        self._delays: dict[str, float] = {}
 
     async def go(self, hold: Hold) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
@@ -52,7 +50,6 @@ class Loop:
                 await self._lead(hold)
         finally:
             if hold.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
-                self._delays.pop(hold.thread.id, None)
                 for frame in hold.frames:
                     self._calls.forget(frame.calls)
                 self._calls.forget(hold.nested)
@@ -105,12 +102,9 @@ class Loop:
         if has_own_message(hold):
             await self._closing.end(hold, Finish, Move(), End("failed", error=error, fault="model"))
             return
-        error = hold.redactor.text(error)
-        delay = backoff.longer(self._delays.get(hold.thread.id))
-        self._delays[hold.thread.id] = delay
-        run = replace(hold.run, status="queued", error=error)
-        leaving = Leaving(gen=hold.gen, due=hold.clock.now() + timedelta(seconds=delay))
-        await hold.commit(Release, Move(events=[run_event(run)], leaving=leaving), run)
+        run = replace(hold.run, status="queued", error=hold.redactor.text(error))
+        told = [] if retries(hold.run) else [run_event(run)]  # once, however often it is tried
+        await hold.commit(Release, put_off(hold, Move(events=told)), run)
 
     async def _take_answer(self, hold: Hold, move: Move, response: ModelResponse) -> None:
         if hold.redactor:
@@ -124,7 +118,9 @@ class Loop:
         number = hold.run.step_count + 1
         calls = calls_of(hold, response, number)
         hold.put(move, assistant_message(hold, response, calls, number, hold.place(move)))
-        self._delays.pop(hold.thread.id, None)
+        if retries(hold.run):
+            move.events.insert(0, run_event(changed(hold.run, error=None)))
+        move = taken_up(hold, move)
         move.step = step_row(hold, response, number)
         run = changed(
             hold.run,

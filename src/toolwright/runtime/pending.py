@@ -117,11 +117,13 @@ class PendingCalls:
         """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
 
         Any JSON value is a result, also null, false and 0. Raises `NotFound`, `Forbidden` (a call of another
-        run), `CallResolved`, `CallExpired`, `CallCancelled`; then nothing has changed.
+        run), `CallResolved`, `CallExpired`, `CallCancelled`, and `AlreadyOver` where no agent is left to read it; then
+        nothing has changed.
         """
         call = await self.get(call_id)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
+        await self._check_read(call)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
         outcome = await self._clean(call, outcome)
@@ -178,6 +180,16 @@ class PendingCalls:
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed
         raise _why(call)
+
+    async def _check_read(self, call: Call) -> None:
+        """Whether somebody will read the result: where the run has gone on, its thread and agent must be there."""
+        if call.status != "pending":
+            return
+        thread = await self._store.thread(call.thread_id)
+        if thread is None or thread.is_over:
+            raise CallCancelled
+        if not await self._agents.exists(thread.answering):
+            raise AlreadyOver("The agent of this tool call was deleted")
 
     async def _clean(self, call: Call, outcome: ToolResult) -> ToolResult:
         """The result without the secrets of its thread, and those that a run at work in it has known before."""

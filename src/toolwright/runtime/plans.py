@@ -14,6 +14,7 @@ from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.schedule import next_run
 from toolwright.core.units import Act, Committed, Conflict
 from toolwright.core.value import changed
+from toolwright.runtime.agents import Agents
 from toolwright.runtime.wakeups import Wakeups
 
 log = logger("toolwright.runtime")
@@ -25,8 +26,15 @@ class Plans:
     """Fires plans. `wake` nudges the thread that was given something to read."""
 
     def __init__(
-        self, store: Store, wakeups: Wakeups, wake: Callable[[str], None], clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        agents: Agents,
+        wakeups: Wakeups,
+        wake: Callable[[str], None],
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
+        self._agents = agents
         self._store = store
         self._wakeups = wakeups
         self._wake = wake
@@ -36,14 +44,23 @@ class Plans:
     async def fire(self, what: str) -> None:
         """Deliver the plan `<agent_id>:<plan_id>` if it is due, and set its next time.
 
-        What was missed while no process was there is made up for once.
+        What was missed while no process was there is made up for once. For an agent that can have no home thread, since
+        the app has changed, the time goes by.
         """
         agent_id, _, plan_id = what.partition(":")
         while True:
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None or plan.next_run_at > self._clock.now():
                 return
-            delivery, then = self._delivery(plan), self._then(plan)
+            then = self._then(plan)
+            lacking = await self._agents.homeless(agent_id)
+            if lacking:
+                log.error(
+                    "The plan %r of %s is left out, without a home thread: %s.", plan_id, agent_id, lacking
+                )
+                await self._commit(_left(plan, then))
+                return
+            delivery = self._delivery(plan)
             fired = FirePlan(plan=plan, then=then, delivery=delivery)
             match await self._commit(fired):
                 case Committed():
@@ -53,8 +70,7 @@ class Plans:
                     continue  # it was changed or given up meanwhile
                 case Conflict(guard="duplicate"):
                     # It has fired for this time, and was written once more as it had been before.
-                    drop = DropPlan(agent_id=agent_id, id=plan_id)
-                    await self._commit(drop if then is None else SetPlan(plan=then))
+                    await self._commit(_left(plan, then))
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
@@ -84,3 +100,8 @@ class Plans:
             "scheduledAt": plan.next_run_at.isoformat(),
         }
         return self._wakeups.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
+
+
+def _left(plan: Plan, then: Plan | None) -> Effect:
+    """What becomes of a plan whose time has gone by."""
+    return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

@@ -47,6 +47,11 @@ def has_own_message(hold: Hold) -> bool:
     return any(each.id.startswith(OWN) for each in of_run) or bool(hold.joined())
 
 
+def retries(run: Run) -> bool:
+    """Whether the model is asked again after a fault of its own: nobody is told of each try."""
+    return run.error is not None and not run.over
+
+
 def _leaving(hold: Hold, back: list[InboxChange]) -> Leaving:
     """Come back at once for what is to be tried again."""
     leaving = hold.leaving()

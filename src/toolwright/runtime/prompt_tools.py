@@ -93,7 +93,8 @@ def answer_of(
 ) -> ToolResult:
     """What the caller reads: the prompt's text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
-    made: list[JSON] = [_made(call, results[call.id]) for call in calls if call.id in results]
+    errors_too = config.include_errors
+    made: list[JSON] = [_made(call, results[call.id], errors_too) for call in calls if call.id in results]
     errors: list[JSON] = [
         results[call.id].error for call in calls if call.id in results and results[call.id].error
     ]
@@ -103,15 +104,16 @@ def answer_of(
         more["text"] = text
     if config.include_tool_calls:
         more["toolCalls"] = made
-    if config.include_errors:
+    if errors_too:
         more["errors"] = errors
     if config.include_text_response and not more.get("toolCalls") and not more.get("errors"):
         return ToolResult.ok(text, files)
     return ToolResult.ok(more, files)
 
 
-def _made(call: Call, result: ToolResult) -> JSON:
-    shown: JSON = result.result if result.status == "success" else {"error": result.error}
+def _made(call: Call, result: ToolResult, errors_too: bool) -> JSON:
+    failed: JSON = {"error": result.error} if errors_too else None
+    shown = result.result if result.status == "success" else failed
     return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": shown}
 
 

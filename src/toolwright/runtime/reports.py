@@ -45,7 +45,8 @@ class Reports:
         if parent is None:
             return []
         files = FileDrafts(StoredFiles(self._store, parent.id, hold.insist))
-        refs = await copied(parent.id, files, await self._files(hold, move, run), hold.clock, hold.new_id)
+        own = await self._files(hold, move, run) if link.implicit else []  # else it hands on what it wants
+        refs = await copied(parent.id, files, own, hold.clock, hold.new_id)
         answer = _answer(run)
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
@@ -78,7 +79,7 @@ class Reports:
         )
 
     async def _files(self, hold: Hold, move: Move, run: Run) -> list[File]:
-        """The files of the answer: those of the last turn's results."""
+        """The files of the answer: those of its last message."""
         refs = _attached([*hold.root.messages, *move.messages], run)
         known = FileDrafts(hold.files, {change.folded: change for change in move.files})
         found = [await known.at(ref.path) for ref in refs]
@@ -86,14 +87,14 @@ class Reports:
 
 
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
-    """The files of the results since somebody else has spoken last."""
+    """The files of the last message, with those of the results that it answers: of one step and no earlier one."""
     found: list[AttachmentRef] = []
-    last = messages[-1].side if messages else None
-    for message in reversed(messages):
-        if message.run_id != run.id or message.role == "user" or message.side != last:
+    own = [each for each in messages if each.within is None]
+    last = own[-1].side if own else None
+    for message in reversed(own):
+        if message.run_id != run.id or message.role == "user" or message.side != last or message.calls:
             break
-        if message.within is None:
-            found = [*message.attachments, *found]
+        found = [*message.attachments, *found]
     return list({ref.path: ref for ref in found}.values())
 
 

@@ -15,6 +15,15 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.showing import Intended, Showing
 
 
+def homeless(what: str, lacking: Lacking) -> TenvsLacking:
+    """The error of what an agent cannot do that cannot have a home thread (D4)."""
+    return TenvsLacking(
+        f"{what}, its tenvs are not what its tools need: {lacking}.",
+        [*lacking.missing],
+        [{"name": name, "message": message} for name, message in lacking.invalid],
+    )
+
+
 class Rooms:
     """Asks who is in a space. What is said there holds no secret of any agent in it, whoever says it."""
 
@@ -39,12 +48,7 @@ class Rooms:
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         found = Lacking() if agent is None else agent.lacks_at_home
         if found:
-            why = f"its tenvs are not what its tools need: {found}"
-            raise TenvsLacking(
-                f"The agent {entity.display_name!r} cannot be in a space, {why}.",
-                [*found.missing],
-                [{"name": name, "message": message} for name, message in found.invalid],
-            )
+            raise homeless(f"The agent {entity.display_name!r} cannot be in a space", found)
 
     async def redactor(self, space_id: str) -> Redactor:
         """What must not be said in the space."""

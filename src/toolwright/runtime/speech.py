@@ -36,13 +36,15 @@ class Speech:
         """What it takes to say that, without the secrets of the agents that are there.
 
         `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
-        there; in a public space it becomes a member by speaking.
+        there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.
         """
         space = await self._store.spaces.space(message.space_id)
         members = await self._store.spaces.members(message.space_id)
         is_member = any(member.entity_id == author.id for member in members)
         if space is None or not open_to(space, is_member=is_member):
             raise NotFound(f"There is no space {message.space_id!r}.")
+        if not is_member:
+            await self._rooms.admit(author)
         redactor = await self._rooms.redactor_of(members)
         message = replace(
             message,

@@ -2,10 +2,12 @@
 
 from datetime import datetime
 
+from toolwright.core.agent import home_thread_id_of
 from toolwright.core.call import Call
 from toolwright.core.effects import Source
 from toolwright.core.entity import Entity
 from toolwright.core.json_value import JSONObject
+from toolwright.core.needs import Lacking
 from toolwright.core.ports import Clock
 from toolwright.core.thread import Thread
 from toolwright.runtime.hold import Hold
@@ -25,6 +27,13 @@ class Facts:
     def thread(self) -> Thread:
         """The thread, for built-in tools."""
         return self._hold.thread
+
+    @property
+    def homeless(self) -> Lacking:
+        """What the agent's tools need and its home thread would not have, for built-in tools."""
+        voice = self._hold.base
+        at_home = voice is None or self._hold.thread.id == home_thread_id_of(self._hold.thread.agent)
+        return Lacking() if at_home or voice is None else voice.lacks_at_home
 
     @property
     def clock(self) -> Clock:

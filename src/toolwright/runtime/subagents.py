@@ -11,12 +11,13 @@ from toolwright.core.effects_children import HandOff, OpenRequest, Room, Spawn, 
 from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
 from toolwright.core.faults import ArgumentFault
 from toolwright.core.file import File
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.judge import Judge
 from toolwright.core.pipeline import lacks_tenvs
+from toolwright.core.plain import one_line
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.prepared import PreparedCall
-from toolwright.core.relations import AgentCall, Handoff, Immediate, Lifecycle
+from toolwright.core.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
 from toolwright.core.result import Outcome, Pending, ToolResult
 from toolwright.core.state import ThreadState
 from toolwright.core.variable import Variable
@@ -31,6 +32,7 @@ from toolwright.runtime.wants import waiting_json
 from toolwright.wire.event import run_event
 from toolwright.wire.variables import required_json
 
+LONGEST_NAME = 200  # characters
 PUT_OFF = "subagent_env_required"
 FOREVER = Pending(wait=math.inf)
 """The caller waits for its child, however long that takes."""
@@ -86,9 +88,9 @@ class Subagents:
         relation = _named(relations, str(arguments["agent"]))
         config, given = relation.config, arguments.get("arguments")
         inner = given if isinstance(given, dict) else {}
-        if relation.schema is not None:
-            inner = Judge(relation.schema, config.name).read(inner)
         said = arguments.get("message")
+        if relation.schema is not None:
+            inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, said))
         message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.insist(lambda: self._check_room(state.thread_id, relation))
@@ -165,6 +167,10 @@ class Subagents:
         arguments: JSONObject,
     ) -> Outcome:
         """A child begins; or what it lacks is asked for, and it begins when it is given."""
+        if name is not None and not (one_line(name) and name.strip() and len(name) <= LONGEST_NAME):
+            raise InvalidRequest(
+                f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
+            )
         if await self._is_deep(state):
             words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
             return ToolResult.fail(words, error_code="too_deep")
@@ -242,6 +248,15 @@ class Subagents:
         if not named:
             return []
         return [await state.drafts.get(path) for path in named]
+
+
+def _told(schema: JSONObject, config: SubagentToolConfig, given: JSONObject, said: JSON) -> JSONObject:
+    """The arguments, with the message as the property that is one, where they do not have it themselves."""
+    name = config.init_user_message_property or "message"
+    wanted = schema.get("properties")
+    if not said or name in given or not isinstance(wanted, dict) or name not in wanted:
+        return given
+    return {**given, name: said}
 
 
 def link_of(relation: AgentCall) -> Link:

@@ -7,6 +7,7 @@ from toolwright.core.delivery import Delivery
 from toolwright.core.entity import Entity
 from toolwright.core.inbox import InboxEvent, InboxType
 from toolwright.core.json_value import JSONObject
+from toolwright.core.logs import logger
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.run import Run
 from toolwright.core.space import Member, Space, SpaceMessage
@@ -15,6 +16,8 @@ from toolwright.runtime.agents import Agents
 from toolwright.wire.event import run_event
 
 MAX_CHAIN_DEPTH = 3
+
+log = logger("toolwright.runtime")
 
 
 class Wakeups:
@@ -81,7 +84,10 @@ class Wakeups:
             if member.type != "agent" or member.entity_id == author.id:
                 continue
             agent_id = agent_id_of(member.entity_id)
-            if await self._agents.exists(agent_id):
+            lacking = await self._agents.homeless(agent_id)
+            if lacking:
+                log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
+            elif await self._agents.exists(agent_id):
                 deeper = 0 if depth is None else depth + 1
                 made.append(
                     self.delivery(

@@ -93,7 +93,7 @@ def assemble(
     offers = Offers(store, motor, clock)
     speakers = Speakers(agents, equipment.equip)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
-    plans = Plans(store, wakeups, motor.wake, clock, ids)
+    plans = Plans(store, agents, wakeups, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, parts.bus, clock, ids)
     pending = PendingCalls(store, motor, agents, shared.lineages, drainer.known, keeper, rooms, clock, ids)

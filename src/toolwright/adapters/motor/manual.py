@@ -37,6 +37,7 @@ class ManualMotor:
         self._drain: Drain | None = None
         self._nudge: Callable[[str], None] = lambda _: None
         self._draining: str | None = None
+        self._nudged: dict[str, None] = {}
 
     @property
     def driving(self) -> bool:
@@ -46,6 +47,7 @@ class ManualMotor:
         self._drain, self._nudge = drain, nudge
 
     def wake(self, thread_id: str) -> None:
+        self._nudged[thread_id] = None
         if thread_id == self._draining:
             self._nudge(thread_id)
 
@@ -53,15 +55,25 @@ class ManualMotor:
         self._drain = None
 
     async def run_until_idle(self, limit: int = 100_000) -> int:
-        """Drain what is due now, the longest due first, until nothing is; how many drains it took."""
+        """Drain what is due now, the longest due first, and what was nudged, until nothing is; how many drains it took.
+
+        A nudge drains a thread that has a wake, whenever that is due; so does a drain that says `again`.
+        """
         count = 0
-        while due := await self._store.due(self._clock.now(), 100):
-            for wake in due:
-                await self._drain_one(wake.thread_id)
+        while names := await self._next():
+            for name in names:
+                self._nudged.pop(name, None)
+                await self._drain_one(name)
                 count += 1
                 if count >= limit:
                     raise RuntimeError(f"After {limit} drains there is still something due.")
         return count
+
+    async def _next(self) -> list[str]:
+        due = [wake.thread_id for wake in await self._store.due(self._clock.now(), 100)]
+        nudged = [name for name in self._nudged if name not in due]
+        self._nudged.clear()
+        return due + [name for name in nudged if await self._store.wake(name) is not None]
 
     async def run_timers(self) -> int:
         """Move the clock to the next wake that is due later, and drain; 0 if there is none."""
@@ -78,6 +90,8 @@ class ManualMotor:
             verdict = await self._drain(thread_id)
             if isinstance(verdict, Alone):
                 self._clock.advance(verdict.after)
-                await self._drain(thread_id, alone=True)
+                verdict = await self._drain(thread_id, alone=True)
+            if verdict == "again":
+                self._nudged[thread_id] = None
         finally:
             self._draining = None

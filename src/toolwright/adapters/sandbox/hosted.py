@@ -11,6 +11,7 @@ from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import plain, surely_longer
 from toolwright.core.sandbox import HostFunction
+from toolwright.core.supervision import Supervised, caught
 from toolwright.core.threads import DaemonThreads
 
 THREADS = 64
@@ -70,13 +71,13 @@ class Hosted:
         self, function: HostFunction, args: Sequence[JSON], named: Mapping[str, JSON]
     ) -> object:
         if inspect.iscoroutinefunction(function):
-            return await function(*args, **named)
+            return await _supervised(function(*args, **named))
         loop = asyncio.get_running_loop()
         returned, error = await loop.run_in_executor(self._threads, _caught, function, args, named)
         if error is not None:
             raise error
         if isinstance(returned, Awaitable):
-            return await cast("Awaitable[object]", returned)  # whatever it yields
+            return await _supervised(cast("Awaitable[object]", returned))  # whatever it yields
         return returned
 
     def _carried(self, name: str, returned: object) -> JSON:
@@ -88,6 +89,16 @@ class Hosted:
         if size > self._most:
             raise HostError(f"What {name!r} returns has {size} bytes, and {self._most} are allowed.")
         return value
+
+
+async def _supervised(returned: Awaitable[object]) -> object:
+    """What a function has still to return; one that swallows its cancellation does not hold the code up."""
+    work = Supervised(caught(returned), "function of the host")
+    await work.end()
+    value, error = work.result()
+    if error is not None:
+        raise error
+    return value
 
 
 def _caught(

@@ -11,6 +11,7 @@ from toolwright.core.child import MUTE
 from toolwright.core.delivery import Delivery
 from toolwright.core.effects_children import (
     Activated,
+    BackOff,
     CancelChildren,
     ChildEffect,
     Close,
@@ -124,6 +125,9 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             row.active_agent, row.activated = effect.agent, ()
         case Activated():
             tables.threads[effect.thread_id].activated = effect.sides
+        case BackOff():
+            row = tables.threads[effect.thread_id]
+            row.faults, row.not_before = effect.faults, effect.until
         case SetValue(value=None):
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):
@@ -229,12 +233,14 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
 
 
 def _give_up(row: ThreadRow, unit: Unit, tables: Tables) -> None:
-    """In a thread that is over nobody hopes for late results of its calls."""
+    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
     if not row.is_over:
         return
     for call in [tables.calls[call_id] for call_id in tables.calls_in[row.born.id]]:
         if call.status == "pending":
             tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
+    for event in [each for each in row.unread.values() if row.run_id is None]:
+        row.change(replace(event, status="failed"))
 
 
 def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:

@@ -41,6 +41,8 @@ class ThreadRow:
     activated: tuple[Side, ...] = ()
     report: str | None = None
     state: ChildEnd | None = None
+    faults: int = 0
+    not_before: datetime | None = None
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
@@ -76,6 +78,8 @@ class ThreadRow:
             activated=self.activated,
             report=self.report,
             state=self.state,
+            faults=self.faults,
+            not_before=self.not_before,
         )
 
     def promise(self, new_run: str) -> str:

@@ -148,6 +148,7 @@ def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
     if thread is None or event is None or event.status != "failed":
         raise GuardFailed("inbox")
     thread.change(replace(event, status="pending", attempts=0, run_id=None))
+    thread.not_before = None
     tables.wake(unit.thread_id, unit.at)
     return Written(Committed())
 

@@ -154,6 +154,7 @@ def _reseal(unit: Reseal, sql: Statements) -> Program:
 
 def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
     yield Op(sql.retry_event, {"thread_id": unit.thread_id, "event_id": unit.event_id}, "inbox")
+    yield Op(sql.children.hurry, {"thread_id": unit.thread_id})
     yield wake(unit, unit.thread_id, sql)
     return Written(Committed())
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from toolwright.adapters.store import rows_children, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.compiled import Statement
-from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.programs_delivery import deliver, refused
@@ -15,6 +15,7 @@ from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
 from toolwright.core.effects_children import (
     Activated,
+    BackOff,
     CancelChildren,
     ChildEffect,
     Close,
@@ -58,16 +59,19 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
         case Close() | Terminate():
             yield Op(sql.children.close, here)
             yield from _stop(sql.children.stop, effect, unit)
-            yield _give_up(effect, unit, sql)
+            yield from _give_up(effect, unit, sql)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
             yield from _stop(sql.children.stop, effect, unit)
-            yield _give_up(effect, unit, sql)
+            yield from _give_up(effect, unit, sql)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
         case Activated():
             yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
+        case BackOff():
+            until = micros_or_none(effect.until)
+            yield Op(sql.children.back_off, {**here, "faults": effect.faults, "until": until})
         case SetValue():
             yield _set_value(effect, sql)
         case _:
@@ -98,9 +102,10 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
         yield Op(statement, params)
 
 
-def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Op:
-    """In a thread that is over nobody hopes for late results of its calls."""
-    return Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
+def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Steps:
+    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
+    yield Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
+    yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
 
 
 def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -145,7 +150,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
     heard = yield Op(sql.children.report, {**here, "report": effect.report})
     if not heard:
         yield Op(sql.children.end_unheard, here)
-        yield _give_up(effect, unit, sql)
+        yield from _give_up(effect, unit, sql)
         return
     yield from _files(effect.files, sql)
     if effect.report is not None:

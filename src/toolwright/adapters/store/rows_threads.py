@@ -60,6 +60,8 @@ def thread_params(thread: Thread) -> Params:
         "link": None if thread.link is None else dumps(link_json(thread.link)),
         "report": thread.report,
         "state": thread.state,
+        "faults": thread.faults,
+        "not_before": micros_or_none(thread.not_before),
     }
 
 
@@ -86,6 +88,8 @@ def thread(row: Row) -> Thread:
         link=None if row[18] is None else link_from_json(json.loads(row[18])),
         report=row[19],
         state=row[20],
+        faults=row[21],
+        not_before=instant_or_none(row[22]),
     )
 
 

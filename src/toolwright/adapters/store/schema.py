@@ -17,6 +17,7 @@ REVISIONS = (
     "0004",
     "0005",
     "0006",
+    "0007",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

@@ -27,7 +27,7 @@ from toolwright.adapters.store.conditions import NOT_OVER
 from toolwright.adapters.store.statements_wakes import woken
 from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
-from toolwright.adapters.store.tables_events import wakes
+from toolwright.adapters.store.tables_events import inbox, wakes
 from toolwright.adapters.store.tables_threads import runs, threads
 from toolwright.core.call import MOVES
 from toolwright.core.child import MUTE
@@ -100,6 +100,8 @@ class ChildStatements:
         self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
         self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
         self.activated = compiled(changed.values(activated=_text("activated")))
+        self.back_off = compiled(changed.values(faults=_big("faults"), not_before=_big("until")))
+        self.hurry = compiled(changed.values(not_before=null()))
 
     def _cancel_statements(self, compiled: Compiler) -> None:
         here = _text("thread_id")
@@ -111,6 +113,9 @@ class ChildStatements:
         hopes = update(calls).where(own, PENDING, over.exists())
         cancelled = {"status": "cancelled", "completed_at": _big("at")}
         self.give_up = compiled(hopes.values(**cancelled).returning(calls.c.id))
+        unread = update(inbox).where(inbox.c.thread_id == here, inbox.c.status == "pending")
+        unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
+        self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))
         self.below = compiled(select(_family(children).c.id))
 
     def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy

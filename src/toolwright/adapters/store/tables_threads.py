@@ -42,6 +42,8 @@ threads = Table(
     Column("link", Text),
     Column("report", Text),
     Column("state", Text),
+    Column("faults", BigInteger, nullable=False, server_default=text("0")),
+    Column("not_before", BigInteger),
     Index("threads_by_parent", "parent_id", "created_at"),
     Index("threads_by_user", "user_id", "created_at"),
     Index("threads_by_time", "created_at"),

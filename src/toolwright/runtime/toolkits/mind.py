@@ -155,6 +155,11 @@ class MindToolkit:
         return {plan.id: plan for plan in await run.insist(lambda: self._minds.plans(run.agent_id))}
 
     async def _set_plans(self, run: BuiltinState, given: Sequence[GivenPlan]) -> JSON:
+        if given and run.homeless:
+            raise InvalidRequest(
+                "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what its tools "
+                f"need: {run.homeless}."
+            )
         known, now = await self._plans(run), run.clock.now()
         ids = [item_id("plan", one.id, run.call_id, n) for n, one in enumerate(given)]
         once("plan", ids)

@@ -1,0 +1,29 @@
+"""The exit of a process whose work is done, although somebody else's threads do not end."""
+
+import logging
+import os
+import sys
+import threading
+
+PATIENCE = (
+    5.0  # seconds for a normal end: the loop's and the interpreter's own waits for threads have no limit
+)
+
+log = logging.getLogger("toolwright.serve")
+
+
+def end_surely(code: int) -> None:
+    """From now on the process ends in some seconds, with that exit code, if it does not end by itself.
+
+    A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits for ever.
+    """
+    last = threading.Timer(PATIENCE, _end, (code,))
+    last.daemon = True
+    last.start()
+
+
+def _end(code: int) -> None:
+    log.warning("A thread that somebody has left at work does not end: the process ends without it.")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

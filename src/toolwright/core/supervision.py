@@ -1,0 +1,147 @@
+"""Supervision of other people's coroutines: they end in time, or are left behind."""
+
+import asyncio
+import ctypes
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from toolwright.core.logs import logger
+from toolwright.core.result import ToolResult
+
+T = TypeVar("T")
+CutOff: TypeAlias = Literal["time", "abort"]
+"""What has ended work that did not end by itself: its time was over, or it was to be aborted."""
+
+GRACE = 2.5
+"""Seconds that cancelled work has to tidy up, to close a connection for example. It is short, for a process that is
+told to stop waits for it, and not a whole number, for a motor that stops cancels its drains once a second."""
+
+log = logger("toolwright.supervision")
+
+
+class Supervised(Generic[T]):
+    """A coroutine in a task of its own, which can be left behind if it swallows its cancellation.
+
+    It may take `seconds`, and is cancelled then, or when it is aborted. What has not ended `GRACE` seconds after that
+    goes on without anybody who waits for it: its result is dropped, its exception logged. `cut_off` tells what has
+    ended it.
+    """
+
+    __slots__ = ("_abort", "_deadline", "_loop", "_patience", "_task", "_waiter", "cut_off")
+
+    def __init__(self, work: Coroutine[Any, Any, T], what: str, seconds: float | None = None) -> None:
+        self._loop = loop = asyncio.get_running_loop()
+        self._task = loop.create_task(work, name=what)
+        self._deadline = None if seconds is None else loop.call_later(seconds, self._cut, "time")
+        self._abort: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] = loop.create_future()
+        self.cut_off: CutOff | None = None
+
+    def limit(self, when: float) -> None:
+        """From now on the work's time is over at that time of the loop."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._loop.call_at(when, self._cut, "time")
+
+    def expired(self) -> bool:
+        """Whether the work was cut off."""
+        return self.cut_off is not None
+
+    def reschedule(self, when: float) -> None:
+        """Abort the work at that time of the loop, unless it has ended."""
+        if self._abort is not None:
+            self._abort.cancel()
+        self._abort = self._loop.call_at(when, self._cut, "abort")
+
+    async def end(self) -> bool:
+        """Wait until the work has ended, or is left behind; whether it has ended in time, and has a result.
+
+        What is aborted may have a result all the same. So has what ends well though whoever waits is cancelled: the
+        work is cancelled with them, and `CancelledError` is raised if that has ended it.
+        """
+        self._task.add_done_callback(self._wake)
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            while not self._waiter.done():
+                try:
+                    await self._waiter
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                    self._cancel()
+                    if self._waiter.cancelled():
+                        self._waiter = self._loop.create_future()
+                    if self._task.done():
+                        break
+        finally:
+            for timer in (self._deadline, self._abort, self._patience):
+                if timer is not None:
+                    timer.cancel()
+        if not self._task.done():
+            _leave(self._task)
+        elif self.cut_off != "time" and not (self._task.cancelled() and (cancelled or self.cut_off)):
+            return True
+        else:
+            _drop(self._task)
+        if cancelled is not None:
+            raise cancelled
+        return False
+
+    def result(self) -> T:
+        """What the work has returned, or raised, if it has ended by itself."""
+        return self._task.result()
+
+    def _cut(self, why: CutOff) -> None:
+        if self.cut_off is None and not self._task.done():
+            self.cut_off = why
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._patience is None and not self._task.done():
+            self._task.cancel()
+            self._patience = self._loop.call_later(GRACE, self._wake, self._task)
+
+    def _wake(self, _: "asyncio.Task[T]") -> None:
+        if not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+async def caught(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+    """What the work returns, or what it raises that would end the loop if a task raised it, or the program."""
+    try:
+        return await work, None
+    except (KeyboardInterrupt, SystemExit) as error:
+        return None, error
+
+
+def _leave(task: "asyncio.Task[Any]") -> None:
+    """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
+    log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
+    task.add_done_callback(_ended)
+    # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task once more at
+    # its end, and wait for it for ever.
+    asyncio._unregister_task(task)
+    # Else the interpreter would close the coroutine as it ends: a handler that swallows that too never gives way.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+
+
+def _ended(task: "asyncio.Task[Any]") -> None:
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
+    log.warning("%r has ended at last; nobody waits for its result any more.", _named(task))
+    _drop(task)
+
+
+def _drop(task: "asyncio.Task[Any]") -> None:
+    """Nobody reads how the task has ended; what it has raised is logged."""
+    if task.cancelled():
+        return
+    error = task.exception()
+    late = task.result() if error is None else None
+    if error is not None:
+        log.warning("%r has failed after it was cancelled.", _named(task), exc_info=error)
+    elif isinstance(late, ToolResult) and late.status == "error":
+        log.warning("%r has failed after it was cancelled: %s", _named(task), late.stack or late.error)
+
+
+def _named(task: "asyncio.Task[Any]") -> str:
+    return task.get_name()

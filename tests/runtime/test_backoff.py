@@ -1,0 +1,313 @@
+"""A thread whose model fails is left alone until the next try is due, whatever else comes meanwhile (D21)."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+import toolwright as tw
+from tests.databases import OpenStore, store_on
+from toolwright.core.agent import home_thread_id_of
+from toolwright.core.catalog import Catalog
+from toolwright.core.errors import ModelError, ModelRefused, RunOver, StoreError
+from toolwright.core.event import Topic
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.ports import Store
+from toolwright.core.run import Run
+from toolwright.core.units import RequestCancel
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
+from toolwright.wiring.settings import Settings
+
+pytestmark = pytest.mark.anyio
+journal = store_on("memory", "sqlite", "postgres")
+shared = store_on("sqlite", "postgres")
+ON_TIME = [0.0, 1.0, 3.0, 7.0, 15.0]  # when a model that always fails is asked
+REFUSED = ModelRefused("fake:model refused the request (400): no credit.")
+
+outside = tw.Tool(
+    name="ask_outside",
+    description="Ask somebody outside.",
+    kind="external",
+    is_async=True,
+    parameters={"type": "object", "properties": {}},
+)
+
+
+@dataclass
+class Refusing:
+    """A model that notes when it is asked, and fails as long as there is a `fault`."""
+
+    clock: ManualClock
+    fault: Exception | None = REFUSED
+    asked: list[float] = field(default_factory=list[float])
+    first: tuple[ModelCall, ...] = ()
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+    name: str = "refusing"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.asked.append(self.clock.monotonic())
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        if self.fault is not None:
+            raise self.fault
+        calls, self.first = self.first, ()
+        yield ModelResponse(text="" if calls else "I see.", calls=calls)
+
+
+@dataclass
+class Town:
+    """The runtime, its agent's model, and what turns it."""
+
+    rt: Runtime
+    motor: ManualMotor
+    clock: ManualClock
+    store: Store
+    model: Refusing
+    agent_id: str
+
+    @property
+    def home(self) -> str:
+        return home_thread_id_of(self.agent_id)
+
+    async def trigger(self, name: str) -> None:
+        """Something comes; the motor does all that there is to do at once."""
+        await self.rt.inboxes.trigger("tester", name)
+        await self.motor.run_until_idle(200)
+
+    async def pass_time(self, until: float) -> None:
+        """Look at every quarter of a second until then."""
+        while self.clock.monotonic() < until:
+            self.clock.advance(0.25)
+            await self.motor.run_until_idle(200)
+
+    async def run(self) -> Run:
+        return (await self.rt.runs.list(thread_id=self.home))[0]
+
+    async def rows(self) -> tuple[int, int, int]:
+        """How many runs, events and messages the home thread has."""
+        events = await self.rt.events.list(Topic(kind="thread", id=self.home), limit=1_000)
+        messages = await self.rt.threads.messages(self.home, 1_000)
+        return len(await self.rt.runs.list(thread_id=self.home)), len(events), len(messages)
+
+
+@asynccontextmanager
+async def town(opened: OpenStore, model: Refusing) -> AsyncGenerator[Town]:
+    bus = MemoryBus()
+    store = await opened(bus)
+    motor = ManualMotor(store, model.clock)
+    agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[outside]))
+    catalog = Catalog(agents=[agent])
+    rt = assemble(catalog, Parts(store=store, motor=motor, bus=bus, clock=model.clock), Settings(), 0.0)
+    await rt.start()
+    try:
+        yield Town(rt, motor, model.clock, store, model, (await rt.agents.get("tester")).id)
+    finally:
+        await rt.stop(0.0)
+
+
+async def test_other_events_that_wait_or_come_do_not_switch_the_back_off_off(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+        await here.trigger("first")
+        for n in range(30):
+            await here.trigger(f"other {n}")
+        await here.pass_time(2.0)
+        await here.trigger("between")
+        await here.pass_time(15.0)
+        assert here.model.asked == ON_TIME
+        here.model.fault = None
+        await here.pass_time(31.0)
+        assert here.model.asked == [*ON_TIME, 31.0, 31.0]  # the first event, then all the others together
+        inbox = await here.rt.inboxes.list("tester", limit=100)
+        assert {event.status for event in inbox} == {"processed"}
+        assert len(inbox) == 32
+        assert [run.status for run in await here.rt.runs.list(thread_id=here.home)] == ["completed"] * 2
+
+
+async def test_retries_leave_no_rows_behind_and_followers_read_when_it_goes_on(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+        await here.trigger("first")
+        await here.trigger("second")
+        before = await here.rows()
+        await here.pass_time(1_000.0)
+        assert len(here.model.asked) > 10
+        assert await here.rows() == before
+        run = (await here.rt.runs.list(thread_id=here.home))[-1]
+        assert (run.status, run.error) == ("queued", REFUSED.message)
+        here.model.fault = None
+        await here.pass_time(1_300.0)
+        told = await here.rt.events.list(Topic(kind="run", id=run.id), limit=100)
+        assert [event.type for event in told if event.type.startswith("run.")] == [
+            "run.queued",
+            "run.started",
+            "run.queued",
+            "run.started",
+            "run.completed",
+        ]
+
+
+async def test_a_nudge_a_late_result_and_a_message_wait_for_the_next_try(journal: OpenStore) -> None:
+    model = Refusing(ManualClock(), None, first=(ModelCall(id="c", name="ask_outside", arguments="{}"),))
+    async with town(journal, model) as here:
+        await here.trigger("first")
+        [call] = await here.rt.calls.list()
+        model.fault, model.asked = REFUSED, []
+        await here.trigger("second")
+        assert model.asked == [0.0]
+        await here.rt.calls.submit(call.run_id, call.id, "late")
+        await here.motor.run_until_idle(200)
+        for _ in range(20):
+            here.motor.wake(here.home)
+            await here.motor.run_until_idle(200)
+        mine = await here.rt.threads.send(here.home, "Hello?")
+        await here.motor.run_until_idle(200)
+        assert model.asked == [0.0]
+        await here.pass_time(1.0)
+        assert model.asked == [0.0, 1.0]
+        over = await here.rt.runs.get(mine.id)
+        assert (over.status, over.error) == ("failed", REFUSED.message)  # a person is told, once
+        await here.pass_time(7.0)
+        assert model.asked == ON_TIME[:4]
+        model.fault = None
+        await here.pass_time(15.0)
+        assert {event.status for event in await here.rt.inboxes.list("tester")} == {"processed"}
+
+
+async def test_what_comes_while_the_failing_model_is_asked_waits_too(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+        here.model.meanwhile = lambda: here.rt.inboxes.trigger("tester", "meanwhile")
+        await here.trigger("first")
+        assert here.model.asked == [0.0]
+        await here.pass_time(15.0)
+        assert here.model.asked == ON_TIME
+
+
+async def test_a_restart_and_another_process_keep_the_due_time_and_count_on(shared: OpenStore) -> None:
+    model = Refusing(ManualClock())
+    async with town(shared, model) as first:
+        await first.trigger("first")
+        await first.trigger("second")
+        await first.pass_time(3.25)
+        assert model.asked == ON_TIME[:3]
+        async with town(shared, model) as elsewhere:  # a second process: it writes, and does not drain
+            await elsewhere.rt.inboxes.trigger("tester", "from elsewhere")
+            await first.motor.run_until_idle(200)
+            assert model.asked == ON_TIME[:3]
+    async with town(shared, model) as again:
+        await again.motor.run_until_idle(200)
+        await again.trigger("third")
+        await again.pass_time(15.0)
+        assert model.asked == ON_TIME
+
+
+async def test_a_parked_event_that_a_service_retries_is_tried_at_once(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock(), RuntimeError("a bug"))) as here:
+        await here.trigger("bad")
+        [bad] = await here.rt.inboxes.list("tester")
+        assert (bad.status, here.model.asked) == ("failed", [0.0] * 3)
+        here.model.fault = REFUSED
+        await here.trigger("good")
+        here.model.fault = None
+        await here.rt.inboxes.retry("tester", bad.event_id)
+        await here.motor.run_until_idle(200)
+        assert here.model.asked == [0.0] * 6
+        assert {event.status for event in await here.rt.inboxes.list("tester")} == {"processed"}
+
+
+async def test_a_cancel_ends_a_run_that_is_backing_off_at_once_and_the_rest_waits(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+        await here.trigger("first")
+        await here.trigger("second")
+        await here.pass_time(1.0)
+        run = (await here.rt.runs.list(thread_id=here.home))[-1]
+        await here.rt.runs.cancel(run.id)
+        await here.motor.run_until_idle(200)
+        assert (await here.rt.runs.get(run.id)).status == "cancelled"
+        assert here.model.asked == ON_TIME[:2]
+        with pytest.raises(RunOver):
+            await here.rt.runs.cancel(run.id)
+        await here.pass_time(2.75)
+        assert here.model.asked == ON_TIME[:2]
+        await here.pass_time(3.0)
+        assert here.model.asked == ON_TIME[:3]
+
+
+async def test_how_long_to_spare_a_model_is_forgotten_with_the_run(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+        for began in (0.0, 4.0):
+            await here.pass_time(began)
+            here.model.asked.clear()
+            await here.trigger("alone")
+            await here.pass_time(began + 2.0)
+            assert here.model.asked == [began, began + 1.0]
+            await here.rt.runs.cancel((await here.run()).id)
+            await here.motor.run_until_idle(200)
+            assert (
+                await here.run()
+            ).completed_at == here.clock.now()  # no time goes by before a cancel is seen
+
+
+async def test_a_cancel_while_the_failing_model_is_asked_is_not_put_off(journal: OpenStore) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+
+        async def cancel() -> None:
+            unit = RequestCancel(
+                token="by another process",
+                at=here.clock.now(),
+                thread_id=here.home,
+                run_id=(await here.run()).id,
+            )
+            await here.store.commit(unit)
+
+        here.model.meanwhile = cancel
+        await here.trigger("first")
+        assert (await here.run()).status == "cancelled"
+        assert here.model.asked == [0.0]
+
+
+async def test_a_thread_without_a_fault_wakes_at_once(journal: OpenStore) -> None:
+    model = Refusing(ManualClock(), None)
+    async with town(journal, model) as here:
+        for n in range(5):
+            await here.trigger(f"event {n}")
+        assert model.asked == [0.0] * 5
+        model.fault = REFUSED
+        await here.trigger("worse")
+        model.fault = None
+        await here.pass_time(1.0)
+        assert model.asked == [0.0] * 6 + [1.0]
+        await here.trigger("well again")
+        assert model.asked == [0.0] * 6 + [1.0] * 2
+        model.fault = REFUSED
+        await here.trigger("worse again")
+        await here.pass_time(2.0)
+        assert model.asked[-2:] == [1.0, 2.0]  # it begins with a second again
+
+
+async def test_messages_of_a_person_are_answered_with_the_fault_at_once_where_nothing_else_waits(
+    journal: OpenStore,
+) -> None:
+    async with town(journal, Refusing(ManualClock())) as here:
+        thread = await here.rt.threads.create("tester")
+        for n in range(1, 4):
+            run = await here.rt.threads.send(thread.id, "Hello?")
+            await here.motor.run_until_idle(200)
+            assert (await here.rt.runs.get(run.id)).status == "failed"
+            assert here.model.asked == [0.0] * n
+
+
+@pytest.mark.parametrize("fault", [REFUSED, ModelError("odd"), StoreError("the disk is full")])
+async def test_every_fault_of_model_or_journal_holds_the_due_time(fault: Exception) -> None:
+    async def memory(bus: MemoryBus) -> Store:
+        return MemoryStore(bus.publish)
+
+    async with town(memory, Refusing(ManualClock(), fault)) as here:
+        for n in range(5):
+            await here.trigger(f"event {n}")
+        await here.pass_time(15.0)
+        assert here.model.asked == ON_TIME
+        assert here.clock.now() - (await here.run()).created_at == timedelta(seconds=15)
