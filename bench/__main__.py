@@ -19,6 +19,7 @@ PARTS = (
     "fanout",
     "many_threads",
     "submission",
+    "http",
     "sandbox",
 )
 

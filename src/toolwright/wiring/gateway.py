@@ -12,6 +12,7 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
@@ -57,7 +58,7 @@ async def serve(
     have some seconds, and tool calls `grace` seconds. The process is taken to be the server's own: its garbage
     collector is tuned (see `tuning`). Raises `CannotServe`, before the journal is opened.
     """
-    bound = listener or _listen(host, port)
+    bound = listener or listen(host, port)
     with bound:
         _check_reach(bound, settings)
         async with app.runtime(settings, grace=grace) as runtime:
@@ -91,7 +92,7 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        application: FastAPI,
+        application: ASGIApp,
         options: GatewayOptions,
         listener: socket.socket,
         ready: Callable[[str], None] | None = None,
@@ -171,7 +172,8 @@ def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
     return verifier
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there (0: on any port), as `serve` makes it; raises `CannotServe`."""
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
