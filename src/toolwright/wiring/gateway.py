@@ -161,6 +161,7 @@ def _options(settings: Settings) -> GatewayOptions:
         cors_origins=settings.cors_origins,
         max_body=settings.max_body,
         max_nesting=settings.max_nesting,
+        docs=settings.docs,
     )
 
 
