@@ -7,6 +7,7 @@ author obeys, is in `ops`.
 """
 
 from dataclasses import replace
+from hashlib import shake_256
 
 from toolwright.adapters.store import rows_agents, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.compiled import Statement
@@ -51,7 +52,8 @@ from toolwright.core.units import (
     Unit,
 )
 
-PROBE = "probe"  # the token of the row that probes write
+PROBES = ("probe a", "probe b")  # the tokens of the rows that probes write, by turns
+ROOM = 32 * 1024  # characters that a probe writes: what a message with its run and events may take
 
 
 def program(unit: Unit, sql: Statements) -> Program:
@@ -275,5 +277,14 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
-    yield Op(sql.probe, {"token": PROBE, "answer": "{}", "at": micros(unit.at)})
+    """New room is taken before that of the last probe is given back: a row in its place would always fit.
+
+    The text is one that no database can make shorter.
+    """
+    first, second = PROBES
+    found = yield Op(sql.probes, {"first": first, "second": second})
+    new, old = (second, first) if [row[0] for row in found] == [first] else (first, second)
+    text = shake_256(unit.token.encode()).hexdigest(ROOM // 2)
+    yield Op(sql.probe, {"token": new, "answer": text, "at": micros(unit.at)})
+    yield Op(sql.drop_commit, {"token": old})
     return Written(Committed())
