@@ -1,12 +1,13 @@
 """Files as one call sees them: those of its thread, and on top what the call itself has written so far."""
 
 import mimetypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
 from toolwright.core.asked import shown
 from toolwright.core.brief import brief
+from toolwright.core.broken import all_of
 from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import ANY_TYPE, File, FileChange, checked_path, clean_mime_type, fold
@@ -135,6 +136,6 @@ def as_bytes(content: object, limit: int) -> bytes:
     return bytes(content)
 
 
-def by_path(files: Iterable[File]) -> dict[str, File]:
-    """Files by their folded paths."""
-    return {fold(file.path): file for file in files}
+def by_path(files: Sequence[File]) -> dict[str, File]:
+    """Files by their folded paths; raises `RowBroken` if one of them could not be read."""
+    return {fold(file.path): file for file in all_of(files)}

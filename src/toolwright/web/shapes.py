@@ -36,6 +36,20 @@ class HealthShape(Shape):
     error: str | None = None
 
 
+class BrokenShape(Shape):
+    """A row of the journal that belongs into this list and cannot be read: which column, and why."""
+
+    id: str
+    column: str
+    error: str
+
+
+class ListShape(Shape):
+    """A list; `broken` only where rows of it cannot be read."""
+
+    broken: list[BrokenShape] | None = None
+
+
 class Deleted(Shape):
     """It is gone."""
 

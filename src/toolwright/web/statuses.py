@@ -33,6 +33,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.CannotServe: INTERNAL,
     errors.MissingExtra: INTERNAL,
     errors.Unwritable: INTERNAL,
+    errors.RowBroken: INTERNAL,
     ForbiddenMove: INTERNAL,
     errors.ModelError: 502,
     errors.ModelUnavailable: 503,

@@ -11,7 +11,6 @@ from hashlib import shake_256
 
 from toolwright.adapters.store import rows_agents, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.compiled import Statement
-from toolwright.adapters.store.front_ends import front_end_params
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert_events, leaving, new_files, wake, write_env, write_files
@@ -262,7 +261,7 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
     if isinstance(unit, DropFrontEnd):
         yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
     else:
-        yield Op(sql.front_ends.insert, front_end_params(unit.front_end), "duplicate")
+        yield Op(sql.front_ends.insert, rows_kept.front_end_params(unit.front_end), "duplicate")
     return Written(Committed())
 
 
