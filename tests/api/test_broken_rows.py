@@ -171,7 +171,7 @@ async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Pat
         }
         for below in ("", "/messages"):
             alone = await made.api.client.get(f"/api/threads/{broken['id']}{below}")
-            assert (alone.status_code, alone.json()) == (500, {"error": sentence, "code": "row_broken"})
+            assert (alone.status_code, alone.json()) == (503, {"error": sentence, "code": "row_broken"})
         assert [each.sentence for each in inspect_sqlite(made.path)] == [sentence]
 
 

@@ -10,9 +10,11 @@ import httpx
 import pytest
 
 import toolwright as tw
+from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.gateway import gateway, serve
+from toolwright.web.options import GatewayOptions
+from toolwright.wiring.gateway import Server, gateway, serve
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +77,13 @@ async def test_an_accepted_connection_sends_each_answer_at_once(host: str, own: 
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
+
+
+async def test_an_idle_connection_stays_open_longer_than_clients_keep_theirs() -> None:
+    with socket.socket() as listener:
+        server = Server(gateway(app, settings), GatewayOptions(clock=SystemClock()), listener)
+    usual = [httpx.Limits().keepalive_expiry, 60.0]  # that of httpx, and of the usual proxies
+    assert server.config.timeout_keep_alive > max(each for each in usual if each is not None)
 
 
 async def test_a_server_on_a_unix_socket_answers(tmp_path: Path) -> None:

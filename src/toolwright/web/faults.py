@@ -15,7 +15,6 @@ from toolwright.core.errors import (
     KeysUnavailable,
     MethodNotAllowed,
     NotFound,
-    RowBroken,
     ServerFailed,
     StoreError,
     TenvsLacking,
@@ -36,7 +35,7 @@ MOST_DETAILS = 50  # faults that one answer names
 def answer_error(error: ToolwrightError) -> Answer:
     """An error of the core as its answer."""
     status = status_of(type(error))
-    if status == INTERNAL and not isinstance(error, RowBroken):  # which says nothing but where to look
+    if status == INTERNAL:
         log.error("A request failed.", exc_info=error)
         return internal()
     shown: JSONObject = {"error": brief(error.message), "code": error.code}

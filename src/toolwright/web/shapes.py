@@ -74,7 +74,7 @@ _WORDS: dict[int | str, str] = {
     410: "Expired.",
     413: "The body is too large.",
     416: "None of the bytes is in that range.",
-    503: "The journal, or the keys of tokens, are unavailable; try again.",
+    503: "The journal, or the keys of tokens, are unavailable: try again; or a row that this needs is broken.",
     "default": "Any other error.",
 }
 

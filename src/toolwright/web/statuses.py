@@ -33,12 +33,12 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.CannotServe: INTERNAL,
     errors.MissingExtra: INTERNAL,
     errors.Unwritable: INTERNAL,
-    errors.RowBroken: INTERNAL,
     ForbiddenMove: INTERNAL,
     errors.ModelError: 502,
     errors.ModelUnavailable: 503,
     errors.KeysUnavailable: 503,
     errors.StoreError: 503,
+    errors.RowBroken: 503,  # without a Retry-After: somebody must mend it
 }
 """A class that is not listed has the status of the nearest class above it."""
 
