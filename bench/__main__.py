@@ -21,6 +21,7 @@ PARTS = (
     "many_threads",
     "submission",
     "bodies",
+    "http",
     "sandbox",
 )
 

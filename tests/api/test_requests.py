@@ -199,7 +199,7 @@ async def test_faulty_pages_are_refused(query: str) -> None:
 
 async def test_unknown_routes_and_methods_are_answered_in_json() -> None:
     async with serving() as api:
-        for path in ("/", "/nothing", "/api/threads/", "/api/threads/x/nothing"):
+        for path in ("/nothing", "/docs/nothing", "/api/threads/", "/api/threads/x/nothing"):
             assert read(await api.client.get(path), 404) == {"error": "Not found"}
         response = await api.client.delete("/api/threads")
         assert read(response, 405) == {"error": "Method not allowed"}

@@ -4,14 +4,17 @@ import asyncio
 import os
 import signal
 import socket
+from pathlib import Path
 
 import httpx
 import pytest
 
 import toolwright as tw
+from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.gateway import gateway, serve
+from toolwright.web.options import GatewayOptions
+from toolwright.wiring.gateway import Server, gateway, serve
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +59,61 @@ async def test_with_keys_a_server_may_listen_anywhere() -> None:
         assert (await client.get("/api/agents", headers=headers)).status_code == 200
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["its own socket", "a socket that it was given"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_an_accepted_connection_sends_each_answer_at_once(host: str, own: bool) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = None if own else socket.create_server((host, 0), family=family)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(app, settings, host=host, port=0, listener=listener, ready=ready.set_result)
+    )
+    async with httpx.AsyncClient(base_url=await ready) as client:
+        answer = await client.get("/health")
+        caller = answer.extensions["network_stream"].get_extra_info("client_addr")
+        with _accepted_from(caller[:2]) as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+async def test_an_idle_connection_stays_open_longer_than_clients_keep_theirs() -> None:
+    with socket.socket() as listener:
+        server = Server(gateway(app, settings), GatewayOptions(clock=SystemClock()), listener)
+    usual = [httpx.Limits().keepalive_expiry, 60.0]  # that of httpx, and of the usual proxies
+    assert server.config.timeout_keep_alive > max(each for each in usual if each is not None)
+
+
+async def test_a_server_on_a_unix_socket_answers(tmp_path: Path) -> None:
+    keyed = settings.model_copy(update={"secret_keys": ("k",)})
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "server"))
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(app, keyed, listener=listener, ready=ready.set_result))
+    await ready
+    transport = httpx.AsyncHTTPTransport(uds=str(tmp_path / "server"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert (await client.get("/health")).status_code == 200
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
+def _accepted_from(caller: tuple[str, int]) -> socket.socket:
+    """This process's end of a connection that `caller` has opened: one of its descriptors."""
+    for name in Path("/proc/self/fd").iterdir():
+        try:
+            held = socket.socket(fileno=os.dup(int(name.name)))
+        except OSError:
+            continue  # closed meanwhile, or no socket
+        try:
+            if held.getpeername()[:2] == caller:
+                return held
+        except OSError:
+            pass  # a listener, or one end of a pair
+        held.close()
+    raise AssertionError(f"no connection from {caller}")
 
 
 async def test_a_port_that_is_taken_is_one_clear_error() -> None:

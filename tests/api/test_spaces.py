@@ -278,6 +278,27 @@ async def test_a_person_sees_what_they_caused_and_answers_what_is_shown_to_them(
         assert message["metadata"]["result"] == {"confirmed": True}
 
 
+async def test_a_call_whose_message_was_deleted_is_a_services_to_answer() -> None:
+    async with town(model=talking("confirmAction"), tools=[outside, CONFIRM]) as made:
+        space_id = made.ids["space_id"]
+        await made.post(f"/api/spaces/{space_id}/members", SERVICE, {"entityId": "tester"}, 200)
+        said = await made.post(f"/api/spaces/{space_id}/messages", ADA, {"content": "Hi there"}, 201)
+        run_id = said["runs"][0]["runId"]
+        await made.api.rig.rt.runs.wait(run_id, 10)
+        [call] = (await made.get("/api/calls", ADA, runId=run_id))["calls"]
+        [*_, message] = (await made.get(f"/api/spaces/{space_id}/messages", ADA))["messages"]
+        read(await made.api.client.delete(f"/api/messages/{message['id']}", headers=SERVICE), 200)
+        assert (await made.get("/api/calls", ADA, runId=run_id))["calls"] == []
+        answer = {"callId": call["callId"], "result": {"confirmed": True}}
+        place = f"/api/runs/{run_id}/tool-results"
+        refused = await made.post(place, ADA, answer, 404)
+        assert refused == await made.post(place, ADA, {**answer, "callId": "call_x"}, 404)
+        assert [one["callId"] for one in (await made.get("/api/calls", SERVICE, runId=run_id))["calls"]] == [
+            call["callId"]
+        ]
+        await made.post(place, SERVICE, answer, 200)
+
+
 async def test_an_invisible_call_is_a_services_to_answer() -> None:
     hidden = tw.Tool.from_config(
         {

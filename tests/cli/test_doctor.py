@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.postgres_server import fresh_database
+from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.schema import HEAD
 
 
 def free_port() -> str:
@@ -97,9 +99,9 @@ def test_the_database_is_made_once_and_then_is_current(empty: Shell) -> None:
     made = empty.run("db", "upgrade")
     assert (made.returncode, made.stdout) == (
         0,
-        "sqlite:///here.db went from nothing to the revision 0005.\n",
+        f"sqlite:///here.db went from nothing to the revision {HEAD}.\n",
     )
-    assert empty.run("db", "upgrade").stdout == "sqlite:///here.db is at the newest revision, 0005.\n"
+    assert empty.run("db", "upgrade").stdout == f"sqlite:///here.db is at the newest revision, {HEAD}.\n"
 
 
 @pytest.mark.anyio
@@ -107,9 +109,51 @@ async def test_a_postgres_database_is_upgraded_and_checked_alike(empty: Shell) -
     async with fresh_database(migrated=False) as url:
         empty.env["TOOLWRIGHT_DATABASE_URL"] = url
         assert findings(empty)[1]["schema"][0] == "note"
-        assert empty.run("db", "upgrade").stdout.endswith("went from nothing to the revision 0005.\n")
+        assert empty.run("db", "upgrade").stdout.endswith("went from nothing to the revision " + HEAD + ".\n")
         code, found = findings(empty)
         assert (code, found["schema"][0], found["owner"][0]) == (0, "ok", "ok")
+
+
+BROKEN_ROW = """
+    INSERT INTO entities (id, type, metadata, created_at, updated_at) VALUES
+    ('ent_1', 'human', '{}', 1, 1), ('ent_2', 'human', 'no json', 1, 1)
+"""
+BROKEN_GOAL = """
+    INSERT INTO goals (agent_id, id, description, status, priority, created_at)
+    VALUES ('agent_1', 'goal_1', '"Win"', '[]', '"high"', 1)
+"""
+NAMED = [
+    "The row of entities with id 'ent_2' is broken: metadata is not JSON.",
+    "The row of goals with agent_id 'agent_1' and id 'goal_1' is broken: status is JSON of another shape.",
+]
+
+
+def broken_rows(shell: Shell) -> list[str]:
+    done = shell.run("doctor", "--port", free_port())
+    assert done.returncode == 1
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return [said for what, verdict, said in rows if (what, verdict) == ("row", "broken")]
+
+
+def test_each_broken_row_is_named_with_its_table_and_column(empty: Shell) -> None:
+    assert empty.run("db", "upgrade").returncode == 0
+    connection = sqlite3.connect(empty.folder / "toolwright.db")
+    connection.execute(BROKEN_ROW)
+    connection.execute(BROKEN_GOAL)
+    connection.commit()
+    connection.close()
+    assert broken_rows(empty) == NAMED
+
+
+@pytest.mark.anyio
+async def test_broken_rows_on_postgres_are_named_alike(empty: Shell) -> None:
+    async with fresh_database() as url:
+        connection = await connect(url)
+        await connection.execute(BROKEN_ROW)
+        await connection.execute(BROKEN_GOAL)
+        await connection.close()
+        empty.env["TOOLWRIGHT_DATABASE_URL"] = url
+        assert broken_rows(empty) == NAMED
 
 
 def test_a_database_of_newer_code_is_refused(empty: Shell) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of
 from toolwright.client import Client
-from toolwright.core.errors import AnswerLost, StoreError, ToolwrightError, Unreachable
+from toolwright.core.errors import AnswerLost, NotFound, StoreError, ToolwrightError, Unreachable
 
 pytestmark = pytest.mark.anyio
 
@@ -16,6 +16,9 @@ THREAD = (
     '"id": "t", "agentId": "a", "parentThreadId": null, "name": null, "userId": null, "tags": [], '
     '"status": "idle", "createdAt": "2026-01-01T00:00:00+00:00"'
 )
+MISSING = answer(404, '{"error": "There is none.", "code": "not_found"}')
+DELETED = answer(200, '{"success": true}')
+LIMITED = answer(429, "slow down", "text/plain", retry_after="7")
 ONE = answer(200, f'{{"thread": {{{THREAD}}}}}')
 ENV = answer(200, '{"env": {"A": {"type": "secret"}}}')
 TOKEN = answer(200, '{"token": "x", "expiresAt": "2026-01-01T00:00:00+00:00"}')
@@ -27,6 +30,15 @@ ONCE: dict[str, Attempt] = {
     "submit": lambda client: client.calls.submit("r", "c", 1),
     "cancel": lambda client: client.runs.cancel("r"),
     "retry": lambda client: client.inboxes.retry("a", "e"),
+}
+GONE: dict[str, Attempt] = {
+    "agent": lambda client: client.agents.delete("a"),
+    "entity": lambda client: client.entities.delete("e"),
+    "space": lambda client: client.spaces.delete("s"),
+    "member": lambda client: client.spaces.remove_member("s", "e"),
+    "message": lambda client: client.spaces.erase("m"),
+    "reaction": lambda client: client.spaces.unreact("m", "+1"),
+    "front-end": lambda client: client.clients.delete("c"),
 }
 TWICE: dict[str, tuple[Attempt, bytes]] = {
     "get": (lambda client: client.threads.get("t"), ONE),
@@ -50,6 +62,49 @@ async def test_what_may_be_done_twice_is_tried_four_times(
         with pytest.raises(kind):
             await attempt(client)
     assert len(stub.asked) == 4
+
+
+@pytest.mark.parametrize("name", GONE)
+async def test_what_was_deleted_when_the_answer_was_lost_is_deleted(name: str) -> None:
+    async with Stub(None, MISSING) as stub, client_of(stub.port) as client:
+        await GONE[name](client)
+    assert len(stub.asked) == 2
+    async with Stub(None, DELETED) as stub, client_of(stub.port) as client:
+        await GONE[name](client)
+    assert len(stub.asked) == 2
+    async with Stub(MISSING) as stub, client_of(stub.port) as client:
+        with pytest.raises(NotFound):
+            await GONE[name](client)
+    assert len(stub.asked) == 1
+
+
+@pytest.mark.parametrize("name", ONCE)
+async def test_what_was_refused_before_it_was_read_is_sent_again_whatever_it_is(name: str) -> None:
+    async with Stub(LIMITED) as stub, client_of(stub.port, pause=(pauses := Pauses())) as client:
+        with pytest.raises(Unreachable):
+            await ONCE[name](client)
+    assert (len(stub.asked), pauses.asked) == (4, [7.0, 7.0, 7.0])
+
+
+async def test_a_connection_that_ends_when_it_is_used_again_costs_a_reader_nothing_and_repeats_no_message() -> (
+    None
+):
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for kept in (True, False):
+            asked.append((await reader.readuntil(b"\r\n\r\n")).split(b" ", 1)[0])
+            if kept:
+                writer.write(ONE)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, client_of(server.sockets[0].getsockname()[1]) as client:
+        for _ in range(3):
+            await client.threads.get("t")
+        with pytest.raises(AnswerLost):
+            await client.runs.cancel("r")
+    assert asked == [b"GET", b"GET", b"GET", b"GET", b"GET", b"POST"]
 
 
 @pytest.mark.parametrize("name", ONCE)

@@ -47,6 +47,7 @@ from toolwright.core.units import (
     Result,
     Submit,
 )
+from toolwright.wire.call_shown import message_id_of
 
 pytestmark = pytest.mark.anyio
 
@@ -356,7 +357,8 @@ async def test_a_run_that_opens_by_itself_is_at_work_at_once(room: Store):
 async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: Store):
     drain = await begun(room)
     journal.published.clear()
-    said = message(role="assistant", entity_id="ent_agent")
+    call = drain.call("waiting", visible=True, space_id="spc_1", repeatable=True)
+    said = message(id=message_id_of(call.id), role="assistant", entity_id="ent_agent")
     source = Source(thread_id="th_1", run_id=drain.run.id, agent="helper")
     effects = (
         Enter(thread_id="th_1", space_id="spc_1"),
@@ -364,7 +366,6 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
         says(said, source=source, deliveries=(delivery(),)),
         SetTimer(name="call:1", due=later(60)),
     )
-    call = drain.call("waiting", visible=True, space_id="spc_1", repeatable=True)
     unit = drain.unit(
         Answer, {"step_count": 1}, calls=(call,), events=(draft("tool.started"),), effects=effects
     )
@@ -387,6 +388,13 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
     assert await room.wake("call:1") is None
     assert [type for _, type in await told(room)] == ["agent.active", "space.message", "message_updated"]
     assert isinstance(await room.commit(replace(settled, token=token())), Conflict)
+
+    sight = Sight(users=["ent_ann"], entity_id="ent_ann")
+    assert [one.id for one in await room.calls(sees=sight)] == [call.id]
+    await committed(room, act(Erase(space_id="spc_1", message_id=said.id)))
+    assert list(await room.calls(sees=sight)) == []
+    assert list(await room.calls(sees=Sight(users=["ent_owner"], entity_id="ent_ann"))) == []
+    assert [one.id for one in await room.calls()] == [call.id]
 
 
 async def test_a_refused_unit_says_nothing_in_spaces(journal: Journal, room: Store):

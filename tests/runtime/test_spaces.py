@@ -529,3 +529,17 @@ async def test_misuse_is_refused_in_one_sentence(misuse: Any, sentence: str) -> 
             await misuse(made.rt.spaces)
         assert refused.value.message == sentence
         assert await made.said() == []
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+async def test_an_agent_that_says_nothing_is_told_which_argument_is_empty(blank: str) -> None:
+    model = ScriptedModel([calls(ENTER, says(blank)), {"text": "."}])
+    app = tw.App(agents=[tw.Agent("host", tw.Prompt("host", model=model), toolkits=["spaces"])])
+    async with testing.by_hand(app) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        spoken = await rt.spaces.say("tea", husam.id, "Hi")
+        await motor.run_until_idle()
+        [run_id] = spoken.runs.values()
+        told = [each.content for each in await rt.runs.messages(run_id) if each.tool_name == "send_message"]
+        assert told == ['{"error":"text is empty.","error_code":"invalid_request"}']

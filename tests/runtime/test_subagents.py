@@ -285,6 +285,17 @@ async def test_no_more_than_the_most_instances_are_created() -> None:
         ]  # fmt: skip
 
 
+async def test_a_message_to_a_child_that_says_nothing_is_told_so() -> None:
+    async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
+        thread = await at.thread()
+        await at.run(thread.id)
+        [child] = await at.children(thread.id)
+        at.boss.says([call("subagent_message", reference=child.id, message=" "), DONE])
+        await at.run(thread.id)
+        assert (await at.results(thread.id))[-1]["error"] == "message is empty."
+        assert await at.heard(child.id) == ["Hello"]
+
+
 async def test_another_threads_reference_is_as_if_it_were_not_there() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
         first, second = await at.thread(), await at.thread()

@@ -17,7 +17,9 @@ from toolwright.adapters.store.locks import FileLock, NoLock
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.postgres_lock import PostgresLock
 from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.sqlite import SqliteDriver
+from toolwright.adapters.store.sqlite_file import connect
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.ports import Lock
@@ -150,6 +152,43 @@ async def test_a_lock_that_the_system_refuses_leaves_no_descriptor_behind(tmp_pa
         with pytest.raises(StoreError, match="No locks available"):
             await FileLock(tmp_path / "journal.db").acquire()
     assert open_descriptors() == before
+
+
+async def test_health_sees_a_disk_that_holds_a_row_but_no_message(tmp_path: Path):
+    opened: list[sqlite3.Connection] = []
+
+    def remember(path: Path) -> sqlite3.Connection:
+        opened.append(connect(path))
+        return opened[0]
+
+    upgrade_sqlite(tmp_path / "journal.db")
+    store = SqlStore(SqliteDriver(tmp_path / "journal.db", lambda _: None, remember))
+    await begun(store)
+    health = Health(store, SystemClock(), new_id)
+    for _ in range(3):
+        await health.check()
+    [(pages,)] = opened[0].execute("PRAGMA page_count").fetchall()
+    opened[0].execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="database or disk is full"):
+        while True:
+            await store.commit(post("th_1"))
+    for _ in range(2):
+        with pytest.raises(StoreError, match="cannot be written: database or disk is full"):
+            await health.check()
+    opened[0].execute(f"PRAGMA max_page_count = {pages + 100}")
+    await health.check()
+    assert isinstance(await store.commit(post("th_1")), Committed)
+    await store.close()
+
+
+async def test_health_leaves_one_row_behind(tmp_path: Path):
+    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    health = Health(store, SystemClock(), new_id)
+    for _ in range(5):
+        await health.check()
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM commits").fetchone() == (1,)
 
 
 async def test_health_sees_a_full_disk(tmp_path: Path):

@@ -55,6 +55,7 @@ async def check_database(settings: Settings) -> list[Finding]:
     place = shown_url(settings.database_url)
     try:
         revision, owner = await database.revision(settings), await database.owner(settings)
+        broken = await database.broken_rows(settings) if revision == database.HEAD else ()
     except ToolwrightError as error:
         return [Finding("database", "broken", f"{place}: {error.message}")]
     schema = Finding("schema", "ok", f"revision {revision}, the newest")
@@ -64,7 +65,8 @@ async def check_database(settings: Settings) -> list[Finding]:
         said = f"revision {revision}, of {database.HEAD}: it is upgraded when it is next used"
         schema = Finding("schema", "note", said)
     drives = f"{owner} leads the runs" if owner else "nobody leads the runs at the moment"
-    return [Finding("database", "ok", place), schema, Finding("owner", "ok", drives)]
+    rows = [Finding("row", "broken", each.sentence) for each in broken]
+    return [Finding("database", "ok", place), schema, *rows, Finding("owner", "ok", drives)]
 
 
 async def check_models(settings: Settings, named: list[str]) -> list[Finding]:

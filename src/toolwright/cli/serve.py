@@ -20,7 +20,8 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
     what = target or "an empty app"
 
     def ready(url: str) -> None:
-        print(f"Toolwright serves {what} at {url}, its API at {url}/docs. Ctrl-C stops it.", flush=True)
+        shown = f", its API at {url}/docs" if settings.docs else ""
+        print(f"Toolwright serves {what} at {url}{shown}. Ctrl-C stops it.", flush=True)
         if not settings.keyed:
             print("There are no keys: every caller on this machine has all rights.", flush=True)
 

@@ -44,7 +44,7 @@ class Agents:
 
     async def delete(self, agent: str) -> None:
         """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
-        await self._http.call("DELETE", _path(agent))
+        await self._http.call("DELETE", _path(agent), repeat="lost")
 
     async def trigger(self, agent: str, service_name: str, payload: JSON = None) -> None:
         """Wake an agent in a service's name. It is not repeated when its answer is lost (`AnswerLost`)."""

@@ -31,8 +31,9 @@ class Client:
     certificates, tests), which is yours to close; without it nothing is read from the environment. `pause` waits
     between two tries.
 
-    What the server refuses is raised as the error of the tree that it is there. What only reads, or is the same when it
-    is done twice, is tried four times when the server is not there or says 503; all else only if nothing was sent.
+    What the server refuses is raised as the error of the tree that it is there. What only reads, or is the same when
+    it is done twice, is tried four times when the server is not there or says 503; all else only if nothing was sent,
+    or the server has too much to do to read it (429).
     """
 
     def __init__(
@@ -89,4 +90,7 @@ class Client:
         return read(StreamToken, (await self._http.call("POST", "/api/stream-tokens", repeat="lost")).json)
 
 
-_UNLIMITED = httpx.Limits(max_connections=None)  # each follower holds a connection: none waits for another
+_UNLIMITED = httpx.Limits(
+    max_connections=None,  # each follower holds a connection: none waits for another
+    keepalive_expiry=4.0,  # less than the 5 s after which many servers and proxies end an idle connection
+)

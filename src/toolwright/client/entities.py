@@ -43,7 +43,7 @@ class Entities:
 
     async def delete(self, entity_id: str) -> None:
         """Delete a human and their values: their tokens open nothing any more, their threads stay."""
-        await self._http.call("DELETE", _path(entity_id))
+        await self._http.call("DELETE", _path(entity_id), repeat="lost")
 
     async def set_env(self, entity_id: str, env: Values) -> dict[str, EnvType]:
         """Set values for all threads of a human, or take them away with None; the names that are set then."""

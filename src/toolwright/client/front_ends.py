@@ -35,4 +35,4 @@ class FrontEnds:
 
     async def delete(self, client_id: str) -> None:
         """Take a front-end off the list."""
-        await self._http.call("DELETE", f"{_ROOT}/{segment(client_id)}")
+        await self._http.call("DELETE", f"{_ROOT}/{segment(client_id)}", repeat="lost")

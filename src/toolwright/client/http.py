@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from toolwright.client.failures import OK, RETRIABLE, error_of
+from toolwright.client.failures import LIMITED, MISSING, OK, RETRIABLE, error_of
 from toolwright.client.identity import Identity
 from toolwright.core.asked import shown
 from toolwright.core.backoff import nth
@@ -23,7 +23,7 @@ log = logging.getLogger("toolwright.client")
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
 Repeat: TypeAlias = Literal["lost", "unsent"]
-"""When a request is sent again: also when its answer was lost, since twice is as once; or if nothing was sent."""
+"""When a request is sent again: also when its answer was lost, since twice is as once; or if it was surely not read."""
 
 TRIES = 4
 LONGEST_PAUSE = 30.0  # seconds
@@ -91,18 +91,24 @@ class Http:
         query: Query | None = None,
         repeat: Repeat = "unsent",
     ) -> Answer:
-        """The answer, if it is a good one; else its error is raised."""
-        failed = 0
+        """The answer, if it is a good one; else its error is raised.
+
+        What is not there is deleted if the answer to an earlier try to delete it was lost.
+        """
+        failed, lost, limited = 0, False, False
         while True:
             try:
                 answer = await self.once(method, path, body, query)
-                if not 200 <= answer.status < 300:
-                    raise error_of(answer.status, answer.headers, answer.body)
-                return answer
+                limited = answer.status == LIMITED
+                if 200 <= answer.status < 300 or (lost and method == "DELETE" and answer.status == MISSING):
+                    return answer
+                raise error_of(answer.status, answer.headers, answer.body)
             except RETRIABLE as error:
                 failed += 1
-                if failed >= TRIES or not (repeat == "lost" or _unsent(error)):
+                refused, limited = limited or _unsent(error), False
+                if failed >= TRIES or not (repeat == "lost" or refused):
                     raise
+                lost = lost or not refused
                 log.info("%s %s is tried again: %s", method, path, error)
                 await self.pause(delay(error, failed))
 

@@ -47,7 +47,7 @@ class Spaces:
 
     async def delete(self, space_id: str) -> None:
         """Delete the space, with all that was said in it."""
-        await self._http.call("DELETE", _path(space_id))
+        await self._http.call("DELETE", _path(space_id), repeat="lost")
 
     async def members(self, space_id: str) -> Sequence[Member]:
         """Who is in it, who came first first."""
@@ -61,7 +61,7 @@ class Spaces:
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """An entity leaves."""
-        await self._http.call("DELETE", f"{_path(space_id)}/members/{segment(entity_id)}")
+        await self._http.call("DELETE", f"{_path(space_id)}/members/{segment(entity_id)}", repeat="lost")
 
     async def say(
         self,
@@ -97,7 +97,7 @@ class Spaces:
 
     async def erase(self, message_id: str) -> None:
         """Delete a message of one's own; a service's are all."""
-        await self._http.call("DELETE", _message(message_id))
+        await self._http.call("DELETE", _message(message_id), repeat="lost")
 
     async def react(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> Reaction:
         """React to a message; the same reaction stands once."""
@@ -108,7 +108,7 @@ class Spaces:
     async def unreact(self, message_id: str, emoji: str, *, entity_id: str | None = None) -> None:
         """Take a reaction back."""
         body: JSONObject = {"emoji": emoji, "entityId": entity_id}
-        await self._http.call("DELETE", f"{_message(message_id)}/reactions", body)
+        await self._http.call("DELETE", f"{_message(message_id)}/reactions", body, repeat="lost")
 
     async def mark_read(self, space_id: str, seq: int) -> Member:
         """Say how far one has read; only a person has something to read."""

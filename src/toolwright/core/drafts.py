@@ -8,6 +8,7 @@ from typing import Protocol
 
 from toolwright.core.asked import shown
 from toolwright.core.brief import brief
+from toolwright.core.broken import all_of
 from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import (
@@ -76,7 +77,7 @@ class FileDrafts:
 
     async def files(self) -> list[File]:
         """All files as the call sees them, by path."""
-        seen = {fold(file.path): file for file in await self._known.all()}
+        seen = {fold(file.path): file for file in all_of(await self._known.all())}
         for folded, change in self._changes.items():
             if change.file is None:
                 seen.pop(folded, None)

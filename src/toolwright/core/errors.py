@@ -308,6 +308,12 @@ class Unwritable(ToolwrightError):
     code = "unwritable"
 
 
+class RowBroken(ToolwrightError):
+    """A row of the journal cannot be read; `toolwright doctor` names all that cannot."""
+
+    code = "row_broken"
+
+
 class MissingExtra(ToolwrightError):
     """An optional dependency is not installed."""
 

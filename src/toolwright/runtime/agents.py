@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agent_config import faulty, read_agent
+from toolwright.core.broken import Rows, broken_of
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.env import EnvChange
@@ -104,7 +105,8 @@ class Agents:
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
         """The declared ones in their order, then the configured ones, the oldest first."""
-        return [each.agent for each in await self.show_all(limit, offset)]
+        found = await self.show_all(limit, offset)
+        return Rows([each.agent for each in found], broken_of(found))
 
     async def show_all(self, limit: int = 50, offset: int = 0) -> Sequence[Shown]:
         """The same with their configurations."""
@@ -114,7 +116,7 @@ class Agents:
         if not rest:
             return declared
         rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
-        return [*declared, *[await self._shown(row) for row in rows]]
+        return Rows([*declared, *[await self._shown(row) for row in rows]], broken_of(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """The agent that is this entity."""

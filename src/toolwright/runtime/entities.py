@@ -1,5 +1,6 @@
 """Entities: the people of the journal, and the app's agents beside them."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -7,9 +8,10 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.broken import Rows, broken_of
 from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.env import EnvType, EnvVar, Given, read_env
-from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound
+from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
@@ -18,6 +20,8 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, can_be_id, page
 from toolwright.runtime.env import Environment
 from toolwright.wire.space import left_event
+
+log = logging.getLogger("toolwright.runtime")
 
 ALL = 1_000_000  # agents
 LONGEST_NAME = 200  # characters of a name, which every agent reads that meets it
@@ -90,6 +94,14 @@ class Entities:
         agent = await self._agents.of_entity(entity_id)
         return None if agent is None else entity_of(agent)
 
+    async def shown(self, entity_id: str) -> Entity | None:
+        """The same to be shown beside something else: None too for one whose row is broken."""
+        try:
+            return await self.known(entity_id)
+        except RowBroken as error:
+            log.warning("%s", error)
+            return None
+
     async def human(self, entity_id: str) -> Entity | None:
         """The human of that id."""
         return await self._store.entity(entity_id) if can_be_id(entity_id) else None
@@ -101,12 +113,13 @@ class Entities:
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """The agents, declared and configured, then the humans, the oldest first."""
         page(limit, offset)
-        agents = [entity_of(agent) for agent in await self._agents.list(ALL)]
+        known = await self._agents.list(ALL)
+        agents = [entity_of(agent) for agent in known]
         shown = agents[offset : offset + limit]
         if len(shown) == limit:
-            return shown
+            return Rows(shown, broken_of(known))
         humans = await self._store.entities(limit=limit - len(shown), offset=max(0, offset - len(agents)))
-        return [*shown, *humans]
+        return Rows([*shown, *humans], [*broken_of(known), *broken_of(humans)])
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
         """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""

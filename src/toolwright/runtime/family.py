@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from toolwright.core.broken import all_of
 from toolwright.core.content import AttachmentRef
 from toolwright.core.delivery import Delivery
 from toolwright.core.drafts import FileDrafts
@@ -23,7 +24,7 @@ async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
     """All threads that it has made, the oldest first."""
     found: list[Thread] = []
     while True:
-        page = await store.children.children(thread_id, limit=PAGE, offset=len(found))
+        page = all_of(await store.children.children(thread_id, limit=PAGE, offset=len(found)))
         found += page
         if len(page) < PAGE:
             return found

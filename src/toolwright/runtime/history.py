@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from toolwright.core.broken import Rows, broken_of
 from toolwright.core.entity import Entity
 from toolwright.core.errors import NotFound
 from toolwright.core.ports import Store
@@ -55,8 +56,8 @@ class History:
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
         """Messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
-        authors = {one: await self._entities.known(one) for one in {each.entity_id for each in messages}}
-        return [
+        authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
+        shown = [
             Shown(
                 message=message,
                 author=authors[message.entity_id],
@@ -64,3 +65,4 @@ class History:
             )
             for message in messages
         ]
+        return Rows(shown, broken_of(messages))

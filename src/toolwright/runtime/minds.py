@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from toolwright.core.broken import sliced
 from toolwright.core.mind import Goal, Memory, Plan
 from toolwright.core.ports import Store
 from toolwright.runtime.agents import Agents
@@ -18,17 +19,17 @@ class Minds:
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Goal]:
         """Its goals, the oldest first."""
         page(limit, offset)
-        return (await self._minds.goals(await self._id(agent)))[offset : offset + limit]
+        return sliced(await self._minds.goals(await self._id(agent)), limit, offset)
 
     async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Memory]:
         """Its memories, by key."""
         page(limit, offset)
-        return (await self._minds.memories(await self._id(agent)))[offset : offset + limit]
+        return sliced(await self._minds.memories(await self._id(agent)), limit, offset)
 
     async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Plan]:
         """Its plans, the next one first."""
         page(limit, offset)
-        return (await self._minds.plans(await self._id(agent)))[offset : offset + limit]
+        return sliced(await self._minds.plans(await self._id(agent)), limit, offset)
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
+from toolwright.core.broken import OTHER_SHAPE, BrokenRow, Rows, broken_of
 from toolwright.core.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer, Source
@@ -36,6 +37,7 @@ from toolwright.runtime.redaction import clean_call
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.settlement import CANCELLED, EXPIRED, Settling, settlement
 from toolwright.runtime.visible import finished
+from toolwright.wire.call import has_result_to_show
 
 LEASES = (1.0, 3600.0)
 """Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
@@ -103,13 +105,15 @@ class PendingCalls:
             limit=limit,
             offset=offset,
         )
-        return found if sees is None else await self._as_shown(found)
+        readable = _readable(found)
+        return readable if sees is None else await self._as_shown(readable)
 
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
         """The calls without the secrets of those who are in their spaces."""
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._rooms.redactor(space_id) for space_id in spaces}
-        return [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
+        shown = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
+        return Rows(shown, broken_of(calls))
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult
@@ -260,3 +264,16 @@ def _claimable(worker: str, lease: float) -> None:
         least, most = LEASES
         fault = f"must be from {least:g} to {most:g} seconds, not {lease!r}"
         raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])
+
+
+def _readable(calls: Sequence[Call]) -> Rows[Call]:
+    """The calls, but for those whose result is none that was ever recorded: they are broken."""
+    good: list[Call] = []
+    broken = [*broken_of(calls)]
+    for call in calls:
+        if has_result_to_show(call):
+            good.append(call)
+        else:
+            key = f"id {call.id!r}"
+            broken.append(BrokenRow(table="calls", id=call.id, key=key, column="result", why=OTHER_SHAPE))
+    return Rows(good, broken)

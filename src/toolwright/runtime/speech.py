@@ -72,11 +72,11 @@ class Speech:
             raise faulty("parentMessageId", "names a message that shows a tool call: it cannot be replied to")
 
 
-def words_of(content: object) -> str:
-    """What is said: text that is not empty."""
-    text = text_of("content", content)
+def words_of(content: object, path: str = "content") -> str:
+    """What is said: text that is not empty; `path` is what the caller calls it."""
+    text = text_of(path, content)
     if text is None or not text.strip():
-        raise faulty("content", "is empty")
+        raise faulty(path, "is empty")
     return text
 
 

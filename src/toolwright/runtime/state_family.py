@@ -5,6 +5,7 @@ from functools import partial
 
 from toolwright.core import given
 from toolwright.core.brief import brief
+from toolwright.core.broken import all_of
 from toolwright.core.child import Child, ChildStatus
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
@@ -101,7 +102,7 @@ class Family:
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
         """What was said in a thread of the family."""
         given.page(limit, offset)
-        return await self._hold.insist(lambda: self._store.messages(thread.id, limit, offset))
+        return all_of(await self._hold.insist(lambda: self._store.messages(thread.id, limit, offset)))
 
     def speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef] = ()) -> None:
         """A message for a thread; `files` are its own already."""

@@ -110,9 +110,12 @@ class Subagents:
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
         named = await self._files(state, paths(arguments, "attachments"))
+        text = str(arguments["message"])
+        if not text.strip() and not named:
+            raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._spoken, state, child.id, str(arguments["message"]), named, report))
+        state.speak(partial(self._spoken, state, child.id, text, named, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"

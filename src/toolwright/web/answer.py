@@ -1,10 +1,14 @@
 """JSON answers: compact, ASCII, and never broken by half a character."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from fastapi import Response
 
+from toolwright.core.broken import broken_of
 from toolwright.core.json_value import JSON, JSONObject, dumps
+
+T = TypeVar("T")
 
 
 class Answer(Response):
@@ -21,7 +25,15 @@ def answer(shown: JSONObject, status: int = 200, headers: dict[str, str] | None 
     return Answer(shown, status, headers)
 
 
-def listed(plural: str, items: list[JSONObject]) -> Answer:
-    """A list as `{<plural>: […]}`."""
-    shown: list[JSON] = [*items]
-    return answer({plural: shown})
+def listed(plural: str, rows: Sequence[T], show: Callable[[T], JSONObject]) -> Answer:
+    """A list as `{<plural>: […]}`, with what of it is broken beside."""
+    items: list[JSON] = [show(row) for row in rows]
+    return answer({plural: items, **broken_json(rows)})
+
+
+def broken_json(rows: Sequence[object]) -> JSONObject:
+    """`{broken: [{id, column, error}]}`, or nothing if all rows could be read."""
+    shown: list[JSON] = [
+        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_of(rows)
+    ]
+    return {"broken": shown} if shown else {}

@@ -37,6 +37,8 @@ class Form(BaseModel):
 
 
 F = TypeVar("F", bound=Form)
+DEFINITIONS = "#/components/schemas/{model}"
+"""Where the schemas of an OpenAPI document lie."""
 
 
 def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
@@ -69,8 +71,8 @@ def parse(path: str, text: str, request: Request) -> JSON:
 
 
 def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
-    """What `reads` takes, for the route's OpenAPI description."""
-    schema = form.model_json_schema()
+    """What `reads` takes, for the route's OpenAPI description; `correct_document` moves its parts where they belong."""
+    schema = form.model_json_schema(ref_template=DEFINITIONS)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

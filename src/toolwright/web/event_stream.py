@@ -17,9 +17,10 @@ from toolwright.core.json_value import JSONObject
 from toolwright.runtime.follow import Following
 from toolwright.web.access import Caller
 from toolwright.web.eyes import Eyes
+from toolwright.web.frames import frame_of
 from toolwright.web.serving import Serving
 from toolwright.web.staying import no_longer_allowed
-from toolwright.wire.event import frame, notice_json
+from toolwright.wire.event import for_people, frame, notice_json
 
 log = logging.getLogger("toolwright.web")
 
@@ -115,17 +116,21 @@ class EventStream(StreamingResponse):
         return overrun
 
     async def _write_all(self, events: AsyncGenerator[Event], send: Send) -> None:
-        frames = self._serving.frames
         try:
             async with aclosing(events):
                 async for event in events:
                     if await self._eyes.see(event):
-                        await _write(send, frames.of(event))
+                        await _write(send, self._frame(event))
                     if self._topic.kind == "space" and self._eyes.blind_to(self._topic.id):
                         self._over = True
                         return
         except StoreError as error:
             log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+
+    def _frame(self, event: Event) -> bytes:
+        """What all readers of a kind see is made once; of an event that people see otherwise theirs is not kept."""
+        shown = event if self._caller.kind == "service" else for_people(event)
+        return self._serving.frames.of(event) if shown is event else frame_of(shown)
 
     def _notice(self, type_: EventType, said: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, said))

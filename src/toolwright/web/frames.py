@@ -20,9 +20,14 @@ class Frames:
         known = self._made.get(key)
         if known is not None and (event.n is not None or known[0] is event):
             return known[1]
-        entity_id = None if event.agent is None else entity_id_of(event.agent)
-        made = frame(event_json(event, entity_id))
+        made = frame_of(event)
         if len(self._made) >= KEPT:
             del self._made[next(iter(self._made))]
         self._made[key] = (event, made)
         return made
+
+
+def frame_of(event: Event) -> bytes:
+    """The event's frame, made anew."""
+    entity_id = None if event.agent is None else entity_id_of(event.agent)
+    return frame(event_json(event, entity_id))

@@ -10,7 +10,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Access
 from toolwright.web.body_limit import BodyLimit
 from toolwright.web.cors import HEADERS, METHODS, Cors
-from toolwright.web.document import describe_people
+from toolwright.web.document import correct_document
 from toolwright.web.faults import Guard, add_fault_handlers
 from toolwright.web.options import GatewayOptions
 from toolwright.web.other_paths import OtherPaths
@@ -18,6 +18,7 @@ from toolwright.web.routes import (
     agents,
     calls,
     clients,
+    docs,
     entities,
     files,
     health,
@@ -83,6 +84,7 @@ def _application(
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        openapi_url=None,  # see `routes.docs`
     )
     gateway.state.serving = serving
     for noun in (
@@ -101,10 +103,11 @@ def _application(
         clients,
         streams,
         tokens,
+        docs,
     ):
         # As they are: `include_router` would make each route once more, at the first request.
         gateway.router.routes.extend(noun.router.routes)
-    describe_people(gateway)
+    correct_document(gateway)
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)
     gateway.add_middleware(Guard)

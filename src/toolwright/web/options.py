@@ -20,7 +20,8 @@ class GatewayOptions:
     token that `verify_token` judges. `cors_origins` are origins such as
     `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments may
     come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
-    comments on a stream. Once `closing` is set, open streams end: the server is about to stop.
+    comments on a stream. `docs` shows the OpenAPI document and its page. Once `closing` is set, open streams end: the
+    server is about to stop.
     """
 
     clock: Clock
@@ -33,5 +34,6 @@ class GatewayOptions:
     max_json_values: int = MAX_JSON_VALUES
     body_grace: float = 30.0
     keep_alive: float = 15.0
+    docs: bool = True
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -6,11 +6,13 @@ What is not theirs is answered as what is not there, in the same words.
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
+from toolwright.core.call import Call
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
 from toolwright.core.run import Run
 from toolwright.core.space import Space, SpaceMessage
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.access import Caller
+from toolwright.wire.call_shown import message_id_of
 
 Sight: TypeAlias = Literal["whole", "status"]
 
@@ -93,6 +95,7 @@ class Permits:
             return
         call = await self._runtime.calls.get(call_id)
         in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
+        in_their_space = in_their_space and await self._is_shown(call)
         owns = await self._owns(caller, call.thread_id)
         if not (call.visible and in_their_space) and not owns:
             raise NotFound("Pending tool call not found")
@@ -132,6 +135,14 @@ class Permits:
 
     async def _belongs(self, caller: Caller, space_id: str) -> bool:
         return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
+
+    async def _is_shown(self, call: Call) -> bool:
+        """Whether the message that shows the call is there: with it goes what people may do with the call."""
+        try:
+            await self._runtime.spaces.message(message_id_of(call.id))
+        except NotFound:
+            return False
+        return True
 
     async def _owns(self, caller: Caller, thread_id: str) -> bool:
         try:

@@ -36,6 +36,20 @@ class HealthShape(Shape):
     error: str | None = None
 
 
+class BrokenShape(Shape):
+    """A row of the journal that belongs into this list and cannot be read: which column, and why."""
+
+    id: str
+    column: str
+    error: str
+
+
+class ListShape(Shape):
+    """A list; `broken` only where rows of it cannot be read."""
+
+    broken: list[BrokenShape] | None = None
+
+
 class Deleted(Shape):
     """It is gone."""
 
@@ -60,7 +74,7 @@ _WORDS: dict[int | str, str] = {
     410: "Expired.",
     413: "The body is too large.",
     416: "None of the bytes is in that range.",
-    503: "The journal, or the keys of tokens, are unavailable; try again.",
+    503: "The journal, or the keys of tokens, are unavailable: try again; or a row that this needs is broken.",
     "default": "Any other error.",
 }
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from toolwright.core.inbox import InboxStatus, InboxType
-from toolwright.web.shapes import Shape
+from toolwright.web.shapes import ListShape, Shape
 
 
 class AgentShape(Shape):
@@ -37,7 +37,7 @@ class AgentSaved(AgentAnswer):
     created: bool
 
 
-class AgentList(Shape):
+class AgentList(ListShape):
     """The agents that the app declares, in their order, then the configured ones, the oldest first."""
 
     agents: list[AgentShape]
@@ -75,7 +75,7 @@ class InboxEventShape(Shape):
     timestamp: datetime
 
 
-class InboxEventList(Shape):
+class InboxEventList(ListShape):
     """Events of an inbox, the oldest first."""
 
     events: list[InboxEventShape]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from toolwright.web.shapes import Shape
+from toolwright.web.shapes import ListShape, Shape
 
 
 class EntityShape(Shape):
@@ -26,7 +26,7 @@ class EntityAnswer(Shape):
     entity: EntityShape
 
 
-class EntityList(Shape):
+class EntityList(ListShape):
     """Entities: the agents, then the humans, the oldest first."""
 
     entities: list[EntityShape]
@@ -48,7 +48,7 @@ class ClientAnswer(Shape):
     client: ClientShape
 
 
-class ClientList(Shape):
+class ClientList(ListShape):
     """Clients, the oldest first."""
 
     clients: list[ClientShape]

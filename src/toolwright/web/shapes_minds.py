@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from toolwright.web.shapes import Shape
+from toolwright.web.shapes import ListShape, Shape
 
 
 class GoalShape(Shape):
@@ -14,7 +14,7 @@ class GoalShape(Shape):
     priority: str
 
 
-class GoalList(Shape):
+class GoalList(ListShape):
     """Goals, the oldest first."""
 
     goals: list[GoalShape]
@@ -27,7 +27,7 @@ class MemoryShape(Shape):
     value: str
 
 
-class MemoryList(Shape):
+class MemoryList(ListShape):
     """Memories, by key."""
 
     memories: list[MemoryShape]
@@ -44,7 +44,7 @@ class PlanShape(Shape):
     timezone: str | None = None
 
 
-class PlanList(Shape):
+class PlanList(ListShape):
     """Plans, the next one first."""
 
     plans: list[PlanShape]

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 
 from toolwright.core.call import CallStatus
 from toolwright.core.run import RunStatus, StopReason
-from toolwright.web.shapes import Shape
+from toolwright.web.shapes import BrokenShape, ListShape, Shape
 
 
 class UsageShape(Shape):
@@ -86,9 +86,10 @@ class FullRunAnswer(Shape):
     """One run, whole, or what the caller may see of it."""
 
     run: RunWithSteps | RunStatusShape
+    broken: list[BrokenShape] | None = None
 
 
-class RunList(Shape):
+class RunList(ListShape):
     """Runs, the newest first."""
 
     runs: list[RunShape]
@@ -107,7 +108,7 @@ class EventShape(Shape):
     data: dict[str, JsonValue] = Field(description="What happened; its form depends on the type.")
 
 
-class EventList(Shape):
+class EventList(ListShape):
     """Recorded events, in order."""
 
     events: list[EventShape]
@@ -139,7 +140,7 @@ class CallAnswer(Shape):
     call: CallShape
 
 
-class CallList(Shape):
+class CallList(ListShape):
     """Calls, the oldest first."""
 
     calls: list[CallShape]

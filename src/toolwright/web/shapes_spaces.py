@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from toolwright.core.space import SpaceKind, SpaceRole
-from toolwright.web.shapes import Shape
+from toolwright.web.shapes import ListShape, Shape
 from toolwright.web.shapes_entities import EntityShape
 
 
@@ -29,7 +29,7 @@ class SpaceAnswer(Shape):
     smart_space: SpaceShape
 
 
-class SpaceList(Shape):
+class SpaceList(ListShape):
     """Spaces, the oldest first, under both of their names."""
 
     spaces: list[SpaceShape]
@@ -54,7 +54,7 @@ class MembershipAnswer(Shape):
     membership: MemberShape
 
 
-class MemberList(Shape):
+class MemberList(ListShape):
     """Members, who came first first."""
 
     members: list[MemberShape]
@@ -105,7 +105,7 @@ class Spoken(Shape):
     runs: list[RunOfMessage]
 
 
-class SpaceMessageList(Shape):
+class SpaceMessageList(ListShape):
     """Messages, the oldest first."""
 
     messages: list[SpaceMessageShape]

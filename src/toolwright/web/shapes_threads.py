@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from toolwright.web.shapes import ErrorShape, Shape
+from toolwright.web.shapes import ErrorShape, ListShape, Shape
 
 
 class InvalidTenv(Shape):
@@ -49,7 +49,7 @@ class ThreadAnswer(Shape):
     thread: ThreadShape
 
 
-class ThreadList(Shape):
+class ThreadList(ListShape):
     """Threads, the oldest first."""
 
     threads: list[ThreadShape]
@@ -62,7 +62,7 @@ class ChildShape(ThreadShape):
     child_status: Literal["running", "idle", "terminated", "failed"]
 
 
-class ChildList(Shape):
+class ChildList(ListShape):
     """The threads that one has made, the oldest first."""
 
     children: list[ChildShape]
@@ -131,7 +131,7 @@ class MessageSent(Shape):
     run_id: str
 
 
-class MessageList(Shape):
+class MessageList(ListShape):
     """Messages, the oldest first."""
 
     messages: list[MessageShape]
@@ -157,7 +157,7 @@ class FileShape(Shape):
     created_at: datetime
 
 
-class FileList(Shape):
+class FileList(ListShape):
     """A thread's files, by path."""
 
     files: list[FileShape]

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from toolwright.core.agent import entity_id_of
 from toolwright.core.call import Call
+from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSONObject
 from toolwright.wire.call_shown import arguments_json
 from toolwright.wire.result import result_from_json, s3_result
@@ -12,6 +13,16 @@ from toolwright.wire.result import result_from_json, s3_result
 def agent_entity_id(call: Call) -> str | None:
     """The entity of the agent that made the call."""
     return None if call.agent is None else entity_id_of(call.agent)
+
+
+def has_result_to_show(call: Call) -> bool:
+    """Whether the call's recorded result, if there is one, can be read."""
+    if call.result is not None:
+        try:
+            s3_result(result_from_json(call.result))
+        except (InvalidJSON, AttributeError, TypeError):
+            return False
+    return True
 
 
 def call_json(call: Call) -> JSONObject:

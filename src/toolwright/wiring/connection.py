@@ -29,6 +29,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Somebody calls: now a request must come."""
         super().connection_made(transport)
+        _send_at_once(transport)
         self._patience = self.loop.call_later(HEAD_GRACE, self._lose_patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,3 +72,14 @@ class Connection(H11Protocol):
     def _lose_patience(self) -> None:
         self._patience = None
         self.transport.abort()
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """No small answer waits for the caller's acknowledgement of its head.
+
+    asyncio sets this only on sockets that say they are TCP; those that a listener was made for by
+    `socket.create_server` do not.
+    """
+    accepted = transport.get_extra_info("socket")
+    if accepted is not None and accepted.family in (socket.AF_INET, socket.AF_INET6):
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -2,13 +2,16 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.schema import HEAD, READ_REVISION, is_current, upgrade_sqlite
+from toolwright.core.broken import BrokenRow
 from toolwright.core.errors import MissingExtra, StoreError
 from toolwright.wiring.settings import Settings
 
@@ -50,6 +53,17 @@ async def owner(settings: Settings) -> str | None:
         await lock.release()
         return None
     return _holder(path) if path is not None else "another process"
+
+
+async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
+    """Every row of the journal that cannot be read; it must be at the newest revision."""
+    path = settings.sqlite_path
+    if path is not None:
+        return await asyncio.to_thread(inspect_sqlite, path)
+    if _in_memory(settings):
+        return []
+    rows: Sequence[BrokenRow] = await _postgres("inspection").inspect_postgres(settings.database_url)
+    return rows
 
 
 def _in_memory(settings: Settings) -> bool:

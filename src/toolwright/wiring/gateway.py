@@ -12,6 +12,7 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import CannotServe
@@ -30,6 +31,7 @@ from toolwright.wiring.unusable import warn_of_agents
 
 log = logging.getLogger("toolwright.serve")
 
+KEPT_OPEN = 75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
 REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
 
 
@@ -57,7 +59,7 @@ async def serve(
     have some seconds, and tool calls `grace` seconds. The process is taken to be the server's own: its garbage
     collector is tuned (see `tuning`). Raises `CannotServe`, before the journal is opened.
     """
-    bound = listener or _listen(host, port)
+    bound = listener or listen(host, port)
     with bound:
         _check_reach(bound, settings)
         async with app.runtime(settings, grace=grace) as runtime:
@@ -91,7 +93,7 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        application: FastAPI,
+        application: ASGIApp,
         options: GatewayOptions,
         listener: socket.socket,
         ready: Callable[[str], None] | None = None,
@@ -104,6 +106,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEPT_OPEN,
             timeout_graceful_shutdown=REQUEST_GRACE,
         )
         super().__init__(config)
@@ -161,6 +164,7 @@ def _options(settings: Settings) -> GatewayOptions:
         max_body=settings.max_body,
         max_nesting=settings.max_nesting,
         max_json_values=settings.max_json_values,
+        docs=settings.docs,
     )
 
 
@@ -172,7 +176,8 @@ def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
     return verifier
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there (0: on any port), as `serve` makes it; raises `CannotServe`."""
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -48,8 +48,8 @@ class Settings(BaseSettings):
     signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
     of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
-    `max_body` None is 10 MiB, and 36 MiB where attachments may come. Raises `DefinitionError`, which names each
-    faulty setting.
+    `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`.
+    Raises `DefinitionError`, which names each faulty setting.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", hide_input_in_errors=True)
@@ -77,6 +77,7 @@ class Settings(BaseSettings):
     max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
     max_http_answer: int = Field(default=MAX_HTTP_ANSWER, ge=1)
     http_allow: Names = ()
+    docs: bool = True
     concurrency: int = Field(default=1_000, ge=1)
 
     @model_validator(mode="wrap")

@@ -6,8 +6,10 @@ from typing import Protocol, TypeVar
 
 from toolwright.adapters.store.compiled import DialectName, Statement
 from toolwright.adapters.store.ops import Op
+from toolwright.adapters.store.readers import Reader
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Params, Row
+from toolwright.core.broken import Rows
 from toolwright.core.units import Committed, Conflict, Unit
 
 T = TypeVar("T")
@@ -37,6 +39,21 @@ class Driver(Protocol):
 def rows_read(made: Callable[[Row], T], statement: Statement, params: Params) -> Reading[list[T]]:
     """The reading of one query whose rows become values."""
     return [made(row) for row in (yield Op(statement, params))]
+
+
+def each_read(reader: Reader[T], statement: Statement, params: Params) -> Reading[Rows[T]]:
+    """The reading of one query for a list: with the rows that are broken beside the others."""
+    return reader.each((yield Op(statement, params)))
+
+
+def all_read(reader: Reader[T], statement: Statement, params: Params) -> Reading[list[T]]:
+    """The reading of one query for those who need all of it; raises `RowBroken`."""
+    return reader.all((yield Op(statement, params)))
+
+
+def first_read(reader: Reader[T], statement: Statement, params: Params) -> Reading[T | None]:
+    """The reading of one row, None if there is none; raises `RowBroken`."""
+    return reader.first((yield Op(statement, params)))
 
 
 def first(found: Sequence[T]) -> T | None:

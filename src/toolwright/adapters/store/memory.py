@@ -31,6 +31,7 @@ from toolwright.core.ports import Sight, ThreadView
 from toolwright.core.run import Run, RunStatus, Step
 from toolwright.core.thread import Thread
 from toolwright.core.units import Committed, Conflict, Unit, Wake
+from toolwright.wire.call_shown import message_id_of
 
 T = TypeVar("T")
 
@@ -197,7 +198,7 @@ class MemoryStore:
     def _sees(self, sees: Sight, call: Call) -> bool:
         if self._tables.threads[call.thread_id].born.user_id in sees.users:
             return True
-        shown = call.visible and call.space_id is not None
+        shown = call.visible and message_id_of(call.id) in self._tables.space_messages
         return shown and (call.space_id, sees.entity_id) in self._tables.members
 
     async def events(

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from toolwright.adapters.store import rows_spaces
 from toolwright.adapters.store.postgres_connection import Connection, Limits, Pool, lent
 from toolwright.adapters.store.postgres_faults import FAULTS
+from toolwright.adapters.store.readers import SPACE_EVENTS, each_event
 from toolwright.adapters.store.written import Publish
 from toolwright.core.event import Event
 from toolwright.core.logs import logger
@@ -121,9 +121,8 @@ class SpaceNumbering:
         return await self._newer(connection)
 
     async def _newer(self, connection: Connection) -> Sequence[Event]:
-        events = [
-            rows_spaces.event(tuple(row)) for row in await connection.fetch(_NEWER, self._last, AT_ONCE)
-        ]
+        rows = [tuple(row) for row in await connection.fetch(_NEWER, self._last, AT_ONCE)]
+        events = each_event(SPACE_EVENTS, rows)
         if events:
             self._last = events[-1].n
         return events

@@ -7,10 +7,10 @@ author obeys, is in `ops`.
 """
 
 from dataclasses import replace
+from hashlib import shake_256
 
 from toolwright.adapters.store import rows_agents, rows_events, rows_kept, rows_threads
 from toolwright.adapters.store.compiled import Statement
-from toolwright.adapters.store.front_ends import front_end_params
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert_events, leaving, new_files, wake, write_env, write_files
@@ -51,7 +51,8 @@ from toolwright.core.units import (
     Unit,
 )
 
-PROBE = "probe"  # the token of the row that probes write
+PROBES = ("probe a", "probe b")  # the tokens of the rows that probes write, by turns
+ROOM = 32 * 1024  # characters that a probe writes: what a message with its run and events may take
 
 
 def program(unit: Unit, sql: Statements) -> Program:
@@ -261,7 +262,7 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
     if isinstance(unit, DropFrontEnd):
         yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
     else:
-        yield Op(sql.front_ends.insert, front_end_params(unit.front_end), "duplicate")
+        yield Op(sql.front_ends.insert, rows_kept.front_end_params(unit.front_end), "duplicate")
     return Written(Committed())
 
 
@@ -276,5 +277,14 @@ def _prune(unit: Prune, sql: Statements) -> Program:
 
 
 def _probe(unit: Probe, sql: Statements) -> Program:
-    yield Op(sql.probe, {"token": PROBE, "answer": "{}", "at": micros(unit.at)})
+    """New room is taken before that of the last probe is given back: a row in its place would always fit.
+
+    The text is one that no database can make shorter.
+    """
+    first, second = PROBES
+    found = yield Op(sql.probes, {"first": first, "second": second})
+    new, old = (second, first) if [row[0] for row in found] == [first] else (first, second)
+    text = shake_256(unit.token.encode()).hexdigest(ROOM // 2)
+    yield Op(sql.probe, {"token": new, "answer": text, "at": micros(unit.at)})
+    yield Op(sql.drop_commit, {"token": old})
     return Written(Committed())

@@ -3,13 +3,26 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Text, and_, bindparam, false, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Text,
+    and_,
+    bindparam,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+)
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Rows, Statement
 from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_events import events, inbox, wakes
 from toolwright.adapters.store.tables_kept import entities, env, files
-from toolwright.adapters.store.tables_spaces import members, space_events
+from toolwright.adapters.store.tables_spaces import members, space_events, space_messages
 from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
 
 
@@ -27,6 +40,10 @@ def _of_users(count: int) -> ColumnElement[bool]:
 
 def _page(statement: Rows) -> Rows:
     return statement.limit(_big("limit")).offset(_big("offset"))
+
+
+_CALL, _SHOWING = "call_", literal("msg_", Text)
+"""How the ids of calls begin, and those of the messages that show them (see `wire.call_shown`)."""
 
 
 class Queries:
@@ -135,12 +152,14 @@ class Queries:
         return self._compiled(_page(newest_first.where(*chosen)))
 
     def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
-        """Calls; with `users` those of their threads, and those in the spaces of an entity."""
+        """Calls; with `users` those of their threads, and those shown in the spaces of an entity."""
         chosen = [calls.c[name] == _text(name) for name in filters]
         if statuses:
             chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
         if users is not None:
             in_space = select(members.c.space_id).where(members.c.entity_id == _text("seen_by"))
+            message = _SHOWING + func.substr(calls.c.id, len(_CALL) + 1)
+            shown = exists().where(space_messages.c.id == message)
             theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))
-            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space))))
+            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), shown)))
         return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))

@@ -4,17 +4,23 @@ from collections.abc import Generator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store import (
-    rows_calls,
-    rows_events,
-    rows_kept,
-    rows_messages,
-    rows_spaces,
-    rows_threads,
-)
+from toolwright.adapters.store import rows_events, rows_kept
 from toolwright.adapters.store.instants import instant_or_none, micros
 from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.queries import Queries
+from toolwright.adapters.store.readers import (
+    CALLS,
+    ENTITIES,
+    EVENTS,
+    FILES,
+    INBOX,
+    MESSAGES,
+    RUNS,
+    SPACE_EVENTS,
+    STEPS,
+    THREADS,
+    each_event,
+)
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.core.call import Call, CallStatus
 from toolwright.core.entity import Entity
@@ -40,36 +46,36 @@ class Reads:
 
     def thread(self, thread_id: str) -> Reading[Thread | None]:
         found = yield Op(self._sql.thread, {"thread_id": thread_id})
-        return rows_threads.thread(found[0]) if found else None
+        return THREADS.first(found)
 
     def threads(self, users: Sequence[str] | None, limit: int, offset: int) -> Reading[Sequence[Thread]]:
         if users is not None and not users:
             return []
         params: Params = {"limit": limit, "offset": offset, **_numbered("user", users)}
         found = yield Op(self._sql.threads(len(users or ())), params)
-        return [rows_threads.thread(row) for row in found]
+        return THREADS.each(found)
 
     def view(self, thread_id: str) -> Reading[ThreadView | None]:
         here: Params = {"thread_id": thread_id}
         found = yield Op(self._sql.thread, here)
         if not found:
             return None
-        thread = rows_threads.thread(found[0])
+        thread = THREADS.all(found)[0]
         run, calls = None, ()
         if thread.run_id is not None:
             run = yield from self.run(thread.run_id)
         if run is not None and (run.step_count or run.started_at is not None):
             made = yield Op(self._sql.step_calls, {"run_id": run.id, "step": run.step_count})
-            calls = tuple([rows_calls.call(row) for row in made])
+            calls = tuple(CALLS.all(made))
         said = yield Op(self._sql.kept_messages, {**here, "kept": True})
         opened = yield Op(self._sql.open_inbox, here)
-        waiting = [rows_events.inbox_event(row) for row in opened]
+        waiting = INBOX.all(opened)
         wake = yield from self.wake(thread_id)
         env = yield from self.env(thread_id)
         return ThreadView(
             thread=thread,
             run=run,
-            messages=tuple([rows_messages.message(row) for row in said]),
+            messages=tuple(MESSAGES.all(said)),
             calls=calls,
             inbox=tuple([event for event in waiting if event.status == "pending"]),
             wake=wake,
@@ -91,11 +97,11 @@ class Reads:
 
     def files(self, thread_id: str) -> Reading[Sequence[File]]:
         found = yield Op(self._sql.files, {"thread_id": thread_id})
-        return [rows_kept.file(row) for row in found]
+        return FILES.each(found)
 
     def file(self, thread_id: str, folded: str) -> Reading[File | None]:
         found = yield Op(self._sql.file, {"thread_id": thread_id, "folded": folded})
-        return rows_kept.file(found[0]) if found else None
+        return FILES.first(found)
 
     def files_at(self, thread_id: str, folded: Sequence[str]) -> Reading[Set[str]]:
         params: Params = {"thread_id": thread_id, **_numbered("path", folded)}
@@ -104,27 +110,27 @@ class Reads:
 
     def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.unread, {"thread_id": thread_id})
-        return [rows_events.inbox_event(row) for row in found]
+        return INBOX.all(found)
 
     def inbox(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[InboxEvent]]:
         found = yield Op(self._sql.inbox, {"thread_id": thread_id, "limit": limit, "offset": offset})
-        return [rows_events.inbox_event(row) for row in found]
+        return INBOX.each(found)
 
     def inbox_event(self, thread_id: str, event_id: str) -> Reading[InboxEvent | None]:
         found = yield Op(self._sql.inbox_event, {"thread_id": thread_id, "event_id": event_id})
-        return rows_events.inbox_event(found[0]) if found else None
+        return INBOX.first(found)
 
     def messages(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[Message]]:
         found = yield Op(self._sql.messages, {"thread_id": thread_id, "limit": limit, "offset": offset})
-        return [rows_messages.message(row) for row in found]
+        return MESSAGES.each(found)
 
     def run_messages(self, run_id: str) -> Reading[Sequence[Message]]:
         found = yield Op(self._sql.run_messages, {"run_id": run_id})
-        return [rows_messages.message(row) for row in found]
+        return MESSAGES.each(found)
 
     def run(self, run_id: str) -> Reading[Run | None]:
         found = yield Op(self._sql.run, {"run_id": run_id})
-        return rows_threads.run(found[0]) if found else None
+        return RUNS.first(found)
 
     def runs(
         self, status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, offset: int
@@ -132,15 +138,15 @@ class Reads:
         filters: Params = {"status": status, "agent": agent, "thread_id": thread_id}
         given = {name: value for name, value in filters.items() if value is not None}
         found = yield Op(self._sql.runs(tuple(given)), {**given, "limit": limit, "offset": offset})
-        return [rows_threads.run(row) for row in found]
+        return RUNS.each(found)
 
     def steps(self, run_id: str) -> Reading[Sequence[Step]]:
         found = yield Op(self._sql.steps, {"run_id": run_id})
-        return [rows_threads.step(row) for row in found]
+        return STEPS.each(found)
 
     def call(self, call_id: str) -> Reading[Call | None]:
         found = yield Op(self._sql.call, {"call_id": call_id})
-        return rows_calls.call(found[0]) if found else None
+        return CALLS.first(found)
 
     def calls(
         self,
@@ -157,13 +163,12 @@ class Reads:
             users = len(sees.users)
             params |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
         found = yield Op(self._sql.calls(tuple(given), len(status or ()), users), params)
-        return [rows_calls.call(row) for row in found]
+        return CALLS.each(found)
 
     def events(self, topic: Topic, after: int, limit: int, offset: int) -> Reading[Sequence[Event]]:
         page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
         found = yield Op(self._sql.events[topic.kind], page)
-        made = rows_events.event if topic.kind in ("thread", "run") else rows_spaces.event
-        return [made(row) for row in found]
+        return each_event(EVENTS if topic.kind in ("thread", "run") else SPACE_EVENTS, found)
 
     def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
         [(oldest, newest)] = yield Op(self._sql.bounds[topic.kind], {"topic": topic.id})
@@ -171,15 +176,15 @@ class Reads:
 
     def entity(self, entity_id: str) -> Reading[Entity | None]:
         found = yield Op(self._sql.entity, {"entity_id": entity_id})
-        return rows_kept.entity(found[0]) if found else None
+        return ENTITIES.first(found)
 
     def entity_named(self, external_id: str) -> Reading[Entity | None]:
         found = yield Op(self._sql.entity_named, {"external_id": external_id})
-        return rows_kept.entity(found[0]) if found else None
+        return ENTITIES.first(found)
 
     def entities(self, limit: int, offset: int) -> Reading[Sequence[Entity]]:
         found = yield Op(self._sql.entities, {"limit": limit, "offset": offset})
-        return [rows_kept.entity(row) for row in found]
+        return ENTITIES.each(found)
 
     def wake(self, thread_id: str) -> Reading[Wake | None]:
         found = yield Op(self._sql.wake, {"thread_id": thread_id})

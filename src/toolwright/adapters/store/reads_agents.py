@@ -1,15 +1,16 @@
 """What is read of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, select
 
-from toolwright.adapters.store import rows_agents
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.driver import Driver, first, rows_read
-from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.driver import Driver, each_read, first_read
+from toolwright.adapters.store.readers import AGENTS, GOALS, MEMORIES, PLANS, Reader
+from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
+from toolwright.core.broken import Rows
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.mind import Goal, Memory, Plan
 
@@ -62,28 +63,30 @@ class SqlAgents:
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:
-            return first(await self._all(rows_agents.agent, self._sql.agent, {"agent_id": agent_id}))
+            return await self._driver.read(
+                lambda: first_read(AGENTS, self._sql.agent, {"agent_id": agent_id})
+            )
         this: Params = {"agent_id": agent_id, "revision": revision}
-        return first(await self._all(rows_agents.agent, self._sql.revision, this))
+        return await self._driver.read(lambda: first_read(AGENTS, self._sql.revision, this))
 
     async def named(self, name: str) -> ConfiguredAgent | None:
-        return first(await self._all(rows_agents.agent, self._sql.named, {"name": name}))
+        return await self._driver.read(lambda: first_read(AGENTS, self._sql.named, {"name": name}))
 
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
-        return await self._all(rows_agents.agent, self._sql.agents, {"limit": limit, "offset": offset})
+        return await self._each(AGENTS, self._sql.agents, {"limit": limit, "offset": offset})
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
-        return await self._all(rows_agents.goal, self._sql.goals, {"agent_id": agent_id})
+        return await self._each(GOALS, self._sql.goals, {"agent_id": agent_id})
 
     async def memories(self, agent_id: str) -> Sequence[Memory]:
-        return await self._all(rows_agents.memory, self._sql.memories, {"agent_id": agent_id})
+        return await self._each(MEMORIES, self._sql.memories, {"agent_id": agent_id})
 
     async def plans(self, agent_id: str) -> Sequence[Plan]:
-        return await self._all(rows_agents.plan, self._sql.plans, {"agent_id": agent_id})
+        return await self._each(PLANS, self._sql.plans, {"agent_id": agent_id})
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         this: Params = {"agent_id": agent_id, "id": plan_id}
-        return first(await self._all(rows_agents.plan, self._sql.plan, this))
+        return await self._driver.read(lambda: first_read(PLANS, self._sql.plan, this))
 
-    async def _all(self, made: Callable[[Row], T], statement: Statement, params: Params) -> list[T]:
-        return await self._driver.read(lambda: rows_read(made, statement, params))
+    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
+        return await self._driver.read(lambda: each_read(reader, statement, params))

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Text, bindparam, func, literal, select
 
-from toolwright.adapters.store import rows_calls, rows_children, rows_messages, rows_threads
 from toolwright.adapters.store.compiled import Compiler, DialectName, statements
 from toolwright.adapters.store.conditions import NOT_OVER
-from toolwright.adapters.store.driver import Driver, first, rows_read
+from toolwright.adapters.store.driver import Driver, all_read, each_read, first, first_read, rows_read
 from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.readers import CALLS, MESSAGES, REQUESTS, THREADS
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
@@ -73,11 +73,11 @@ class SqlChildren:
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.lineage, here))
+        return await self._driver.read(lambda: all_read(THREADS, self._sql.lineage, here))
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await self._driver.read(lambda: rows_read(rows_threads.thread, self._sql.children, page))
+        return await self._driver.read(lambda: each_read(THREADS, self._sql.children, page))
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
         here: Params = {"thread_id": thread_id}
@@ -88,28 +88,22 @@ class SqlChildren:
         return bool(await self._driver.read(lambda: rows_read(_value, self._sql.awaited, this)))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        return await self._driver.read(
-            lambda: rows_read(rows_calls.call, self._sql.nested, {"call_id": call_id})
-        )
+        return await self._driver.read(lambda: all_read(CALLS, self._sql.nested, {"call_id": call_id}))
 
     async def within(self, call_id: str) -> Sequence[Message]:
-        return await self._driver.read(
-            lambda: rows_read(rows_messages.message, self._sql.within, {"call_id": call_id})
-        )
+        return await self._driver.read(lambda: all_read(MESSAGES, self._sql.within, {"call_id": call_id}))
 
     async def request(self, request_id: str) -> VariablesRequest | None:
         one: Params = {"id": request_id}
-        return first(
-            await self._driver.read(lambda: rows_read(rows_children.request, self._sql.request, one))
-        )
+        return await self._driver.read(lambda: first_read(REQUESTS, self._sql.request, one))
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.requests, here))
+        return await self._driver.read(lambda: all_read(REQUESTS, self._sql.requests, here))
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
         page: Params = {"at": micros(at), "limit": limit}
-        return await self._driver.read(lambda: rows_read(rows_children.request, self._sql.expired, page))
+        return await self._driver.read(lambda: all_read(REQUESTS, self._sql.expired, page))
 
     async def asked(self) -> Sequence[str]:
         return await self._driver.read(lambda: rows_read(_value, self._sql.asked, {}))

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select, text
 
-from toolwright.adapters.store import rows_calls
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, rows_read
 from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.readers import CALLS
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.adapters.store.tables_calls import ON_OFFER, calls
 from toolwright.adapters.store.tables_threads import runs
@@ -77,8 +77,10 @@ class SqlOffers:
         return await self._all(self._sql.lapsed, {"at": micros(at), "since": micros(since), "limit": limit})
 
     async def _all(self, statement: Statement, params: Params) -> list[Offer]:
-        return await self._driver.read(lambda: rows_read(_offer, statement, params))
+        found = await self._driver.read(lambda: rows_read(_offers, statement, params))
+        return [offer for each in found for offer in each]
 
 
-def _offer(row: Row) -> Offer:
-    return Offer(call=rows_calls.call(row), agent=row[-1])
+def _offers(row: Row) -> list[Offer]:
+    """The offer of a row; none of one that is broken: it must not hold up the others."""
+    return [Offer(call=call, agent=row[-1]) for call in CALLS.each([row])]

@@ -1,7 +1,6 @@
 """What is read of spaces on SQL: the queries, compiled for one dialect, and the port over a driver."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -9,12 +8,14 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 
 from toolwright.adapters.store import rows_spaces
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.driver import Driver, first, rows_read
-from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.driver import Driver, all_read, each_read, first_read, rows_read
+from toolwright.adapters.store.readers import MEMBERS, SPACE_MESSAGES, SPACES, Reader
+from toolwright.adapters.store.rows import Misread, Params, Row, a_text, read_or_none
 from toolwright.adapters.store.tables_events import inbox
 from toolwright.adapters.store.tables_kept import entities
 from toolwright.adapters.store.tables_spaces import members, reactions, space_messages, spaces
 from toolwright.adapters.store.tables_threads import runs
+from toolwright.core.broken import Rows
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 
 T = TypeVar("T")
@@ -29,8 +30,11 @@ def _text(name: str) -> Any:  # as above
 
 
 def _with_name(row: Row) -> tuple[Member, str | None]:
-    *member, name = row
-    return rows_spaces.member(member), None if name is None else json.loads(name)
+    *member, _ = row
+    try:
+        return rows_spaces.member(member), read_or_none(row, len(row) - 1, a_text)
+    except Misread:  # a person whose row is broken has no name
+        return rows_spaces.member(member), None
 
 
 class SpaceQueries:
@@ -93,61 +97,70 @@ class SqlSpaces:
         self._sql = statements(SpaceQueries, driver.dialect)
 
     async def space(self, space_id: str) -> Space | None:
-        return first(await self._all(rows_spaces.space, self._sql.space, {"space_id": space_id}))
+        return await self._first(SPACES, self._sql.space, {"space_id": space_id})
 
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
         page: Params = {"limit": limit, "offset": offset}
         if seen_by is None:
-            return await self._all(rows_spaces.space, self._sql.spaces, page)
-        return await self._all(rows_spaces.space, self._sql.spaces_of, {**page, "entity_id": seen_by})
+            return await self._each(SPACES, self._sql.spaces, page)
+        return await self._each(SPACES, self._sql.spaces_of, {**page, "entity_id": seen_by})
 
     async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await self._all(rows_spaces.space, self._sql.mine, asked)
+        return await self._all(SPACES, self._sql.mine, asked)
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await self._all(_with_name, self._sql.company, asked)
+        return await self._driver.read(lambda: rows_read(_with_name, self._sql.company, asked))
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        return await self._all(rows_spaces.member, self._sql.memberships, {"entity_id": entity_id})
+        return await self._all(MEMBERS, self._sql.memberships, {"entity_id": entity_id})
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        return await self._all(rows_spaces.member, self._sql.members, {"space_id": space_id})
+        return await self._all(MEMBERS, self._sql.members, {"space_id": space_id})
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         here: Params = {"space_id": space_id, "entity_id": entity_id}
-        return first(await self._all(rows_spaces.member, self._sql.member, here))
+        return await self._first(MEMBERS, self._sql.member, here)
 
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit}
         if after is not None:
-            return await self._all(rows_spaces.message, self._sql.after, {**here, "after": after})
+            return await self._each(SPACE_MESSAGES, self._sql.after, {**here, "after": after})
         if before is None:
             return await self.newest(space_id, limit, 0)
-        found = await self._all(rows_spaces.message, self._sql.before, {**here, "before": before})
-        return found[::-1]
+        found = await self._each(SPACE_MESSAGES, self._sql.before, {**here, "before": before})
+        return Rows(found[::-1], found.broken)
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
-        return (await self._all(rows_spaces.message, self._sql.newest, here))[::-1]
+        found = await self._each(SPACE_MESSAGES, self._sql.newest, here)
+        return Rows(found[::-1], found.broken)
 
     async def message(self, message_id: str) -> SpaceMessage | None:
-        return first(await self._all(rows_spaces.message, self._sql.message, {"id": message_id}))
+        return await self._first(SPACE_MESSAGES, self._sql.message, {"id": message_id})
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
         if not message_ids:
             return []
         ids: Params = {f"id_{i}": one for i, one in enumerate(message_ids)}
-        return await self._all(rows_spaces.reaction, self._sql.reactions(len(message_ids)), ids)
+        return await self._driver.read(
+            lambda: rows_read(rows_spaces.reaction, self._sql.reactions(len(message_ids)), ids)
+        )
 
     async def caused(self, run_id: str, author: str) -> bool:
         asked: Params = {"run_id": run_id, "author": author}
-        return bool(await self._all(tuple, self._sql.caused, asked))
+        return bool(await self._driver.read(lambda: rows_read(tuple, self._sql.caused, asked)))
 
-    async def _all(self, made: Callable[[Row], T], statement: Statement, params: Params) -> list[T]:
-        return await self._driver.read(lambda: rows_read(made, statement, params))
+    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
+        return await self._driver.read(lambda: each_read(reader, statement, params))
+
+    async def _all(self, reader: Reader[T], statement: Statement, params: Params) -> list[T]:
+        return await self._driver.read(lambda: all_read(reader, statement, params))
+
+    async def _first(self, reader: Reader[T], statement: Statement, params: Params) -> T | None:
+        return await self._driver.read(lambda: first_read(reader, statement, params))

@@ -1,9 +1,16 @@
 """Rows of configured agents, and of what agents keep in mind."""
 
-import json
-
-from toolwright.adapters.store.instants import instant, micros
-from toolwright.adapters.store.rows import Params, Row, text_or_none
+from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.rows import (
+    Params,
+    Row,
+    a_text,
+    an_object,
+    read,
+    read_instant,
+    read_or_none,
+    text_or_none,
+)
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.json_value import dumps
 from toolwright.core.mind import Goal, Memory, Plan
@@ -29,10 +36,10 @@ def agent(row: Row) -> ConfiguredAgent:
         id=row[0],
         name=row[1],
         revision=row[2],
-        description=json.loads(row[3]),
-        config=json.loads(row[4]),
-        created_at=instant(row[5]),
-        updated_at=instant(row[6]),
+        description=read(row, 3, a_text),
+        config=read(row, 4, an_object),
+        created_at=read_instant(row, 5),
+        updated_at=read_instant(row, 6),
     )
 
 
@@ -51,10 +58,10 @@ def goal(row: Row) -> Goal:
     return Goal(
         agent_id=row[0],
         id=row[1],
-        description=json.loads(row[2]),
-        status=json.loads(row[3]),
-        priority=json.loads(row[4]),
-        created_at=instant(row[5]),
+        description=read(row, 2, a_text),
+        status=read(row, 3, a_text),
+        priority=read(row, 4, a_text),
+        created_at=read_instant(row, 5),
     )
 
 
@@ -68,7 +75,7 @@ def memory_params(memory: Memory) -> Params:
 
 
 def memory(row: Row) -> Memory:
-    return Memory(agent_id=row[0], key=row[1], value=json.loads(row[2]), updated_at=instant(row[3]))
+    return Memory(agent_id=row[0], key=row[1], value=read(row, 2, a_text), updated_at=read_instant(row, 3))
 
 
 def plan_params(plan: Plan) -> Params:
@@ -88,10 +95,10 @@ def plan(row: Row) -> Plan:
     return Plan(
         agent_id=row[0],
         id=row[1],
-        name=json.loads(row[2]),
-        instruction=json.loads(row[3]),
-        next_run_at=instant(row[4]),
-        cron=None if row[5] is None else json.loads(row[5]),
-        timezone=None if row[6] is None else json.loads(row[6]),
-        created_at=instant(row[7]),
+        name=read(row, 2, a_text),
+        instruction=read(row, 3, a_text),
+        next_run_at=read_instant(row, 4),
+        cron=read_or_none(row, 5, a_text),
+        timezone=read_or_none(row, 6, a_text),
+        created_at=read_instant(row, 7),
     )

@@ -1,9 +1,17 @@
 """Rows of calls."""
 
-import json
-
-from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
-from toolwright.adapters.store.rows import Params, Row, object_or_none, text_or_none
+from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.rows import (
+    Params,
+    Row,
+    a_text,
+    an_object,
+    read,
+    read_instant,
+    read_instant_or_none,
+    read_or_none,
+    text_or_none,
+)
 from toolwright.core.call import Call
 from toolwright.core.json_value import dumps
 
@@ -45,24 +53,24 @@ def call(row: Row) -> Call:
         run_id=row[2],
         step=row[3],
         position=row[4],
-        name=json.loads(row[5]),
+        name=read(row, 5, a_text),
         kind=row[6],
-        arguments=json.loads(row[7]),
-        model_call_id=json.loads(row[8]),
+        arguments=read(row, 7, a_text),
+        model_call_id=read(row, 8, a_text),
         status=row[9],
         route=row[10],
-        result=object_or_none(row[11]),
+        result=read_or_none(row, 11, an_object),
         attempts=row[12],
-        deadline=instant_or_none(row[13]),
-        expires_at=instant_or_none(row[14]),
-        created_at=instant(row[15]),
-        started_at=instant_or_none(row[16]),
-        completed_at=instant_or_none(row[17]),
+        deadline=read_instant_or_none(row, 13),
+        expires_at=read_instant_or_none(row, 14),
+        created_at=read_instant(row, 15),
+        started_at=read_instant_or_none(row, 16),
+        completed_at=read_instant_or_none(row, 17),
         visible=bool(row[18]),
         space_id=row[19],
         repeatable=bool(row[20]),
-        worker=None if row[21] is None else json.loads(row[21]),
-        leased_until=instant_or_none(row[22]),
+        worker=read_or_none(row, 21, a_text),
+        leased_until=read_instant_or_none(row, 22),
         agent=row[23],
         parent_id=row[24],
     )

@@ -1,9 +1,20 @@
 """Rows of what belongs to families of threads: requests for values."""
 
-import json
+from collections.abc import Sequence
+from typing import Any
 
-from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
-from toolwright.adapters.store.rows import Params, Row, text_or_none
+from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.rows import (
+    Params,
+    Row,
+    a_text,
+    an_object,
+    read,
+    read_instant,
+    read_instant_or_none,
+    read_or_none,
+    text_or_none,
+)
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.request import VariablesRequest
 from toolwright.core.variable import Variable
@@ -27,13 +38,17 @@ def request(row: Row) -> VariablesRequest:
         id=row[0],
         thread_id=row[1],
         kind=row[2],
-        agent=json.loads(row[3]),
-        required=tuple([Variable(*each) for each in json.loads(row[4])]),
-        child=None if row[5] is None else json.loads(row[5]),
-        expires_at=instant_or_none(row[6]),
-        created_at=instant(row[7]),
+        agent=read(row, 3, a_text),
+        required=read(row, 4, _variables),
+        child=read_or_none(row, 5, an_object),
+        expires_at=read_instant_or_none(row, 6),
+        created_at=read_instant(row, 7),
     )
 
 
 def _variable_body(each: Variable) -> JSON:
     return [each.name, each.type, each.required, each.scoped, each.description]
+
+
+def _variables(written: Sequence[Any]) -> tuple[Variable, ...]:  # as written by _variable_body
+    return tuple([Variable(*each) for each in written])

@@ -1,9 +1,7 @@
 """Rows of what comes and what has happened: events of inboxes, events for followers, wakes."""
 
-import json
-
-from toolwright.adapters.store.instants import instant, micros
-from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.rows import Params, Row, an_object, read, read_instant
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import dumps
@@ -36,8 +34,8 @@ def inbox_event(row: Row) -> InboxEvent:
         status=row[4],
         run_id=row[5],
         attempts=row[6],
-        content=json.loads(row[7]),
-        created_at=instant(row[8]),
+        content=read(row, 7, an_object),
+        created_at=read_instant(row, 8),
         author=row[9],
         promised=row[10],
         depth=row[11],
@@ -63,10 +61,10 @@ def event(row: Row) -> Event:
         run_id=row[2],
         agent=row[3],
         type=row[4],
-        payload=json.loads(row[5]),
-        at=instant(row[6]),
+        payload=read(row, 5, an_object),
+        at=read_instant(row, 6),
     )
 
 
 def wake(row: Row) -> Wake:
-    return Wake(thread_id=row[0], due=instant(row[1]), gen=row[2])
+    return Wake(thread_id=row[0], due=read_instant(row, 1), gen=row[2])

@@ -1,12 +1,20 @@
-"""Rows of what threads and people keep beside the conversation: files, env, entities."""
+"""Rows of what threads and people keep beside the conversation: files, env, entities and their front-ends."""
 
-import json
-
-from toolwright.adapters.store.instants import instant, micros, micros_or_none
-from toolwright.adapters.store.rows import Params, Row, text_or_none
+from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.rows import (
+    Params,
+    Row,
+    a_text,
+    an_object,
+    read,
+    read_instant,
+    read_or_none,
+    text_or_none,
+)
 from toolwright.core.entity import Entity
 from toolwright.core.env import EnvRow
 from toolwright.core.file import File, fold
+from toolwright.core.front_end import FrontEnd
 from toolwright.core.json_value import dumps
 
 
@@ -38,8 +46,8 @@ def file(row: Row) -> File:
         digest=row[7],
         width=row[8],
         height=row[9],
-        description=None if row[10] is None else json.loads(row[10]),
-        created_at=instant(row[11]),
+        description=read_or_none(row, 10, a_text),
+        created_at=read_instant(row, 11),
     )
 
 
@@ -63,7 +71,7 @@ def env_row(row: Row) -> EnvRow:
         type=row[3],
         value=row[4],
         key=row[5],
-        updated_at=instant(row[6]),
+        updated_at=read_instant(row, 6),
     )
 
 
@@ -84,8 +92,28 @@ def entity(row: Row) -> Entity:
         id=row[0],
         type=row[1],
         external_id=row[2],
-        display_name=None if row[3] is None else json.loads(row[3]),
-        metadata=json.loads(row[4]),
-        created_at=instant(row[5]),
-        updated_at=instant(row[6]),
+        display_name=read_or_none(row, 3, a_text),
+        metadata=read(row, 4, an_object),
+        created_at=read_instant(row, 5),
+        updated_at=read_instant(row, 6),
+    )
+
+
+def front_end_params(given: FrontEnd) -> Params:
+    return {
+        "id": given.id,
+        "entity_id": given.entity_id,
+        "name": text_or_none(given.name),
+        "metadata": dumps(given.metadata),
+        "created_at": micros(given.created_at),
+    }
+
+
+def front_end(row: Row) -> FrontEnd:
+    return FrontEnd(
+        id=row[0],
+        entity_id=row[1],
+        name=read_or_none(row, 2, a_text),
+        metadata=read(row, 3, an_object),
+        created_at=read_instant(row, 4),
     )

@@ -1,11 +1,10 @@
 """Rows of messages."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from toolwright.adapters.store.instants import instant, micros
-from toolwright.adapters.store.rows import Params, Row
+from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.rows import Params, Row, a_text, read, read_instant
 from toolwright.core.content import AttachmentRef
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message, MessageCall
@@ -66,12 +65,18 @@ def _attachment(body: Sequence[Any]) -> AttachmentRef:  # as written by _attachm
 
 
 def message(row: Row) -> Message:
-    body: dict[str, Any] = json.loads(row[7])  # as written by _message_body
+    def made(body: dict[str, Any]) -> Message:  # as written by _message_body
+        return _message(row, body)
+
+    return read(row, 7, made)
+
+
+def _message(row: Row, body: dict[str, Any]) -> Message:  # as above
     call_id, model_call_id, tool_name, status = body.get("call") or (None, None, None, None)
     return Message(
         id=row[2],
         role=row[5],
-        content=body["content"],
+        content=a_text(body["content"]),
         seq=row[1],
         run_id=row[3],
         step=row[4],
@@ -89,5 +94,5 @@ def message(row: Row) -> Message:
         attachments=tuple(_attachment(ref) for ref in body.get("attachments", ())),
         native=cast("JSON", body.get("native")),
         kept=bool(row[6]),
-        created_at=instant(row[8]),
+        created_at=read_instant(row, 8),
     )

@@ -1,9 +1,17 @@
 """Rows of spaces, their members, messages and events."""
 
-import json
-
-from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
-from toolwright.adapters.store.rows import Params, Row, text_or_none
+from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.rows import (
+    Params,
+    Row,
+    a_text,
+    an_object,
+    read,
+    read_instant,
+    read_instant_or_none,
+    read_or_none,
+    text_or_none,
+)
 from toolwright.core.event import Event
 from toolwright.core.json_value import dumps
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
@@ -27,13 +35,13 @@ def space(row: Row) -> Space:
     return Space(
         id=row[0],
         kind=row[1],
-        name=None if row[2] is None else json.loads(row[2]),
-        description=None if row[3] is None else json.loads(row[3]),
-        metadata=json.loads(row[4]),
+        name=read_or_none(row, 2, a_text),
+        description=read_or_none(row, 3, a_text),
+        metadata=read(row, 4, an_object),
         seq=row[5],
         revision=row[6],
-        created_at=instant(row[7]),
-        updated_at=instant(row[8]),
+        created_at=read_instant(row, 7),
+        updated_at=read_instant(row, 8),
     )
 
 
@@ -54,7 +62,7 @@ def member(row: Row) -> Member:
         entity_id=row[1],
         role=row[2],
         read_seq=row[3],
-        joined_at=instant(row[4]),
+        joined_at=read_instant(row, 4),
         type=row[5],
     )
 
@@ -81,11 +89,11 @@ def message(row: Row) -> SpaceMessage:
         seq=row[2],
         entity_id=row[3],
         role=row[4],
-        content=json.loads(row[5]),
-        metadata=json.loads(row[6]),
+        content=read(row, 5, a_text),
+        metadata=read(row, 6, an_object),
         parent_id=row[7],
-        created_at=instant(row[8]),
-        edited_at=instant_or_none(row[9]),
+        created_at=read_instant(row, 8),
+        edited_at=read_instant_or_none(row, 9),
     )
 
 
@@ -99,7 +107,7 @@ def reaction_params(reaction: Reaction) -> Params:
 
 
 def reaction(row: Row) -> Reaction:
-    return Reaction(message_id=row[0], entity_id=row[1], emoji=row[2], created_at=instant(row[3]))
+    return Reaction(message_id=row[0], entity_id=row[1], emoji=row[2], created_at=read_instant(row, 3))
 
 
 def event_params(event: Event) -> Params:
@@ -123,6 +131,6 @@ def event(row: Row) -> Event:
         run_id=row[3],
         agent=row[4],
         type=row[5],
-        payload=json.loads(row[6]),
-        at=instant(row[7]),
+        payload=read(row, 6, an_object),
+        at=read_instant(row, 7),
     )

@@ -1,13 +1,26 @@
 """Rows of threads, their runs and steps."""
 
-import json
+from collections.abc import Sequence
+from typing import Any, cast
 
-from toolwright.adapters.store.instants import instant, instant_or_none, micros, micros_or_none
-from toolwright.adapters.store.rows import Params, Row, object_or_none, text_or_none
+from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.rows import (
+    Params,
+    Row,
+    a_text,
+    an_object,
+    any_json,
+    read,
+    read_instant,
+    read_instant_or_none,
+    read_or_none,
+    text_or_none,
+    texts,
+)
 from toolwright.core.child import link_from_json, link_json
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.run import QueuedCall, Run, Step, Usage
-from toolwright.core.thread import Thread
+from toolwright.core.thread import Side, Thread
 
 _NO_USAGE = Usage()
 _NO_USAGE_TEXT = "[0,0,0,0]"
@@ -25,16 +38,28 @@ def usage_text(usage: Usage) -> str:
     return dumps(counts)
 
 
-def _usage(text: str) -> Usage:
-    if text == _NO_USAGE_TEXT:
-        return _NO_USAGE
-    read, written, cache_read, cache_write = json.loads(text)
+def _usage(row: Row, column: int) -> Usage:
+    return _NO_USAGE if row[column] == _NO_USAGE_TEXT else read(row, column, _usage_of)
+
+
+def _usage_of(counts: Sequence[Any]) -> Usage:  # as written by usage_text
+    if any(type(count) is not int for count in counts):
+        raise TypeError("a count is a whole number")
+    given, written, cache_read, cache_write = counts
     return Usage(
-        input_tokens=read,
+        input_tokens=given,
         output_tokens=written,
         cache_read_tokens=cache_read,
         cache_write_tokens=cache_write,
     )
+
+
+def _sides(written: JSON) -> tuple[Side, ...]:
+    return cast("tuple[Side, ...]", texts(written))  # as they were written
+
+
+def _queued(written: Sequence[Any]) -> tuple[QueuedCall, ...]:  # as written by run_params
+    return tuple([QueuedCall(name=n, arguments=a, within=w) for n, a, w in written])
 
 
 def thread_params(thread: Thread) -> Params:
@@ -71,25 +96,25 @@ def thread(row: Row) -> Thread:
         agent=row[1],
         user_id=row[2],
         parent_id=row[3],
-        name=None if row[4] is None else json.loads(row[4]),
-        tags=tuple(json.loads(row[5])),
-        arguments=object_or_none(row[6]),
+        name=read_or_none(row, 4, a_text),
+        tags=read(row, 5, texts),
+        arguments=read_or_none(row, 6, an_object),
         run_id=row[7],
         epoch=row[8],
         seq=row[9],
         ev=row[10],
         posted=row[11],
-        created_at=instant(row[12]),
+        created_at=read_instant(row, 12),
         begun=bool(row[13]),
         next_run_id=row[14],
         space_id=row[15],
         active_agent=row[16],
-        activated=() if row[17] is None else tuple(json.loads(row[17])),
-        link=None if row[18] is None else link_from_json(json.loads(row[18])),
+        activated=read_or_none(row, 17, _sides) or (),
+        link=read_or_none(row, 18, link_from_json),
         report=row[19],
         state=row[20],
         faults=row[21],
-        not_before=instant_or_none(row[22]),
+        not_before=read_instant_or_none(row, 22),
     )
 
 
@@ -127,25 +152,23 @@ def run(row: Row) -> Run:
         agent=row[2],
         status=row[3],
         stop_reason=row[4],
-        error=None if row[5] is None else json.loads(row[5]),
+        error=read_or_none(row, 5, a_text),
         step_count=row[6],
         turn=row[7],
         side=row[8],
         chain_depth=row[9],
         lives=row[10],
         held=bool(row[11]),
-        usage=_usage(row[12]),
+        usage=_usage(row, 12),
         cost=row[13],
-        output=json.loads(row[14]),
-        waiting=object_or_none(row[15]),
-        cancel_requested_at=instant_or_none(row[16]),
-        created_at=instant(row[17]),
-        started_at=instant_or_none(row[18]),
-        completed_at=instant_or_none(row[19]),
+        output=read(row, 14, any_json),
+        waiting=read_or_none(row, 15, an_object),
+        cancel_requested_at=read_instant_or_none(row, 16),
+        created_at=read_instant(row, 17),
+        started_at=read_instant_or_none(row, 18),
+        completed_at=read_instant_or_none(row, 19),
         revision=row[20],
-        queued=()
-        if row[21] is None
-        else tuple([QueuedCall(name=n, arguments=a, within=w) for n, a, w in json.loads(row[21])]),
+        queued=read_or_none(row, 21, _queued) or (),
     )
 
 
@@ -166,8 +189,8 @@ def step(row: Row) -> Step:
         run_id=row[0],
         number=row[1],
         model=row[2],
-        usage=_usage(row[3]),
+        usage=_usage(row, 3),
         cost=row[4],
         finish_reason=row[5],
-        created_at=instant(row[6]),
+        created_at=read_instant(row, 6),
     )

@@ -106,10 +106,10 @@ class Statements:
     def _commit_statements(self, compiled: Compiler) -> None:
         self.insert_commit = compiled(_insert_all(commits))
         self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == _text("token")))
-        probe = self._insert(commits).values(_row_of(commits))
-        self.probe = compiled(
-            probe.on_conflict_do_update(index_elements=[commits.c.token], set_={"at": probe.excluded.at})
-        )
+        probes = or_(commits.c.token == _text("first"), commits.c.token == _text("second"))
+        self.probes = compiled(select(commits.c.token).where(probes))
+        self.probe = self._put(commits, "token")
+        self.drop_commit = compiled(delete(commits).where(commits.c.token == _text("token")))
         self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))
 
     def _thread_statements(self, compiled: Compiler) -> None:

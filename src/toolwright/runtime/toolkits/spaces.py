@@ -100,7 +100,7 @@ class SpacesToolkit:
         space_id = run.space_id
         if space_id is None:
             raise InvalidRequest("You are not in a space. Call enter_space first.")
-        content = run.clean(words_of(text))
+        content = run.clean(words_of(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         await run.insist(lambda: self._seen(run, space_id, NO_LONGER_HERE))

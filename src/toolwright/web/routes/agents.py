@@ -90,7 +90,7 @@ async def save_agent(
 async def list_agents(_: Service, runtime: AtWork, limit: Limit = 1_000, offset: Offset = 0) -> Answer:
     """Those that the app declares, in their order, then the configured ones, the oldest first."""
     found = await runtime.agents.show_all(limit, offset)
-    return listed("agents", [agent_json(each.agent, each.config) for each in found])
+    return listed("agents", found, lambda each: agent_json(each.agent, each.config))
 
 
 @router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))

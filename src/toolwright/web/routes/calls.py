@@ -97,7 +97,7 @@ async def list_calls(
         limit=limit,
         offset=offset,
     )
-    return listed("calls", [call_json(call) for call in found])
+    return listed("calls", found, call_json)
 
 
 @router.post(

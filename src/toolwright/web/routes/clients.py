@@ -53,7 +53,7 @@ async def list_clients(
     """Registered front-ends, the oldest first; a person's are their own."""
     whose = entity_id if caller.kind == "service" else caller.entity_id or ""
     found = await here.runtime.clients.list(whose, limit, offset)
-    return listed("clients", [client_json(one) for one in found])
+    return listed("clients", found, client_json)
 
 
 @router.delete("/{client_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))

@@ -66,7 +66,7 @@ async def create_entity(
 @router.get("", responses=answers(EntityList, "The entities."))
 async def list_entities(_: Service, runtime: AtWork, limit: Limit = 50, offset: Offset = 0) -> Answer:
     """The agents in the order of their declaration, then the humans, the oldest first."""
-    return listed("entities", [entity_json(one) for one in await runtime.entities.list(limit, offset)])
+    return listed("entities", await runtime.entities.list(limit, offset), entity_json)
 
 
 @router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from fastapi import Header, Path
 from starlette.responses import Response
 
+from toolwright.core.broken import sliced
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.file import File
 from toolwright.web.answer import Answer, answer, listed
@@ -38,7 +39,7 @@ async def list_files(
     """The thread's files, by path."""
     await here.permits.thread(caller, thread_id)
     found = await here.runtime.files.list(thread_id)
-    return listed("files", [file_json(file) for file in found[offset : offset + limit]])
+    return listed("files", sliced(found, limit, offset), file_json)
 
 
 @router.get(

@@ -31,7 +31,7 @@ async def list_inbox(
 ) -> Answer:
     """What came to the agent's inbox, the oldest first; what is `failed` waits until it is retried."""
     found = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
-    return listed("events", [inbox_json(event) for event in found])
+    return listed("events", found, inbox_json)
 
 
 @router.post(

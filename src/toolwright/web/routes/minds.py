@@ -18,7 +18,7 @@ async def list_goals(
 ) -> Answer:
     """What the agent wants, the oldest first."""
     found = await runtime.minds.goals(agent_id, limit, offset)
-    return listed("goals", [goal_json(goal) for goal in found])
+    return listed("goals", found, goal_json)
 
 
 @router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
@@ -27,7 +27,7 @@ async def list_memories(
 ) -> Answer:
     """What the agent remembers, by key."""
     found = await runtime.minds.memories(agent_id, limit, offset)
-    return listed("memories", [memory_json(memory) for memory in found])
+    return listed("memories", found, memory_json)
 
 
 @router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
@@ -36,4 +36,4 @@ async def list_plans(
 ) -> Answer:
     """What the agent has planned, the next one first."""
     found = await runtime.minds.plans(agent_id, limit, offset)
-    return listed("plans", [plan_json(plan) for plan in found])
+    return listed("plans", found, plan_json)

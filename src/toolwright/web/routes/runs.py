@@ -5,16 +5,17 @@ from typing import Annotated
 from fastapi import Query
 
 from toolwright.core.agent import entity_id_of
+from toolwright.core.broken import Rows, broken_of
 from toolwright.core.event import Topic
 from toolwright.core.run import RunStatus
-from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.answer import Answer, answer, broken_json, listed
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import EventId, Id, Limit, Offset, Words
 from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_runs import EventList, FullRunAnswer, RunAnswer, RunList
-from toolwright.wire.event import event_json
+from toolwright.wire.event import event_json, for_people
 from toolwright.wire.run import run_json, run_status_json, run_with_steps
 
 router = noun("/api/runs", "runs")
@@ -35,7 +36,7 @@ async def list_runs(
     found = await here.runtime.runs.list(
         status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
     )
-    return listed("runs", [run_json(run) for run in found])
+    return listed("runs", found, run_json)
 
 
 @router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
@@ -45,7 +46,8 @@ async def get_run(caller: Known, here: Here, run_id: Id) -> Answer:
     if sight == "status":
         return answer({"run": run_status_json(run)})
     steps, said = await here.runtime.runs.steps(run_id), await here.runtime.runs.messages(run_id)
-    return answer({"run": run_with_steps(run, steps, said)})
+    broken = Rows((), [*broken_of(steps), *broken_of(said)])
+    return answer({"run": run_with_steps(run, steps, said), **broken_json(broken)})
 
 
 @router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))
@@ -62,7 +64,9 @@ async def list_run_events(
     run = await here.runtime.runs.get(run_id)
     found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
     entity_id = entity_id_of(run.agent)
-    return listed("events", [event_json(event, entity_id) for event in found])
+    if caller.kind == "person":
+        return listed("events", found, lambda event: event_json(for_people(event), entity_id))
+    return listed("events", found, lambda event: event_json(event, entity_id))
 
 
 @router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))

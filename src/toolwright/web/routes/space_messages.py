@@ -85,7 +85,7 @@ async def list_space_messages(
     """Messages in order; the newest page where no place is given."""
     await here.permits.space(caller, space_id)
     found = await here.runtime.spaces.messages(space_id, limit, after, before)
-    return listed("messages", [_json(shown) for shown in found])
+    return listed("messages", found, _json)
 
 
 @router.patch(

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from toolwright.core.json_value import JSON
 from toolwright.core.space import Member, Space, SpaceFields, SpaceKind
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.answer import Answer, answer
+from toolwright.web.answer import Answer, answer, broken_json
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known, Service
 from toolwright.web.fields import Id, Limit, Offset, Words
@@ -86,7 +86,7 @@ async def list_spaces(caller: Known, runtime: AtWork, limit: Limit = 50, offset:
     """Spaces, the oldest first; a person's are those they are in, and the public ones."""
     found = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
     shown: list[JSON] = [space_json(space) for space in found]
-    return answer({"spaces": shown, "smartSpaces": shown})
+    return answer({"spaces": shown, "smartSpaces": shown, **broken_json(found)})
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
@@ -180,4 +180,4 @@ def _both(space: Space) -> dict[str, JSON]:
 
 
 async def _member(runtime: Runtime, member: Member) -> JSON:
-    return member_json(member, await runtime.entities.known(member.entity_id))
+    return member_json(member, await runtime.entities.shown(member.entity_id))

@@ -28,7 +28,7 @@ from toolwright.web.shapes_threads import (
     ThreadList,
     ThreadRefused,
 )
-from toolwright.wire.message import message_json
+from toolwright.wire.message import message_json, message_json_for_people
 from toolwright.wire.run import child_json, thread_json
 
 MOST_TAGS = 1_000
@@ -106,7 +106,7 @@ async def list_threads(
 ) -> Answer:
     """Threads, the oldest first; a person's own."""
     found = await here.runtime.threads.list(user_id, limit, offset, among=caller.users)
-    return listed("threads", [thread_json(one) for one in found])
+    return listed("threads", found, thread_json)
 
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
@@ -123,7 +123,7 @@ async def list_children(
     """The threads that this one has made, the oldest first, and how they stand."""
     await here.permits.thread(caller, thread_id)
     found = await here.runtime.threads.children(thread_id, limit, offset)
-    return listed("children", [child_json(child) for child in found])
+    return listed("children", found, child_json)
 
 
 @router.post(
@@ -154,7 +154,7 @@ async def list_messages(
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
     await here.permits.thread(caller, thread_id)
     said = await here.runtime.threads.messages(thread_id, limit, offset)
-    return listed("messages", [message_json(message) for message in said])
+    return listed("messages", said, message_json if caller.kind == "service" else message_json_for_people)
 
 
 @router.patch(

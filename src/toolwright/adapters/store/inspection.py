@@ -1,0 +1,42 @@
+"""Inspection of a whole journal: every row that is broken, found by reading all of them."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from toolwright.adapters.store.compiled import Compiler, DialectName
+from toolwright.adapters.store.readers import READERS, Reader
+from toolwright.adapters.store.rows import Row
+from toolwright.core.broken import BrokenRow
+from toolwright.core.errors import StoreError
+
+PAGE = 1_000  # rows that are looked at together
+
+
+def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
+    """Each reader, and the statement that gives all rows which it reads."""
+    compiled = Compiler(dialect)
+    for reader in READERS:
+        yield reader, compiled(reader.query).sql
+
+
+def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, ...]:
+    """Those of these rows that are broken."""
+    return reader.each(rows).broken
+
+
+def inspect_sqlite(path: Path) -> list[BrokenRow]:
+    """Every broken row of an SQLite journal, which nothing is written to."""
+    found: list[BrokenRow] = []
+    try:
+        with closing(sqlite3.connect(path, timeout=5.0)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            for reader, sql in queries("sqlite"):
+                cursor = connection.execute(sql)
+                while page := list(islice(cursor, PAGE)):
+                    found += broken_in(reader, page)
+    except sqlite3.Error as error:
+        raise StoreError(f"The database file {str(path)!r} cannot be read: {error}.") from error
+    return found

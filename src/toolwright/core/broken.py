@@ -1,0 +1,54 @@
+"""Broken rows of the journal: which they are, and lists that have some beside the good ones."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from toolwright.core.errors import RowBroken
+from toolwright.core.value import value
+
+T = TypeVar("T")
+OTHER_SHAPE = "is JSON of another shape"
+
+
+@value
+class BrokenRow:
+    """A row that cannot be read, and why: its column holds no JSON, or JSON of another shape.
+
+    `id` is what its noun is called by, `key` how the row is found in its table.
+    """
+
+    table: str
+    id: str
+    key: str
+    column: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one sentence."""
+        return f"The row of {self.table} with {self.key} is broken: {self.column} {self.why}."
+
+
+class Rows(list[T]):
+    """The rows of a list that could be read; `broken` are those that could not."""
+
+    def __init__(self, rows: Iterable[T] = (), broken: Iterable[BrokenRow] = ()) -> None:
+        super().__init__(rows)
+        self.broken = tuple(broken)
+
+
+def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
+    """What of these rows could not be read."""
+    return rows.broken if isinstance(rows, Rows) else ()
+
+
+def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
+    """A page of rows that have been read whole; what is broken is on every page."""
+    return Rows(rows[offset : offset + limit], broken_of(rows))
+
+
+def all_of(rows: Sequence[T]) -> Sequence[T]:
+    """The rows, for those who need all of them; raises `RowBroken` if one could not be read."""
+    for broken in broken_of(rows):
+        raise RowBroken(broken.sentence)
+    return rows

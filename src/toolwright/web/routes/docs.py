@@ -1,0 +1,83 @@
+"""The OpenAPI document, and a page that shows it: all of it from here, nothing from the internet."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from toolwright.core.errors import NotFound
+from toolwright.core.json_value import JSONObject
+from toolwright.web.answer import Answer, answer
+from toolwright.web.noun import noun
+from toolwright.web.serving import Here, Serving
+
+router = noun("", "docs")
+
+PAGE = "index.html"
+PARTS = frozenset({"start.js", "swagger-ui-bundle.js", "swagger-ui.css"})
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
+
+
+async def _local(request: Request, here: Here) -> Serving:
+    """Without keys who calls is judged as everywhere; with keys everybody may read: nothing here is the app's own."""
+    here.access.check_local(request.headers, None if request.client is None else request.client.host)
+    return here
+
+
+async def _reader(here: Annotated[Serving, Depends(_local)]) -> Serving:
+    if not here.options.docs:
+        raise NotFound("Not found")
+    return here
+
+
+Local = Annotated[Serving, Depends(_local)]
+Reader = Annotated[Serving, Depends(_reader)]
+
+
+@router.get("/", include_in_schema=False, response_model=None)
+async def begin(here: Local) -> Response:
+    """The way to the page; without it what this server is."""
+    if here.options.docs:
+        return RedirectResponse("docs")
+    shown: JSONObject = {"name": "Toolwright", "version": here.options.version, "health": "/health"}
+    return answer(shown)
+
+
+@router.get("/openapi.json", include_in_schema=False, response_model=None)
+async def describe(_: Reader, request: Request) -> Answer:
+    """The document; behind a proxy it says below which path the routes are."""
+    document: dict[str, Any] = request.app.openapi()  # an OpenAPI document
+    below = request.scope.get("root_path", "").rstrip("/")
+    return answer({**document, "servers": [{"url": below}]} if below else document)
+
+
+@router.get("/docs", include_in_schema=False, response_model=None)
+async def show(_: Reader, request: Request) -> Response:
+    """The page."""
+    return await _file(PAGE, request)
+
+
+@router.get("/docs/{part}", include_in_schema=False, response_model=None)
+async def show_part(_: Reader, request: Request, part: str) -> Response:
+    """A script or a style of the page."""
+    if part not in PARTS:
+        raise NotFound("Not found")
+    return await _file(part, request)
+
+
+async def _file(name: str, request: Request) -> Response:
+    found = await _FILES.get_response(name, request.scope)
+    found.headers.update(HEADERS)
+    return found

@@ -1,0 +1,219 @@
+"""Rows of the journal that hold no JSON, or JSON of another shape: lists show what they can."""
+
+import json
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Text
+
+import toolwright as tw
+from tests.api.rig import JSON, Api, calling, serving
+from toolwright.adapters.store.all_tables import all_tables
+from toolwright.adapters.store.inspection import inspect_sqlite
+from toolwright.adapters.store.opening import open_sqlite
+from toolwright.core.event import Topic
+from toolwright.core.ports import Store
+from toolwright.testing import MemoryBus, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+JUNK = ("no json", "5", '["a"]', '{"status": 7, "tools": 5}')
+SEALED = {"env", "thread_values", "commits", "asked", "wakes", "counters"}
+"""Tables whose rows are no JSON, or are in no list."""
+
+
+@tw.tool(description="Draw.")
+async def draw(state: tw.ThreadState) -> tw.ToolResult:
+    picture = tw.Attachment(name="a.txt", mime_type="text/plain", data="YQ==")
+    return tw.ToolResult.ok("drawn", attachments=(picture,))
+
+
+GOALS = {"goals": [{"description": "Win"}, {"description": "Rest"}]}
+MEMORIES = {"memories": [{"key": "a", "value": "A"}, {"key": "b", "value": "B"}]}
+PLANS = {"plans": [{"name": each, "instruction": "Go", "runAfter": 10**9} for each in ("one", "two")]}
+TURN: dict[str, object] = {
+    "calls": [
+        {"name": "draw", "args": {}},
+        {"name": "set_goals", "args": GOALS},
+        {"name": "set_memories", "args": MEMORIES},
+        {"name": "set_plans", "args": PLANS},
+    ]
+}
+
+
+@dataclass
+class Journal:
+    """A journal with two rows at least in each list, and all the lists there are."""
+
+    api: Api
+    path: Path
+    lists: dict[str, str]
+    """By path: what its items are called."""
+
+    def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:  # rows of any table
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute("PRAGMA synchronous = OFF")
+            return connection.execute(sql, values).fetchall()
+
+    async def counts(self, broken: str = "none") -> dict[str, int]:
+        """How many items each list has, the broken ones included; but for lists below a row of the table `broken`."""
+        found: dict[str, int] = {}
+        for path, plural in self.lists.items():
+            if path.startswith(f"/api/{broken}/") or (broken == "threads" and "threadId=" in path):
+                continue
+            answer = await self.api.get(path)
+            found[path] = len(answer[plural]) + len(answer.get("broken", ()))
+        return found
+
+
+@asynccontextmanager
+async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
+    path = tmp_path / "journal.db"
+
+    async def opened(bus: MemoryBus) -> Store:
+        return await open_sqlite(path, bus.publish)
+
+    model = ScriptedModel([TURN, {"text": "There."}])
+    async with serving(model, [draw], store=opened, agent_options={"toolkits": ["mind"]}) as api:
+        yield Journal(api, path, await _filled(api))
+
+
+async def _filled(api: Api) -> dict[str, str]:
+    for name in ("ada", "bob"):
+        await api.post("/api/entities", {"type": "human", "externalId": name, "displayName": name}, 201)
+        config: JSON = {"agent": {"system": "Be brief."}, "model": "openai:x"}
+        await api.post("/api/agents", {"name": f"json {name}", "config": config}, 201)
+    people = [each for each in (await api.get("/api/entities"))["entities"] if each["type"] == "human"]
+    for space_id in ("s1", "s2"):
+        await api.post("/api/spaces", {"id": space_id, "name": "Trip", "kind": "public"}, 201)
+        for each in people:
+            body: JSON = {"entityId": each["id"], "content": "Hi", "metadata": {"a": 1}}
+            await api.post(f"/api/spaces/{space_id}/messages", body, 201)
+            await api.post("/api/clients", {"entityId": each["id"], "name": "phone", "metadata": {}}, 201)
+    thread_id, sent = "", dict[str, Any]()
+    for _ in range(2):
+        thread_id = await api.thread()
+        for _ in range(2):
+            sent = await api.post(f"/api/threads/{thread_id}/messages", {"content": "Draw"}, 202)
+            await api.rig.rt.runs.wait(sent["runId"], 30)
+    return {
+        "/api/threads": "threads",
+        f"/api/threads/{thread_id}/messages": "messages",
+        f"/api/threads/{thread_id}/files": "files",
+        "/api/runs": "runs",
+        f"/api/runs/{sent['runId']}/events": "events",
+        "/api/calls?status=done,error,waiting": "calls",
+        f"/api/agents/tester/inbox?threadId={thread_id}": "events",
+        "/api/agents": "agents",
+        "/api/agents/tester/goals": "goals",
+        "/api/agents/tester/memories": "memories",
+        "/api/agents/tester/plans": "plans",
+        "/api/entities": "entities",
+        "/api/clients": "clients",
+        "/api/spaces": "spaces",
+        "/api/spaces/s1/members": "members",
+        "/api/spaces/s1/messages": "messages",
+    }
+
+
+async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made:
+        before = await made.counts()
+        assert min(before.values()) >= 2, before
+        tried = 0
+        for table in all_tables().sorted_tables:
+            if table.name in SEALED:
+                continue
+            keys = {*table.primary_key.columns.keys(), "id"}
+            for column in [one.name for one in table.columns if isinstance(one.type, Text)]:
+                if column in keys or column in _NAMES:
+                    continue
+                where = f"rowid = (SELECT max(rowid) FROM {table.name})"
+                for (was,) in made.execute(f"SELECT {column} FROM {table.name} WHERE {where}"):
+                    for junk in JUNK if _may_be_json(was) else ():
+                        made.execute(f"UPDATE {table.name} SET {column} = ? WHERE {where}", junk)
+                        found = await made.counts(table.name)
+                        assert found == {path: before[path] for path in found}, (table.name, column, junk)
+                        tried += 1
+                    made.execute(f"UPDATE {table.name} SET {column} = ? WHERE {where}", was)
+        assert tried >= 120
+        assert inspect_sqlite(made.path) == []
+
+
+def _may_be_json(text: str | None) -> bool:
+    """Whether such a column holds JSON, and no plain word that rows are found by."""
+    try:
+        return text is None or json.loads(text) is not None
+    except ValueError:
+        return False
+
+
+_NAMES = frozenset(
+    {"thread_id", "run_id", "agent_id", "space_id", "entity_id", "parent_id", "external_id", "within", "message_id"}
+)  # fmt: skip
+"""Columns by which rows are found: another value there is another row, and none is JSON."""
+
+
+async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made:
+        before = (await made.api.get("/api/threads"))["threads"]
+        broken, *rest = before
+        made.execute("UPDATE threads SET tags = 'no json' WHERE id = ?", broken["id"])
+        sentence = f"The row of threads with id {broken['id']!r} is broken: tags is not JSON."
+        assert await made.api.get("/api/threads") == {
+            "threads": rest,
+            "broken": [{"id": broken["id"], "column": "tags", "error": sentence}],
+        }
+        for below in ("", "/messages"):
+            alone = await made.api.client.get(f"/api/threads/{broken['id']}{below}")
+            assert (alone.status_code, alone.json()) == (503, {"error": sentence, "code": "row_broken"})
+        assert [each.sentence for each in inspect_sqlite(made.path)] == [sentence]
+
+
+async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made:
+        run_id = (await made.api.get("/api/runs"))["runs"][0]["id"]
+        made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
+        made.execute("UPDATE messages SET body = '{}' WHERE run_id = ? AND role = 'user'", run_id)
+        shown = await made.api.get(f"/api/runs/{run_id}")
+        assert shown["run"]["steps"]
+        assert [each["column"] for each in shown["broken"]] == ["usage", "body"]
+
+
+async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made:
+        thread_id = (await made.api.get("/api/threads"))["threads"][0]["id"]
+        made.execute("UPDATE events SET payload = '[]' WHERE thread_id = ? AND n = 2", thread_id)
+        async with made.api.stream(f"/api/threads/{thread_id}/stream?after=0") as stream:
+            events = [await stream.event() for _ in range(4)][1:]
+        assert [event["seq"] for event in events] == [1, 2, 3]
+        said = "payload is JSON of another shape"
+        assert events[1]["data"] == {"broken": True, "error": said}
+
+
+async def test_calls_on_offer_are_not_held_up_by_a_broken_one(tmp_path: Path) -> None:
+    ask = tw.Tool(name="ask", description="Ask.", kind="external", timeout=60.0)
+    path = tmp_path / "journal.db"
+
+    async def opened(bus: MemoryBus) -> Store:
+        return await open_sqlite(path, bus.publish)
+
+    turn = calling("ask")
+    async with serving(ScriptedModel([turn, {"text": "Hi."}]), [ask], store=opened) as api:
+        for _ in range(2):
+            sent = await api.post(f"/api/threads/{await api.thread()}/messages", {"content": "Ask"}, 202)
+            async with api.rig.rt.events.following(Topic(kind="run", id=sent["runId"]), 0) as following:
+                async for event in following.events:
+                    if event.type == "tool.started":
+                        break
+        first, second = (each["callId"] for each in (await api.get("/api/calls"))["calls"])
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE calls SET arguments = '[' WHERE id = ?", (first,))
+        async with api.stream("/api/tools/stream") as stream:
+            offered = await stream.until("tool.call")
+        assert offered[-1]["data"]["toolCallId"] == second

@@ -1,0 +1,91 @@
+"""The OpenAPI document: it holds together, and programs are made from it."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from pydantic import JsonValue
+
+from tests.api.documented import document
+
+CLIENT = Path(__file__).with_name("typescript")
+PATIENCE = 300  # seconds, for a machine with other work to do
+
+
+def test_the_document_is_valid_openapi() -> None:
+    assert [str(error) for error in OpenAPIV31SpecValidator(document().whole).iter_errors()] == []
+
+
+def test_every_reference_leads_somewhere() -> None:
+    whole = document().whole
+    references = set(_references(whole))
+    assert "#/components/schemas/NewMessage" in references
+    assert [each for each in sorted(references) if not _leads_somewhere(each, whole)] == []
+
+
+def test_every_body_is_a_schema_of_the_document_by_its_name() -> None:
+    bodies = [
+        operation["requestBody"]["content"]["application/json"]["schema"]
+        for item in document().whole["paths"].values()
+        for operation in item.values()
+        if "requestBody" in operation
+    ]
+    assert len(bodies) >= 20
+    assert [set(body) for body in bodies] == [{"$ref"}] * len(bodies)
+
+
+def test_a_typescript_client_made_from_the_document_type_checks(tmp_path: Path) -> None:
+    npm = _npm()
+    shutil.copytree(CLIENT, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    (tmp_path / "openapi.json").write_text(json.dumps(document().whole))
+    _run(tmp_path, npm, "ci", "--prefer-offline")
+    _run(tmp_path, npm, "exec", "--offline", "--", "openapi-typescript", "openapi.json", "-o", "api.d.ts")
+    _run(tmp_path, npm, "exec", "--offline", "--", "tsc", "--project", ".")
+
+
+def test_without_npm_the_client_is_skipped_but_fails_under_ci() -> None:
+    with pytest.raises(pytest.skip.Exception):
+        _found(None, ci=False)
+    with pytest.raises(pytest.fail.Exception, match="no npm on the PATH"):
+        _found(None, ci=True)
+
+
+def _npm() -> str:
+    return _found(shutil.which("npm"), ci=os.environ.get("CI") == "true")
+
+
+def _found(npm: str | None, *, ci: bool) -> str:
+    if npm is not None:
+        return npm
+    why = "There is no npm on the PATH: install Node 20 or later, which brings it."
+    if ci:
+        pytest.fail(why, pytrace=False)
+    pytest.skip(why)
+
+
+def _run(folder: Path, *command: str) -> None:
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode == 0, f"{' '.join(command)}:\n{ended.stdout}\n{ended.stderr}"
+
+
+def _references(part: JsonValue) -> Iterator[str]:
+    if isinstance(part, dict):
+        reference = part.get("$ref")
+        if isinstance(reference, str):
+            yield reference
+        for each in part.values():
+            yield from _references(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _references(each)
+
+
+def _leads_somewhere(reference: str, whole: dict[str, Any]) -> bool:  # a document
+    place, _, name = reference.rpartition("/")
+    return place == "#/components/schemas" and name in whole["components"]["schemas"]
