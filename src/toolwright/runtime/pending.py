@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from toolwright.core.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts, by_path
 from toolwright.core.effects import SetTimer, Source
 from toolwright.core.entity import entity_of
@@ -28,7 +29,7 @@ from toolwright.core.result import ToolResult
 from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
+from toolwright.runtime.asked import by_itself, by_kind, by_list, by_text, can_be_id, page
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.redaction import clean_call
@@ -69,6 +70,7 @@ class PendingCalls:
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""
+        by_itself("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
             raise NotFound("Pending tool call not found")
@@ -118,6 +120,7 @@ class PendingCalls:
         Any JSON value is a result, also null, false and 0. Raises `NotFound`, `Forbidden` (a call of another
         run), `CallResolved`, `CallExpired`, `CallCancelled`; then nothing has changed.
         """
+        by_itself("run", run_id)
         call = await self.get(call_id)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
@@ -245,5 +248,5 @@ def _claimable(worker: str, lease: float) -> None:
     by_kind("lease", lease, (int, float), "a number of seconds")
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
-        fault = f"must be from {least:g} to {most:g} seconds, not {lease!r}"
+        fault = f"must be from {least:g} to {counted(most, 'second')}, not {lease!r}"
         raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])
