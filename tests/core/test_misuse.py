@@ -1,5 +1,6 @@
 """What is declared wrongly is refused where it is declared, in one sentence."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from toolwright import testing
 from toolwright.client import Client
+from toolwright.core.counted import counted
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.memory_state import MemoryState
 
@@ -31,6 +33,47 @@ def plain(name: str) -> str:
 TOOLS = tw.Toolset([greet])
 AGENT = tw.Agent("a", "p")
 URL = "http://127.0.0.1:1"
+
+
+def keyed(key: Any) -> str:
+    """Ask."""
+    return ""
+
+
+keyed.__annotations__["key"] = tw.Secret
+
+
+def misnamed(query: str, limit: int = 3) -> str:
+    """Ask.
+
+    Args:
+        qury: What for.
+        limit: How many.
+    """
+    return query
+
+
+def stale(query: str) -> str:
+    """Ask.
+
+    Args:
+        query: What for.
+        colour: Of what.
+    """
+    return query
+
+
+def method(self: Any, query: str) -> str:
+    """Ask."""
+    return query
+
+
+del method.__annotations__["self"]
+SIDE: Any = tw.Agent("sage", "p")
+LOOSE: Any = tw.Prompt("loose")
+PLAIN: Any = plain
+MODEL: Any = {"model": "openai:gpt-5"}
+FIRST: Any = ("sqlite:///journal.db",)
 
 DECLARED: list[tuple[Callable[[], object], str]] = [
     (
@@ -71,6 +114,62 @@ DECLARED: list[tuple[Callable[[], object], str]] = [
         lambda: tw.Prompt("p", tools=["there", WRONG]),
         "Prompt 'p': tools must be a list of tools, names of the app's tools, prompts and agents, "
         "and how these are called, not one with 5.",
+    ),
+    (
+        lambda: tw.Prompt("p", tools=[SIDE]),
+        "Prompt 'p': tools: the agent 'sage' is called by its name: put 'sage' or tw.SubagentToolConfig(name='sage') "
+        "there, and the agent, with expose_as_tool=True, into the app.",
+    ),
+    (
+        lambda: tw.Prompt("p", tools=[LOOSE]),
+        "Prompt 'p': tools: the prompt 'loose' is called by its name: put 'loose' or tw.SubpromptConfig(name='loose') "
+        "there, and the prompt, with expose_as_tool=True, into the app.",
+    ),
+    (
+        lambda: tw.Prompt("p", tools=[greet, PLAIN]),
+        "Prompt 'p': tools: 'plain' is a plain function: decorate it with @tw.tool, or put tw.tool(plain) there.",
+    ),
+    (
+        lambda: tw.App(tools=[PLAIN]),
+        "A toolset: 'plain' is a plain function: decorate it with @tw.tool, or put tw.tool(plain) there.",
+    ),
+    (
+        lambda: tw.Agent("a", "p", **MODEL),
+        "An agent has no model=: its prompt has. Write tw.Agent('name', tw.Prompt('name', model=…)).",
+    ),
+    (
+        lambda: tw.Agent("a", **MODEL),
+        "An agent has no model=: its prompt has. Write tw.Agent('name', tw.Prompt('name', model=…)).",
+    ),
+    (
+        lambda: tw.tool(keyed),
+        "Tool 'keyed': parameter 'key' has the type Secret, which only marks a tenv: make it a field of the tenvs= "
+        "model, annotated Annotated[str, tw.Secret].",
+    ),
+    (
+        lambda: tw.tool(method),
+        "Tool 'method' is a method of no object yet: make the tool of a bound method, as in tw.tool(thing.method), or "
+        "of a function.",
+    ),
+    (
+        lambda: tw.tool(misnamed),
+        "Tool 'misnamed': its docstring describes the argument 'qury', which it does not have; did you mean 'query'?",
+    ),
+    (
+        lambda: tw.tool(stale),
+        "Tool 'stale': its docstring describes the argument 'colour', which it does not have; it has: query.",
+    ),
+    (
+        lambda: tw.Settings(*FIRST),
+        "Settings are given by their names, as in tw.Settings(database_url='sqlite:///journal.db').",
+    ),
+    (
+        lambda: tw.Prompt("p", tenvs={"": 1}),
+        "Prompt 'p': tenvs has the name '': a name is printable, of 1 to 200 characters.",
+    ),
+    (
+        lambda: tw.Agent("a", "p", tenvs={" ": 1}),
+        "Agent 'a': tenvs has the name ' ': a name is printable, of 1 to 200 characters.",
     ),
     (lambda: tw.App(agents=WRONG), "App: agents must be a list of agents, not 5."),
     (lambda: tw.App(agents=[WRONG]), "App: agents must be a list of agents, not one with 5."),
@@ -143,3 +242,73 @@ async def test_a_runtime_takes_settings_only() -> None:
         with pytest.raises(DefinitionError, match="The settings of a runtime must be"):
             async with opening:
                 pass
+
+
+def test_what_is_declared_is_a_copy_of_what_was_given() -> None:
+    env: dict[str, Any] = {"KEY": {"value": "k", "type": "text"}}
+    tenvs: dict[str, Any] = {"place": {"city": ["Rome"]}}
+    tools, names = [greet], ["KEY"]
+    prompt = tw.Prompt("p", tools=tools, env=env, tenvs=tenvs)
+    agent = tw.Agent("a", prompt, env=env, tenvs=tenvs, user_env=names)
+    app = tw.App(agents=[agent], env=env)
+    env["KEY"]["value"] = env["MORE"] = "changed"
+    tenvs["place"]["city"].append("Oslo")
+    tools.clear()
+    names.clear()
+    kept = {"KEY": {"value": "k", "type": "text"}}
+    assert (prompt.env, agent.env, app.catalog.env) == (kept, kept, kept)
+    assert prompt.tenvs == agent.tenvs == {"place": {"city": ["Rome"]}}
+    assert (list(prompt.tools), list(agent.user_env)) == ([greet], ["KEY"])
+
+
+def test_a_docstring_may_tell_of_the_state_and_of_what_a_partial_has_given() -> None:
+    def act(prefix: str, state: tw.ThreadState, query: str) -> str:
+        """Act.
+
+        Args:
+            prefix: What comes first.
+            state: The thread.
+            query: What for.
+        """
+        return prefix + query
+
+    made = tw.tool(name="act")(functools.partial(act, "x"))
+    assert list(made.parameters["properties"]) == ["query"]  # type: ignore[call-overload]  # it is an object
+
+
+def test_no_error_ends_in_two_full_stops() -> None:
+    assert tw.ToolwrightError("This: it is so..").message == "This: it is so."
+    assert tw.ToolwrightError("And so on...").message == "And so on..."
+    nan: Any = {"a": float("nan")}
+    with pytest.raises(DefinitionError) as caught:
+        tw.Prompt("p", tenvs=nan)
+    assert caught.value.message == "Prompt 'p': tenvs must be JSON: a is nan, which JSON cannot carry."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (KeyError("ZZ"), "KeyError: 'ZZ'"),
+        (KeyError(5), "KeyError: 5"),
+        (KeyError(), "KeyError"),
+        (KeyError("no such", "shop"), "('no such', 'shop')"),
+        (ValueError("'ZZ'"), "'ZZ'"),
+        (IndexError("list index out of range"), "list index out of range"),
+    ],
+)
+async def test_an_error_that_only_names_its_key_says_that_it_was_one(raised: Exception, said: str) -> None:
+    @tw.tool(description="Fail.")
+    async def fail() -> str:
+        raise raised
+
+    assert (await tw.Toolset([fail]).call("fail", {})).error == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 bytes"), (1, "1 byte"), (2, "2 bytes"), (1.5, "1.5 bytes")]
+)
+def test_one_is_no_plural(number: float, said: str) -> None:
+    assert counted(number, "byte") == said
+    assert counted(1, "property") == "1 property"
+    assert counted(3, "property") == "3 properties"

@@ -173,3 +173,12 @@ async def test_a_handler_sees_its_tenvs_and_is_not_called_without_them() -> None
     assert (await tools.call("search", {"query": "q"}, state)).result == "q"
     assert seen == [("vs", 2, None, None)]
     assert state.tenvs.other == 1
+
+
+def test_a_fault_within_a_tenv_is_told_by_its_whole_path() -> None:
+    class Tagged(BaseModel):
+        tags: list[str]
+        limit: int
+
+    lacks = Needs(Tagged, "t").read({"tags": ["a", 1], "limit": "x"})
+    assert str(lacks) == "tags.1 must be a string, not a number; limit must be an integer, not a string"

@@ -87,3 +87,88 @@ async def test_an_agent_that_is_not_named_by_text_is_not_there() -> None:
             with pytest.raises(NotFound, match="An agent is named by its name or id, which is text"):
                 await runtime.agents.get(name)
         assert await runtime.entities.named(LIST) is None
+
+
+BY_ITSELF: list[tuple[Callable[[Runtime, Any, Any], Awaitable[object]], str]] = [
+    (
+        lambda rt, thread, _: rt.threads.get(thread),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.threads.send(thread, "x"),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, _, run: rt.threads.messages(run),
+        "thread_id must be an id, which is text, not a Run: give its .thread_id.",
+    ),
+    (
+        lambda rt, thread, _: rt.threads.cancel(thread),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.threads.set_env(thread, {}),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.files.list(thread),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.requests.list(thread),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (lambda rt, _, run: rt.runs.get(run), "run_id must be an id, which is text, not a Run: give its .id."),
+    (lambda rt, _, run: rt.runs.wait(run), "run_id must be an id, which is text, not a Run: give its .id."),
+    (lambda rt, _, run: rt.runs.cancel(run), "run_id must be an id, which is text, not a Run: give its .id."),
+    (lambda rt, _, run: rt.runs.steps(run), "run_id must be an id, which is text, not a Run: give its .id."),
+    (
+        lambda rt, thread, _: rt.runs.list(thread_id=thread),
+        "thread_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, _, run: rt.calls.list(run_id=run),
+        "run_id must be an id, which is text, not a Run: give its .id.",
+    ),
+    (
+        lambda rt, _, run: rt.calls.submit(run, "c", 1),
+        "run_id must be an id, which is text, not a Run: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.calls.get(thread),
+        "call_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.spaces.get(thread),
+        "space_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+    (
+        lambda rt, thread, _: rt.entities.get(thread),
+        "entity_id must be an id, which is text, not a Thread: give its .id.",
+    ),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("misuse", "sentence"), BY_ITSELF)
+async def test_a_thread_or_a_run_where_its_id_is_wanted_is_told_so(
+    misuse: Callable[[Runtime, Any, Any], Awaitable[object]], sentence: str
+) -> None:
+    prompt = tw.Prompt("p", model=testing.ScriptedModel([{"text": "Hi."}]))
+    async with testing.runtime(tw.App(agents=[tw.Agent("a", prompt)])) as runtime:
+        thread = await runtime.threads.create("a")
+        run = await runtime.runs.wait((await runtime.threads.send(thread.id, "Go")).id, 10)
+        with pytest.raises(InvalidRequest) as refused:
+            await misuse(runtime, thread, run)
+        assert refused.value.message == sentence
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201])
+async def test_the_name_of_a_tenv_is_judged_as_that_of_a_value(name: str) -> None:
+    async with testing.runtime(tw.App(agents=[tw.Agent("a", tw.Prompt("p"))])) as runtime:
+        for given in ({"tenvs": {name: 1}}, {"env": {name: "x"}}):
+            with pytest.raises(
+                InvalidRequest, match=r"has the name .*: a name is printable, of 1 to 200 characters"
+            ):
+                await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # either of them

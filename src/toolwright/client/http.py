@@ -15,6 +15,7 @@ from toolwright.client.identity import Identity
 from toolwright.core.asked import shown
 from toolwright.core.backoff import nth
 from toolwright.core.brief import brief
+from toolwright.core.counted import counted
 from toolwright.core.errors import AnswerLost, BadAnswer, InvalidRequest, ToolwrightError, Unreachable
 from toolwright.core.json_value import JSONObject, dumps
 
@@ -169,7 +170,7 @@ class Http:
         async for chunk in response.aiter_bytes():
             read += chunk
             if len(read) > self._largest:
-                raise BadAnswer(f"The server's answer is larger than {self._largest} bytes.")
+                raise BadAnswer(f"The server's answer is larger than {counted(self._largest, 'byte')}.")
         return bytes(read)
 
     @contextmanager

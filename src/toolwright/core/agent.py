@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Literal, TypeAlias, cast, get_args
 
-from toolwright.core.asked import declared, declared_line, declared_list, declared_name, shown
+from toolwright.core.asked import declared, declared_line, declared_list, declared_name, refusing, shown
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
-from toolwright.core.prompt import Env, Prompt, check_exposed, check_values
+from toolwright.core.prompt import Env, Prompt, check_exposed, check_values, keep
 from toolwright.core.run import Side as SideName
 from toolwright.core.toolkits import faulty_toolkits
 
@@ -54,6 +54,19 @@ class Side:
         return tuple([n for n in (self.stop_tool, self.session_stop, self.session_fail) if n is not None])
 
 
+_HINTS = {
+    name: f"An agent has no {name}=: its prompt has. Write tw.Agent('name', tw.Prompt('name', {said}))."
+    for name, said in {
+        "model": "model=…",
+        "instructions": "'The instructions.'",
+        "system": "'The instructions.'",
+        "tools": "tools=[…]",
+        "variables": "variables=[…]",
+    }.items()
+}
+
+
+@refusing(_HINTS)
 @dataclass(frozen=True, slots=True)
 class Agent:
     """An agent: who answers in a thread. A side is a `Side`, or a prompt (by name or itself) as its only part.
@@ -103,6 +116,7 @@ class Agent:
         fault = faulty_toolkits(self.toolkits)
         if fault is not None:
             raise DefinitionError(f"{whose}: {fault}")
+        keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env")
 
     def _check_sides(self, whose: str) -> None:
         if self.type == "dual_ai":

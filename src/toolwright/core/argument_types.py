@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from toolwright.core.defaults import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.plain import plain
+from toolwright.core.secret import Secret
 from toolwright.core.type_adapter import adapter_of
 
 Annotation: TypeAlias = Any  # Python has no static type for what may stand as an annotation
@@ -222,7 +223,9 @@ class TypeReader:
         try:
             plain(value)
         except InvalidJSON as error:
-            raise self._fault(path, f"has a default that is no JSON value: {error}") from error
+            raise self._fault(
+                path, f"has a default that is no JSON value: {error.message.rstrip('.')}"
+            ) from error
 
     def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:
         """The default of a field, which is judged later: its type may not be whole yet. None: it judges itself."""
@@ -249,6 +252,11 @@ class TypeReader:
     def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
         """The error for a type that is not allowed."""
         why = f"has the type {name_of(annotation)}, which a tool cannot take; allowed are {ALLOWED}"
+        if annotation is Secret or isinstance(annotation, Secret):
+            why = (
+                "has the type Secret, which only marks a tenv: make it a field of the tenvs= model, "
+                "annotated Annotated[str, tw.Secret]"
+            )
         return self._fault(path, why)
 
     def _fault(self, path: str, why: str) -> DefinitionError:

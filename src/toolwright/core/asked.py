@@ -1,12 +1,15 @@
 """What a caller of the Python API hands over, looked at before it is used: later it would fail in a way of its own."""
 
-from collections.abc import Collection
-from typing import TypeAlias, cast
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from inspect import isroutine
+from typing import TypeAlias, TypeVar, cast
 
 from toolwright.core.brief import brief
 from toolwright.core.errors import DefinitionError
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 
+T = TypeVar("T")
 Kinds: TypeAlias = type | tuple[type, ...]
 
 _LONGEST = 40  # characters of a value that is shown itself
@@ -38,6 +41,42 @@ def declared_list(what: str, given: object, kinds: Kinds, wanted: str) -> None:
     found = misfit(given, kinds)
     if found is not None:
         raise DefinitionError(f"{what} must be a list of {wanted}, not {found}.")
+
+
+def check_callee(what: str, given: object) -> None:
+    """Raise `DefinitionError` for what is often put among tools and is none: it says what to put there."""
+    name = getattr(given, "name", None)
+    if hasattr(given, "expose_as_tool"):
+        kind = type(given).__name__
+        config = "SubagentToolConfig" if kind == "Agent" else "SubpromptConfig"
+        raise DefinitionError(
+            f"{what}: the {kind.lower()} {name!r} is called by its name: put {name!r} or tw.{config}(name={name!r}) "
+            f"there, and the {kind.lower()}, with expose_as_tool=True, into the app."
+        )
+    if isroutine(given):
+        raise DefinitionError(
+            f"{what}: {given.__name__!r} is a plain function: decorate it with @tw.tool, or put "
+            f"tw.tool({given.__name__}) there."
+        )
+
+
+def refusing(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """A class whose constructor says of these names, which it does not take, where they belong."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        made = cls.__init__
+
+        @wraps(made)
+        def init(self: T, *args: object, **named: object) -> None:
+            wrong = next((name for name in named if name in hints), None)
+            if wrong is not None:
+                raise DefinitionError(hints[wrong])
+            made(self, *args, **named)
+
+        setattr(cls, "__init__", init)  # noqa: B010 - pyright lets nobody assign it
+        return cls
+
+    return decorate
 
 
 def declared_name(what: str, given: object) -> None:

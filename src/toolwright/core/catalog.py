@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from toolwright.core.activation import activated, hint
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent
 from toolwright.core.asked import declared_list, shown
 from toolwright.core.errors import DefinitionError, NotFound
-from toolwright.core.prompt import Env, Prompt, check_values
+from toolwright.core.prompt import Env, Prompt, check_values, copied
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
 
@@ -34,7 +34,7 @@ class Catalog:
         declared_list("App: agents", agents, Agent, "agents")
         declared_list("App: prompts", prompts, Prompt, "prompts")
         check_values("App", {}, {} if env is None else env)
-        self._env: Env = {} if env is None else env
+        self._env = cast("Env", copied({} if env is None else env))
         self._models = dict(models or {})
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])

@@ -10,6 +10,7 @@ from toolwright.core.asked import shown
 from toolwright.core.brief import brief
 from toolwright.core.broken import all_of
 from toolwright.core.content import AttachmentRef
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import (
     ANY_TYPE,
@@ -170,5 +171,5 @@ def as_bytes(content: object, limit: int) -> bytes:
     if not isinstance(content, bytes | bytearray):
         raise InvalidRequest(f"A file is bytes or text, not a {type(content).__name__}.")
     if len(content) > limit:
-        raise TooLarge(f"A file has at most {limit} bytes, not {len(content)}.")
+        raise TooLarge(f"A file has at most {counted(limit, 'byte')}, not {len(content)}.")
     return bytes(content)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import jsonschema_rs
 
 from toolwright.core.brief import brief
+from toolwright.core.counted import counted
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import Path, spell
 
@@ -151,17 +152,17 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
         case Kind.MultipleOf(step):
             return f"must be a multiple of {step}"
         case Kind.MinLength(limit):
-            return f"must have at least {limit} characters"
+            return f"must have at least {counted(limit, 'character')}"
         case Kind.MaxLength(limit):
-            return f"must have at most {limit} characters"
+            return f"must have at most {counted(limit, 'character')}"
         case Kind.MinItems(limit):
-            return f"must have at least {limit} items"
+            return f"must have at least {counted(limit, 'item')}"
         case Kind.MaxItems(limit) | Kind.AdditionalItems(limit):
-            return f"must have at most {limit} items"
+            return f"must have at most {counted(limit, 'item')}"
         case Kind.MinProperties(limit):
-            return f"must have at least {limit} properties"
+            return f"must have at least {counted(limit, 'property')}"
         case Kind.MaxProperties(limit):
-            return f"must have at most {limit} properties"
+            return f"must have at most {counted(limit, 'property')}"
         case Kind.Pattern(pattern):
             return f"must match the pattern {pattern}"
         case Kind.Format(name):

@@ -7,6 +7,7 @@ from typing import cast
 
 from toolwright.core.asked import misfit, shown
 from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import BUILT_IN
 from toolwright.core.handed_over import Faulty, checked_parts
@@ -85,7 +86,7 @@ def kept(name: str, value: JSON) -> str | None:
     whole = dumps(value)
     if len(whole) > MAX_KEPT:
         raise InvalidRequest(
-            f"The value {shown(name)} has {len(whole)} bytes as JSON, and {MAX_KEPT} are allowed."
+            f"The value {shown(name)} has {counted(len(whole), 'byte')} as JSON, and {MAX_KEPT} are allowed."
         )
     return whole
 

@@ -12,25 +12,24 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.faults import ArgumentFault, Fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.judge import Judge
+from toolwright.core.plain import spell
+from toolwright.core.secret import Secret
 from toolwright.core.signature import read_model
 from toolwright.core.tenvs import Tenvs
 
 _MISSING = "is missing"
 
 
-class Secret:
-    """Marks a tenv as a secret: `Annotated[str, tw.Secret]`. It is kept encrypted and never shown (D4, D6)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Lacking:
     """What is wrong with a thread's tenvs: required names that are missing, and values of a wrong type.
 
-    `invalid` are pairs of a name and a sentence; no value is ever in it.
+    `invalid` are pairs of a name and a sentence; no value is ever in it. `faults` are the same with whole paths.
     """
 
     missing: tuple[str, ...] = ()
     invalid: tuple[tuple[str, str], ...] = ()
+    faults: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.invalid)
@@ -39,12 +38,12 @@ class Lacking:
         return Lacking(
             tuple(dict.fromkeys(self.missing + other.missing)),
             tuple(dict.fromkeys(self.invalid + other.invalid)),
+            tuple(dict.fromkeys(self.faults + other.faults)),
         )
 
     def __str__(self) -> str:
         told = [f"missing: {', '.join(self.missing)}"] if self.missing else []
-        told += [f"{name} {message}" for name, message in self.invalid]
-        return "; ".join(told)
+        return "; ".join([*told, *self.faults])
 
 
 class Needs:
@@ -102,13 +101,15 @@ def _lacking(faults: Iterable[Fault]) -> Lacking:
     """A fault within a value is told with its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
+    told: list[str] = []
     for fault in faults:
         name, below = (str(fault.path[0]), fault.path[1:]) if fault.path else ("tenvs", ())
         if fault.text == _MISSING and not below:
             missing.append(name)
         else:
             invalid.append((name, str(Fault(below, fault.text))))
-    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)))
+            told.append(f"{spell((name, *below))} {fault.text}")
+    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(told)))
 
 
 def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:

@@ -9,6 +9,7 @@ from typing import cast
 
 from pydantic import BaseModel
 
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
@@ -44,7 +45,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """
     copy = _plain(value, (), ())
     if nesting < MAX_NESTING and deeper(copy, nesting):
-        raise InvalidJSON(f"The value is nested deeper than {nesting} levels.")
+        raise InvalidJSON(f"The value is nested deeper than {counted(nesting, 'level')}.")
     return copy
 
 

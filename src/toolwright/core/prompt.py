@@ -1,13 +1,13 @@
 """A prompt: what a model is told, which model, and what it may call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.asked import declared, declared_list, declared_name, shown
-from toolwright.core.env import EnvVar, read_env, stored_only
+from toolwright.core.asked import check_callee, declared, declared_list, declared_name, shown
+from toolwright.core.env import EnvVar, faulty_name, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import Model, Reasoning, ToolChoice
@@ -73,12 +73,16 @@ class Prompt:
             )
         kinds = (Tool, str, SubpromptConfig, SubagentToolConfig, Mapping)
         wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
+        if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            for each in self.tools:
+                check_callee(f"{whose}: tools", each)
         declared_list(f"{whose}: tools", self.tools, kinds, wanted)
         for name in ("include_chat", "include_past_tools", "expose_as_tool"):
             declared(f"{whose}: {name}", getattr(self, name), bool, "true or false")
         declared_variables(whose, self.variables)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self.parameters()  # a faulty schema is told of here
+        keep(self, "tools", "variables", "tenvs", "env")
 
     def parameters(self, *properties: str | None) -> JSONObject:
         """The JSON Schema of the arguments that it is called with: its own, else a message and these texts."""
@@ -94,11 +98,28 @@ class Prompt:
         }
 
 
+def keep(declared: object, *names: str) -> None:
+    """Make these fields copies of what was given: who changes that later changes nothing that is declared."""
+    for name in names:
+        object.__setattr__(declared, name, copied(getattr(declared, name)))
+
+
+def copied(value: object) -> object:
+    """A copy of dicts and lists, and of those within them; all else is as it is."""
+    if isinstance(value, Mapping):
+        return {name: copied(each) for name, each in cast("Mapping[object, object]", value).items()}
+    return [copied(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+
+
 def check_values(whose: str, tenvs: object, env: object) -> None:
     """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
     try:
-        if not isinstance(plain(tenvs), dict):
+        named = plain(tenvs)
+        if not isinstance(named, dict):
             raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
+        fault = next((fault for fault in map(faulty_name, named) if fault is not None), None)
+        if fault is not None:
+            raise DefinitionError(f"{whose}: tenvs has the name {fault}.")
         stored_only(read_env(env))
     except InvalidJSON as error:
         raise DefinitionError(f"{whose}: tenvs must be JSON: {error.message}") from error

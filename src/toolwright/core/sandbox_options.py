@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, TypeAlias, cast
 
 from toolwright.core.asked import shown
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, unwritable
@@ -48,7 +49,9 @@ def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str
     timeout = min(limits.timeout, limits.longest) if options.timeout is None else options.timeout
     memory = limits.memory if options.memory_limit_bytes is None else options.memory_limit_bytes
     if timeout > limits.longest:
-        raise InvalidRequest(f"Code may run for {limits.longest:g} seconds at most, not for {timeout!r}.")
+        raise InvalidRequest(
+            f"Code may run for {counted(limits.longest, 'second')} at most, not for {timeout!r}."
+        )
     if not limits.least_memory <= memory <= limits.most_memory:
         raise InvalidRequest(
             f"Code may have from {limits.least_memory} to {limits.most_memory} bytes of memory, not {memory!r}."
@@ -56,7 +59,8 @@ def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str
     size = _size(source, options)
     if size > limits.source:
         raise InvalidRequest(
-            f"The code with its modules, globals and arguments has {size} bytes, and {limits.source} are allowed."
+            f"The code with its modules, globals and arguments has {counted(size, 'byte')}, "
+            f"and {limits.source} are allowed."
         )
     filename = options.filename or LANGUAGES[options.language]
     return source, changed(options, timeout=float(timeout), memory_limit_bytes=memory, filename=filename)

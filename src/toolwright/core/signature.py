@@ -6,6 +6,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
@@ -57,6 +58,7 @@ def read_signature(
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise DefinitionError(f"Tool {name!r}: its function yields; a tool returns its one result.")
     parameters = _Parameters(handler, name, scope)
+    parameters.check_docstring(args is not None)
     if args is None:
         schema, arguments = _from_parameters(parameters, name)
         binding = Binding(arguments=arguments, state=parameters.state, model=None)
@@ -75,9 +77,10 @@ class _Parameters:
         self.doc = inspect.getdoc(inspect.unwrap(_innermost(handler)))
         self._tool = tool
         self.hints = self._hints(handler, scope)
-        bound = _bound(handler)
+        self._bound = _bound(handler)
+        self._own = inspect.unwrap(_innermost(handler))
         for parameter in self._inspect(handler).parameters.values():
-            if parameter.name not in bound:
+            if parameter.name not in self._bound:
                 self._add(parameter)
 
     def only(self) -> str:
@@ -88,6 +91,30 @@ class _Parameters:
                 f"not {len(self.others)} ({', '.join(self.others) or 'none'})."
             )
         return next(iter(self.others))
+
+    def check_docstring(self, takes_model: bool) -> None:
+        """Refuse a docstring that describes an argument which the function does not take."""
+        known = {*self.others, *self._bound, *([] if self.state is None else [self.state])}
+        known.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
+        described = parameter_descriptions(self.doc)
+        wrong = next((name for name in described if name not in known), None)
+        if wrong is None or takes_model:  # whose fields may be told of there
+            return
+        names = list(self.others)
+        close = get_close_matches(wrong, [name for name in names if name not in described], n=1)
+        meant = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none'}."
+        raise DefinitionError(
+            f"Tool {self._tool!r}: its docstring describes the argument {wrong!r}, which it does not have; {meant}"
+        )
+
+    def untyped(self, name: str) -> DefinitionError:
+        """The error for a parameter without a type."""
+        if name in ("self", "cls") and next(iter(self.others)) == name:
+            return DefinitionError(
+                f"Tool {self._tool!r} is a method of no object yet: make the tool of a bound method, as in "
+                f"tw.tool(thing.{self._tool}), or of a function."
+            )
+        return DefinitionError(f"Tool {self._tool!r}: parameter {name!r} has no type; annotate it.")
 
     def _add(self, parameter: inspect.Parameter) -> None:
         name = parameter.name
@@ -134,7 +161,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
     required: list[JSON] = []
     for name, parameter in parameters.others.items():
         if name not in parameters.hints:
-            raise DefinitionError(f"Tool {tool!r}: parameter {name!r} has no type; annotate it.")
+            raise parameters.untyped(name)
         hint = parameters.hints[name]
         field, described_by = _field(hint, parameter), described.get(name)
         key = field.validation_alias if isinstance(field.validation_alias, str) else name

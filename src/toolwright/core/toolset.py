@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from toolwright.core.asked import declared, shown
+from toolwright.core.asked import check_callee, declared, shown
 from toolwright.core.errors import DefinitionError
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -42,9 +42,8 @@ class Toolset:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if not isinstance(tool, Tool):  # type: ignore[redundant-expr]  # user input
-                raise DefinitionError(
-                    f"A toolset holds tools, not {tool!r}; decorate the function with @tool."
-                )
+                check_callee("A toolset", tool)
+                raise DefinitionError(f"A toolset holds tools, not {shown(tool)}.")
             if tool.name in self._tools:
                 raise DefinitionError(f"Two tools are called {tool.name!r}; rename one or use .prefixed().")
             self._tools[tool.name] = tool

@@ -9,10 +9,20 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 
 def by_id(what: str, given: str) -> str:
-    """The id; `NotFound` for what can be none, since no journal keeps it."""
+    """The id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
+    by_itself(what, given)
     if not can_be_id(given):
         raise NotFound(f"There is no {what} {brief(repr(given), 200)}.")
     return given
+
+
+def by_itself(what: str, given: object) -> None:
+    """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
+    name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(given, name, None), str)), None)
+    if name is not None:
+        raise _faulty(
+            f"{what}_id", f"must be an id, which is text, not a {type(given).__name__}: give its .{name}"
+        )
 
 
 def can_be_id(given: object) -> bool:
@@ -36,6 +46,7 @@ def by_list(name: str, given: object, kinds: Kinds, wanted: str) -> None:
 def by_text(name: str, given: str | None) -> str | None:
     """What is filtered by, or `InvalidRequest` if that is no text which a journal can hold."""
     if given is not None and (not isinstance(given, str) or unwritable(given)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        by_itself(name.removesuffix("_id"), given)
         raise _faulty(name, "must be text without NUL characters or halves of characters")
     return given
 

@@ -47,13 +47,14 @@ class Instant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """What a call reads when its run ends before it: `what` happened, and the whole text if it was `running`.
+    """What a call reads when its run ends before it: `what` happened, and the whole text and code if it was `running`.
 
     `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
     """
 
     what: str
     running: str
+    code: str
     stops_children: bool = False
 
     @property
@@ -233,9 +234,9 @@ class Calls:
                     error = f"{words.what} before this call began."
                     self.settle(hold, move, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
-                    self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
+                    self.settle(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting" if call.kind == "agent" and words.stops_children:
-                    self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
+                    self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting":
                     self._flip(
                         hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending")
@@ -251,9 +252,9 @@ class Calls:
         hold.nested[call.id] = call
         match call.status:
             case "created" | "running":
-                self.settle(hold, move, call, ToolResult.fail(words.running, error_code="interrupted"))
+                self.settle(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
             case "waiting" if call.kind == "agent" and (hold.abort.aborted or words.stops_children):
-                self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code="cancelled"))
+                self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
             case "waiting":
                 self._flip(hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending"))
             case _:

@@ -10,6 +10,7 @@ from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
 from toolwright.core.call import Call
+from toolwright.core.counted import counted
 from toolwright.core.effects_children import CloseRequest
 from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
@@ -212,7 +213,9 @@ class Drainer:
             taken = replace(run, status="running", waiting=None, lives=lives)
             await hold.commit(Takeover, Move(events=[run_event(taken)]), taken)
             if lives >= LAST_LIVES:
-                await self._loop.fail(hold, f"The process died {lives} times while this run was at work.")
+                await self._loop.fail(
+                    hold, f"The process died {counted(lives, 'time')} while this run was at work."
+                )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
         taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())

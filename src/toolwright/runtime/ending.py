@@ -114,13 +114,15 @@ def last_words(hold: Hold, end: End) -> LastWords:
     stops = end.status == "cancelled" or _ends_family(hold, terminated=end.terminated)
     match end.status:
         case "cancelled":
-            return LastWords(what="Run cancelled", running=CANCELLED, stops_children=stops)
+            return LastWords(what="Run cancelled", running=CANCELLED, code="cancelled", stops_children=stops)
         case "failed":
-            return LastWords(what="The run failed", running=INTERRUPTED, stops_children=stops)
+            return LastWords(
+                what="The run failed", running=INTERRUPTED, code="interrupted", stops_children=stops
+            )
         case _:
             what = "The session was stopped"
             running = f"{what} while this call was running; its effect is unknown."
-            return LastWords(what=what, running=running, stops_children=stops)
+            return LastWords(what=what, running=running, code="stopped", stops_children=stops)
 
 
 def _ends_family(hold: Hold, *, terminated: bool) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from toolwright.core.brief import brief
 from toolwright.core.content import Attachment, AttachmentRef
+from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts, written_file
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import File, checked_path, clean_mime_type, fold
@@ -163,9 +164,8 @@ class FileKeeper:
         return given, content
 
     def _too_large(self, given: Attachment) -> TooLarge:
-        return TooLarge(
-            f"The file {brief(repr(given.name), 200)} is larger than the limit of {self.max_attachment} bytes."
-        )
+        limit = counted(self.max_attachment, "byte")
+        return TooLarge(f"The file {brief(repr(given.name), 200)} is larger than the limit of {limit}.")
 
 
 def _decoded(data: str) -> bytes:

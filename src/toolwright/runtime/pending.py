@@ -6,6 +6,7 @@ from typing import Literal
 
 from toolwright.core.broken import OTHER_SHAPE, BrokenRow, Rows, broken_of
 from toolwright.core.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer, Source
 from toolwright.core.entity import entity_of
@@ -30,7 +31,7 @@ from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page
+from toolwright.runtime.asked import by_itself, by_kind, by_list, by_text, can_be_id, page
 from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.redaction import clean_call
@@ -72,6 +73,7 @@ class PendingCalls:
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""
+        by_itself("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
             raise NotFound("Pending tool call not found")
@@ -124,6 +126,7 @@ class PendingCalls:
         run), `CallResolved`, `CallExpired`, `CallCancelled`, and `AlreadyOver` where no agent is left to read it; then
         nothing has changed.
         """
+        by_itself("run", run_id)
         call = await self.get(call_id)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
@@ -262,7 +265,7 @@ def _claimable(worker: str, lease: float) -> None:
     by_kind("lease", lease, (int, float), "a number of seconds")
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
-        fault = f"must be from {least:g} to {most:g} seconds, not {lease!r}"
+        fault = f"must be from {least:g} to {counted(most, 'second')}, not {lease!r}"
         raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])
 
 

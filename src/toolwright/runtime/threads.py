@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
-from toolwright.core.env import LONGEST_NAME, EnvType
+from toolwright.core.env import EnvType, faulty_name
 from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking, ThreadTerminated
@@ -243,7 +243,8 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
         if text is None and path == "user_id":
             continue
         if not isinstance(text, str):  # user input
-            raise _faulty(path, f"must be text, not {type(text).__name__}")
+            named = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
+            raise _faulty(path, f"must be text, not {type(text).__name__}{named}")
         if unwritable(text):
             raise _faulty(path, "must not contain NUL or lone surrogates")
 
@@ -252,7 +253,7 @@ def _plain(path: str, value: JSONObject | None) -> None:
     try:
         dumps(value)
     except InvalidJSON as error:
-        raise _faulty(path, error.message) from error
+        raise _faulty(path, f"must be JSON: {error.message.rstrip('.')}") from error
 
 
 def _faulty(path: str, fault: str, message: str | None = None) -> InvalidRequest:
@@ -264,12 +265,13 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
     try:
         brought = plain({} if given is None else given)
     except InvalidJSON as error:
-        raise _faulty("tenvs", error.message) from error
+        raise _faulty("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
     if not isinstance(brought, dict):
         raise _faulty("tenvs", "must be an object of names and values")
     for name in brought:
-        if not name.strip() or len(name) > LONGEST_NAME or unwritable(name):
-            raise _faulty("tenvs", f"has a name that is not text of 1 to {LONGEST_NAME} characters")
+        fault = faulty_name(name)
+        if fault is not None:
+            raise _faulty("tenvs", f"has the name {fault}")
     found = active.lacking(brought)
     if found:
         raise TenvsLacking(

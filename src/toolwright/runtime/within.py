@@ -9,6 +9,7 @@ from typing import Protocol
 
 from toolwright.core.brief import words
 from toolwright.core.call import Call
+from toolwright.core.counted import counted
 from toolwright.core.errors import ToolwrightError, Unwritable
 from toolwright.core.logs import logger
 from toolwright.core.model import ModelCall, ModelResponse
@@ -31,6 +32,7 @@ from toolwright.runtime.waiting import Waiting
 log = logger("toolwright.runtime")
 
 ENDED = LastWords(
+    code="interrupted",
     what="The call that made this one ended",
     running="The call that made this one ended before it; its effect is unknown.",
 )
@@ -97,7 +99,7 @@ class Within:
         elif last is not None and last.role == "assistant" and not last.calls:
             await self._answered(hold, frame, await self._nested.answer(hold, frame))
         elif frame.steps >= self._max_steps:
-            error = f"The prompt {hold.voice.prompt.name!r} came to no answer in {self._max_steps} steps."
+            error = f"The prompt {hold.voice.prompt.name!r} came to no answer in {counted(self._max_steps, 'step')}."
             await self._answered(hold, frame, ToolResult.fail(error, error_code="max_steps"))
         elif queued:
             await self._call_queued(hold, frame, queued)

@@ -5,6 +5,7 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolwright.core.counted import counted
 from toolwright.core.errors import TooLarge, TooSlow
 from toolwright.web.faults import answer_error
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
@@ -60,7 +61,7 @@ class BodyLimit:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The body is larger than the limit of {limit} bytes.")
+    return TooLarge(f"The body is larger than the limit of {counted(limit, 'byte')}.")
 
 
 def _said(scope: Scope) -> int:

@@ -2,8 +2,9 @@
 
 import base64
 import re
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -35,9 +36,27 @@ _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
 _ORIGIN = re.compile(
     r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 )  # as browsers send it
+S = TypeVar("S", bound=BaseSettings)
 Names = Annotated[tuple[str, ...], NoDecode]
 
 
+def _by_name(cls: type[S]) -> type[S]:
+    """Refuse values without a name, which pydantic-settings takes for something else."""
+    made = cls.__init__
+
+    @wraps(made)
+    def init(self: S, *given: object, **named: Any) -> None:  # whatever the caller gave
+        if given:
+            raise DefinitionError(
+                "Settings are given by their names, as in tw.Settings(database_url='sqlite:///journal.db')."
+            )
+        made(self, **named)
+
+    setattr(cls, "__init__", init)  # noqa: B010 - pyright lets nobody assign it
+    return cls
+
+
+@_by_name
 class Settings(BaseSettings):
     """What a process is told. Lists are comma-separated in the environment.
 

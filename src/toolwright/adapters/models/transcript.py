@@ -19,6 +19,7 @@ from toolwright.adapters.models.aliases import Aliases
 from toolwright.adapters.models.native import replay_native
 from toolwright.adapters.models.pictures import can_be_seen
 from toolwright.adapters.models.recent import Recent
+from toolwright.core.counted import counted
 from toolwright.core.message import Message
 
 KEPT_MESSAGES = 4096
@@ -103,7 +104,9 @@ def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | Bi
     """The message's text, the names of its files, and those of them that can be shown."""
     if not message.attachments:
         return message.content
-    named = "\n".join(f"[File {ref.path} ({ref.mime_type}, {ref.size} bytes)]" for ref in message.attachments)
+    named = "\n".join(
+        f"[File {ref.path} ({ref.mime_type}, {counted(ref.size, 'byte')})]" for ref in message.attachments
+    )
     text = f"{message.content}\n{named}" if message.content else named
     images = [
         BinaryContent(seen[ref.digest], media_type=ref.mime_type)

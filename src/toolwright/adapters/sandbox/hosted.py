@@ -7,6 +7,7 @@ from typing import cast
 
 from toolwright.core.brief import brief, words
 from toolwright.core.cancelling import is_cancelled
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import plain, surely_longer
@@ -46,7 +47,7 @@ class Hosted:
             raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
         if surely_longer((args, named), self._most):
             raise HostError(
-                f"The arguments of {name!r} have more than the {self._most} bytes that are allowed."
+                f"The arguments of {name!r} have more than the {counted(self._most, 'byte')} that are allowed."
             )
         try:
             given, keywords = self._read(args), self._read(named)
@@ -87,7 +88,9 @@ class Hosted:
             raise HostError(f"What {name!r} returns is JSON: {error}") from error
         size = len(dumps(value))
         if size > self._most:
-            raise HostError(f"What {name!r} returns has {size} bytes, and {self._most} are allowed.")
+            raise HostError(
+                f"What {name!r} returns has {counted(size, 'byte')}, and {self._most} are allowed."
+            )
         return value
 
 

@@ -22,6 +22,7 @@ from toolwright.adapters.sandbox.log import Log
 from toolwright.adapters.sandbox.monty_values import raised, read, slept_too_long
 from toolwright.adapters.sandbox.process import limit
 from toolwright.core.brief import brief
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import surely_longer
@@ -107,7 +108,7 @@ class MontySandbox:
         if isinstance(value, CodeError):
             return ended(value)
         if surely_longer(value, _WRITTEN * self._limits.result):
-            message = f"The result has more than the {self._limits.result} bytes that are allowed."
+            message = f"The result has more than the {counted(self._limits.result, 'byte')} that are allowed."
             return ended(CodeError(code="result", message=message))
         try:
             result = read(value)
@@ -115,7 +116,7 @@ class MontySandbox:
         except InvalidJSON as error:
             return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
         if size > self._limits.result:
-            message = f"The result has {size} bytes, and {self._limits.result} are allowed."
+            message = f"The result has {counted(size, 'byte')}, and {self._limits.result} are allowed."
             return ended(CodeError(code="result", message=message))
         return CodeResult(status="success", result=result)
 

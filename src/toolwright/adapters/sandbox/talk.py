@@ -9,6 +9,7 @@ from typing import NoReturn, cast
 from toolwright.adapters.sandbox.hosted import Hosted, HostError
 from toolwright.adapters.sandbox.log import Log
 from toolwright.core.brief import brief
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain
@@ -115,7 +116,7 @@ class Talk:
             return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
         size = len(json.dumps(result, ensure_ascii=False).encode(errors="replace"))
         if size > 2 * self._most:
-            message = f"The result has {size} bytes, and {self._most} are allowed."
+            message = f"The result has {counted(size, 'byte')}, and {self._most} are allowed."
             return ended(CodeError(code="result", message=message))
         return CodeResult(status="success", result=result)
 

@@ -7,6 +7,7 @@ from fastapi import Header, Path
 from starlette.responses import Response
 
 from toolwright.core.broken import sliced
+from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.file import File
 from toolwright.web.answer import Answer, answer, listed
@@ -70,7 +71,7 @@ async def get_file(
     try:
         part = part_of(file.size, asked if if_range in (None, headers["ETag"]) else None)
     except Unsatisfiable:
-        why = f"The file has {file.size} bytes, and none of these."
+        why = f"The file has {counted(file.size, 'byte')}, and none of these."
         headers = {"Content-Range": f"bytes */{file.size}"}
         return answer({"error": why, "code": InvalidRequest.code}, 416, headers)
     content = await here.runtime.files.content(file)
