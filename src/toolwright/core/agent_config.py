@@ -13,7 +13,8 @@ from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.prompt import Prompt
 from toolwright.core.tool import Tool
-from toolwright.core.toolkits import CONFIGURED, faulty_toolkits, reserved
+from toolwright.core.tool_config import EXECUTION_TYPES
+from toolwright.core.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
 from toolwright.core.value import value
 
 Words: TypeAlias = Annotated[str, Field(min_length=1)]
@@ -133,10 +134,11 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     except ValidationError as error:
         raise faulty([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
     faults: list[Fault] = []
-    fault = faulty_toolkits(form.toolkits)
-    if fault is not None:
-        raise faulty([{"path": "toolkits", "message": fault}])
-    chosen, tool_env = _tools(form, tools, faults, trusted=trusted)
+    toolkits = configured(form.toolkits)
+    if toolkits is None:
+        mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
+        raise faulty([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
+    chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
     if faults:
         raise faulty(faults)
     model = form.model
@@ -154,7 +156,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             env=_env(form.env),
             tenvs=form.tenvs,
             user_env=form.user_env,
-            toolkits=form.toolkits,
+            toolkits=[*toolkits],
             inbox_preview=form.loop.inbox_preview,
             key=who.key,
             revision=who.revision,
@@ -165,11 +167,16 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
 
 
 def _tools(
-    form: AgentForm, tools: Mapping[str, Tool], faults: list[Fault], *, trusted: bool
+    form: AgentForm,
+    tools: Mapping[str, Tool],
+    built_in: frozenset[str],
+    faults: list[Fault],
+    *,
+    trusted: bool,
 ) -> tuple[list[Tool], dict[str, dict[str, str | JSONObject]]]:
     chosen: list[Tool] = []
     env: dict[str, dict[str, str | JSONObject]] = {}
-    taken = set(reserved(form.toolkits))
+    taken = set(built_in)
     for number, entry in enumerate(form.tools):
         path = f"tools.{number}"
         try:
@@ -178,8 +185,9 @@ def _tools(
             faults += error.details
             continue
         if tool.name in taken:
-            built_in = tool.name in reserved(form.toolkits)
-            what = "is the name of a built-in tool" if built_in else "is the name of another tool"
+            what = (
+                "is the name of a built-in tool" if tool.name in built_in else "is the name of another tool"
+            )
             faults.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
         taken.add(tool.name)
         chosen.append(tool)
@@ -193,6 +201,12 @@ def _tool(
 ) -> tuple[Tool, dict[str, str | JSONObject]]:
     if isinstance(entry, dict) and "executionType" in entry:
         return Tool.from_config(entry, prefix=path, trusted=trusted), {}
+    if isinstance(entry, dict) and not entry.keys() <= AppToolForm.model_fields.keys():
+        kinds = ", ".join(EXECUTION_TYPES)
+        message = (
+            f"is required for a tool of its own ({kinds}); a tool of the app has name, env and options only"
+        )
+        raise faulty([{"path": f"{path}.executionType", "message": message}])
     try:
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
