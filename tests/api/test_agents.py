@@ -103,6 +103,8 @@ async def test_an_agent_is_configured_changed_and_deleted() -> None:
         }
         again = await api.post("/api/agents", {"name": "booker", "configJson": json.dumps(config)})
         assert (again["created"], again["agentId"], again["agent"]["description"]) == (False, agent_id, "")
+        same = await api.post("/api/agents", {"name": "booker", "configJson": config})
+        assert (same["created"], same["agentId"]) == (False, agent_id)
         listed = (await api.get("/api/agents"))["agents"]
         assert [one["name"] for one in listed] == ["tester", "booker"]
         assert ["config" in one for one in listed] == [False, True]

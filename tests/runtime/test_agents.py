@@ -14,7 +14,14 @@ import toolwright as tw
 from tests.runtime.rig import Rig, running
 from toolwright import testing
 from toolwright.core.effects import Deliver
-from toolwright.core.errors import AlreadyThere, Forbidden, InvalidConfiguration, InvalidRequest, NotFound
+from toolwright.core.errors import (
+    AlreadyThere,
+    DefinitionError,
+    Forbidden,
+    InvalidConfiguration,
+    InvalidRequest,
+    NotFound,
+)
 from toolwright.core.toolkits import MIND, SPACES
 from toolwright.core.units import Act, SaveAgent, Unit
 from toolwright.runtime.runtime import Runtime
@@ -152,6 +159,41 @@ async def test_names_are_given_once_and_those_of_the_app_never(tmp_path: Path) -
         assert sorted(one.name for one in await agents.list()) == ["host", "ranger", "scout"]
 
 
+@pytest.mark.parametrize("toolkits", [[], ["spaces"], ["mind"], ["mind", "spaces"]])
+async def test_the_twelve_built_in_tools_are_not_taken_away(tmp_path: Path, toolkits: list[Any]) -> None:
+    async with office(tmp_path) as made:
+        saved = await made.rt.agents.save("scout", {"toolkits": toolkits})
+        assert saved.agent.toolkits == [SPACES, MIND]
+
+
+async def test_a_name_never_leads_to_another_agent_whose_id_it_is(tmp_path: Path) -> None:
+    async with office(tmp_path) as made:
+        agents = made.rt.agents
+        host, scout = await agents.get("host"), (await agents.save("scout", {})).agent
+        await agents.save("ranger", {})
+        for taken in (host.id, scout.id):
+            with pytest.raises(AlreadyThere, match="is the id of another agent"):
+                await agents.save(taken, {})
+            with pytest.raises(AlreadyThere, match="is the id of another agent"):
+                await agents.update("ranger", name=taken)
+        assert (await agents.get(scout.id)).name == "scout"
+        with pytest.raises(DefinitionError, match="is the id of another agent"):
+            tw.App(agents=[host, tw.Agent(host.id, tw.Prompt("other"))])
+
+
+async def test_a_value_that_says_text_stays_text_where_only_a_url_names_it(tmp_path: Path) -> None:
+    execution = {"url": "https://api.test/${env.REGION}", "method": "GET"}
+    gateway = {**OUTSIDE, "executionType": "gateway", "execution": execution}
+    config: Any = {"tools": [gateway], "env": {"REGION": {"value": "eu", "type": "text"}}}
+    async with office(tmp_path) as made:
+        agent = (await made.rt.agents.save("scout", config)).agent
+        types = (await made.rt.agents.active("scout")).types
+        assert types.stored(agent.env)["REGION"].type == "text"
+        assert types.of("REGION") == "secret"
+        thread = await made.rt.threads.create("scout", env={"REGION": {"value": "us", "type": "text"}})
+        assert thread.agent == agent.id
+
+
 FAULTY: list[tuple[Any, list[str]]] = [
     ([], ["config"]),
     ({"nonsense": 1}, ["config.nonsense"]),
@@ -166,6 +208,15 @@ FAULTY: list[tuple[Any, list[str]]] = [
     ),
     ({"tools": [{**OUTSIDE, "executionType": "gateway"}]}, ["config.tools.0.execution.url"]),
     ({"tools": [{**OUTSIDE, "name": "skip"}]}, ["config.tools.0.name"]),
+    ({"toolkits": [], "tools": [{**OUTSIDE, "name": "skip"}]}, ["config.tools.0.name"]),
+    ({"toolkits": ["mind", "memory"]}, ["config.toolkits"]),
+    (
+        {"tools": [{name: part for name, part in OUTSIDE.items() if name != "executionType"}]},
+        ["config.tools.0.executionType"],
+    ),
+    ({"model": "gpt"}, ["config.model"]),
+    ({"model": "nobody:x"}, ["config.model"]),
+    ({"model": {"provider": "nobody", "name": "x"}}, ["config.model"]),
     ({"tools": ["look", "look"]}, ["config.tools.1.name"]),
     ({"env": {"A": {"value": 1}}}, ["config.env.A.value"]),
     ({"env": {"A": {"value": "x", "type": "loud"}}}, ["config.env.A.type"]),
@@ -249,12 +300,15 @@ async def test_options_of_a_tool_and_of_the_loop_hold_for_that_agent(tmp_path: P
         options = {"visible": True, "timeout": 1_500}
         config: dict[str, Any] = {
             "model": model,
-            "toolkits": [],
             "loop": {"maxSteps": 2, "inboxPreview": True},
             "tools": [{"name": "look", "options": options}],
         }
         agent = (await made.rt.agents.save("scout", config)).agent
-        assert (agent.sides["side_a"].max_steps, agent.inbox_preview, agent.toolkits) == (2, True, [])
+        assert (agent.sides["side_a"].max_steps, agent.inbox_preview, agent.toolkits) == (
+            2,
+            True,
+            [SPACES, MIND],
+        )
         [tool] = (await made.rt.agents.active("scout")).tools
         assert (tool.visible, tool.timeout) == (True, 1.5)
         _, run_id = await made.send("scout")

@@ -23,6 +23,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.env import Environment
 from toolwright.runtime.lineages import Lineages
 from toolwright.testing import MemoryStore
+from toolwright.wiring.models import NamedModels
 
 NAMES = ("A", "B")
 names = st.sets(st.sampled_from(NAMES))
@@ -91,7 +92,9 @@ async def check(world: World) -> None:
     store, numbers = MemoryStore(lambda _: None), count()
     environment = Environment(MemoryCipher())
     made = catalog(world)
-    agents = Agents(store, made, environment, SystemClock(), lambda prefix: f"{prefix}_{next(numbers)}")
+    agents = Agents(
+        store, made, environment, NamedModels(), SystemClock(), lambda prefix: f"{prefix}_{next(numbers)}"
+    )
 
     def value(owner: str, name: str, text: str) -> EnvChange:
         return environment.change(owner, name, EnvVar(value=text, type="text"), AT)

@@ -441,7 +441,8 @@ async def test_an_agent_that_cannot_have_a_home_thread_is_in_no_space() -> None:
             await rt.agents.save("configured", {"tools": ["buy"]})
         assert [one["path"] for one in faulty.value.details] == ["config.tenvs"]
         await rt.agents.save("configured", {"tools": ["buy"], "tenvs": {"store_id": "vs-1"}})
-        await rt.agents.save("configured", {"tools": ["buy"], "toolkits": []})
+        with pytest.raises(InvalidConfiguration, match="missing: store_id"):
+            await rt.agents.save("configured", {"tools": ["buy"], "toolkits": []})
 
 
 async def test_a_call_outlives_the_space_that_it_is_shown_in() -> None:

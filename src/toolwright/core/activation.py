@@ -25,7 +25,7 @@ from toolwright.core.run import Side as SideName
 from toolwright.core.tool import Tool
 from toolwright.core.toolkits import LIFECYCLE, reserved
 from toolwright.core.toolset import Toolset
-from toolwright.core.variable import merged
+from toolwright.core.variable import NamedVariable, merged
 
 
 class Declared(Protocol):
@@ -289,8 +289,9 @@ def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
     given = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
+    variables = merged(v for voice in through for v in voice.variables)
     return EnvTypes(
-        declared={each.name: each.type for each in merged(v for voice in through for v in voice.variables)},
+        declared={each.name: each.type for each in variables if not isinstance(each, NamedVariable)},
         flags=frozenset([config.optional for config in relations if config.optional is not None]),
         shown=tuple(
             [Shown(names=each.designated, related=each.related) for each in given if each.designated]

@@ -26,7 +26,8 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.prompt import Prompt
 from toolwright.core.tool import Tool
-from toolwright.core.toolkits import CONFIGURED, faulty_toolkits, reserved
+from toolwright.core.tool_config import EXECUTION_TYPES
+from toolwright.core.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
 from toolwright.core.value import value
 
 Words: TypeAlias = Annotated[str, Field(min_length=1)]
@@ -163,10 +164,11 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
     except ValidationError as error:
         raise faulty([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
     faults: list[Fault] = []
-    fault = faulty_toolkits(form.toolkits)
-    if fault is not None:
-        raise faulty([{"path": "toolkits", "message": fault}])
-    chosen, tool_env = _tools(form, tools, faults, trusted=trusted)
+    toolkits = configured(form.toolkits)
+    if toolkits is None:
+        mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
+        raise faulty([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
+    chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
     if faults:
         raise faulty(faults)
     model = form.model
@@ -184,7 +186,7 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
             env=_env(form.env),
             tenvs=form.tenvs,
             user_env=form.user_env,
-            toolkits=form.toolkits,
+            toolkits=[*toolkits],
             inbox_preview=form.loop.inbox_preview,
             key=who.key,
             revision=who.revision,
@@ -195,11 +197,16 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
 
 
 def _tools(
-    form: AgentForm, tools: Mapping[str, Tool], faults: list[Fault], *, trusted: bool
+    form: AgentForm,
+    tools: Mapping[str, Tool],
+    built_in: frozenset[str],
+    faults: list[Fault],
+    *,
+    trusted: bool,
 ) -> tuple[list[Tool], dict[str, dict[str, str | JSONObject]]]:
     chosen: list[Tool] = []
     env: dict[str, dict[str, str | JSONObject]] = {}
-    taken = set(reserved(form.toolkits))
+    taken = set(built_in)
     for number, entry in enumerate(form.tools):
         path = f"tools.{number}"
         try:
@@ -210,8 +217,9 @@ def _tools(
                 break
             continue
         if tool.name in taken:
-            built_in = tool.name in reserved(form.toolkits)
-            what = "is the name of a built-in tool" if built_in else "is the name of another tool"
+            what = (
+                "is the name of a built-in tool" if tool.name in built_in else "is the name of another tool"
+            )
             faults.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
         taken.add(tool.name)
         chosen.append(tool)
@@ -225,6 +233,12 @@ def _tool(
 ) -> tuple[Tool, dict[str, str | JSONObject]]:
     if isinstance(entry, dict) and "executionType" in entry:
         return Tool.from_config(entry, prefix=path, trusted=trusted), {}
+    if isinstance(entry, dict) and not entry.keys() <= AppToolForm.model_fields.keys():
+        kinds = ", ".join(EXECUTION_TYPES)
+        message = (
+            f"is required for a tool of its own ({kinds}); a tool of the app has name, env and options only"
+        )
+        raise faulty([{"path": f"{path}.executionType", "message": message}])
     try:
         form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:

@@ -41,8 +41,18 @@ class Catalog:
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
         self._check_exposed()
         self._by_id = {agent.id: agent for agent in agents}
+        self._check_names()
         self._active = {agent.id: self.activate(agent) for agent in agents}
         self._check_immediate()
+
+    def _check_names(self) -> None:
+        """No name is the id of another: agents are named by either."""
+        for agent in self._agents.values():
+            other = self._by_id.get(agent.name, agent)
+            if other is not agent:
+                raise DefinitionError(
+                    f"The name {agent.name!r} is the id of another agent, {other.name!r}: rename one."
+                )
 
     def _check_exposed(self) -> None:
         """What is called by its name must be one thing."""
@@ -80,7 +90,7 @@ class Catalog:
         """The agent of that name or id, else `NotFound`."""
         if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise NotFound(f"An agent is named by its name or id, which is text, not {shown(name_or_id)}.")
-        found = self._agents.get(name_or_id) or self._by_id.get(name_or_id)
+        found = self._by_id.get(name_or_id) or self._agents.get(name_or_id)
         if found is None:
             raise NotFound(f"There is no agent {name_or_id!r}.{hint(name_or_id, self._agents)}")
         return found

@@ -21,7 +21,7 @@ from toolwright.core.needs import Needs
 from toolwright.core.relations import Relation
 from toolwright.core.signature import Handler, Signature, read_signature
 from toolwright.core.tool_config import read_tool_config
-from toolwright.core.variable import Variable, declared_variables
+from toolwright.core.variable import NamedVariable, Variable, declared_variables
 
 Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
@@ -262,7 +262,7 @@ def _variables(tool: Tool) -> tuple[Variable, ...]:
     declared_variables(f"Tool {tool.name!r}", tool.variables)
     known = {each.name for each in tool.variables}
     named = () if tool.execution is None else tool.execution.variables
-    return (*tool.variables, *[Variable(name, "secret") for name in named if name not in known])
+    return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in known])
 
 
 def _is_duration(timeout: object) -> bool:

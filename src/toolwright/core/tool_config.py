@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from toolwright.core.brief import brief
-from toolwright.core.env import LONGEST_NAME, EnvType, faulty_name
+from toolwright.core.env import LONGEST_NAME, faulty_name
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.faults import type_name
 from toolwright.core.http_execution import HttpExecution, execution_faults
@@ -12,7 +12,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_SCHEMA_VALUES, MOST_FAULTS
 from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
 from toolwright.core.schema import compile_schema
-from toolwright.core.variable import Variable, merged
+from toolwright.core.variable import NamedVariable, Variable, merged
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
 LONGEST = 10**12  # milliseconds, some thirty years
@@ -190,9 +190,8 @@ def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) ->
     """What is declared, and what stands in the URL and the headers: that is required, and a secret unless declared."""
     if execution is None:
         return variables
-    types: dict[str, EnvType] = {each.name: each.type for each in variables}
     names = [name for name in execution.variables if faulty_name(name) is None]
-    return merged([*variables, *[Variable(name, types.get(name, "secret")) for name in names]])
+    return merged([*variables, *[NamedVariable(name, "secret") for name in names]])
 
 
 def _execution(

@@ -24,7 +24,16 @@ TOOLKITS: Mapping[str, tuple[str, ...]] = {
     MEMORY: ("update_memory", "search_memory", "store_memory"),
 }
 CONFIGURED: tuple[str, ...] = (SPACES, MIND)
-"""What an agent configured as JSON has, unless it names its toolkits."""
+OTHERWISE: tuple[str, ...] = (CHANNELS, MEMORY)
+"""What an agent configured as JSON has, and what it has instead where it asks for that."""
+
+
+def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
+    """What an agent configured as JSON has that names these: the whole of one choice; None where it mixes both."""
+    named = {*toolkits}
+    if named <= {*CONFIGURED}:
+        return CONFIGURED
+    return OTHERWISE if named <= {*OTHERWISE} else None
 
 
 def faulty_toolkits(toolkits: Sequence[str]) -> str | None:

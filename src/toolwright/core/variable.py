@@ -36,6 +36,11 @@ class Variable:
         declared(f"{what}: description", self.description, str, "text")
 
 
+@dataclass(frozen=True, slots=True)
+class NamedVariable(Variable):
+    """One that a URL or a header of an HTTP tool names, and nobody has declared: a secret unless a value says text."""
+
+
 def declared_variables(whose: str, given: Sequence[Variable]) -> None:
     """Raise `DefinitionError` unless these are variables, each of another name."""
     declared_list(f"{whose}: variables", given, Variable, "variables")
@@ -50,9 +55,11 @@ def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
     found: dict[str, Variable] = {}
     for each in variables:
         known = found.get(each.name, each)
-        found[each.name] = Variable(
+        types = {one.type for one in (known, each) if not isinstance(one, NamedVariable)}
+        make = Variable if types else NamedVariable
+        found[each.name] = make(
             each.name,
-            "secret" if "secret" in (known.type, each.type) else "text",
+            "text" if types == {"text"} else "secret",
             required=known.required or each.required,
             scoped=known.scoped or each.scoped,
             description=known.description or each.description,

@@ -17,11 +17,12 @@ from toolwright.core.errors import (
     InvalidConfiguration,
     InvalidRequest,
     NotFound,
+    ToolwrightError,
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.needs import Lacking
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.ports import Clock, NewId, Store
+from toolwright.core.ports import Clock, Models, NewId, Store
 from toolwright.core.prompt import Prompt
 from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
@@ -40,6 +41,8 @@ from toolwright.runtime.asked import page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.wire.space import left_event
 
+USUAL = ("scripted", "openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
+"""Providers that there are: of all others their library is asked, which takes a second to load."""
 REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
 
@@ -67,9 +70,11 @@ class Agents:
         store: Store,
         catalog: Catalog,
         environment: Environment,
+        models: Models,
         clock: Clock,
         new_id: NewId,
     ) -> None:
+        self._models = models
         self._store = store
         self._catalog = catalog
         self._environment = environment
@@ -88,13 +93,10 @@ class Agents:
 
     async def show(self, name_or_id: str) -> Shown:
         """The same with its configuration."""
-        declared = self._declared(name_or_id)
-        if declared is not None:
-            return Shown(agent=declared)
-        row = await self._row(name_or_id)
-        if row is None:
-            return Shown(agent=self._catalog.agent(name_or_id))  # raises, with a hint
-        return await self._shown(row)
+        found = await self._find(name_or_id)
+        if isinstance(found, ConfiguredAgent):
+            return await self._shown(found)
+        return Shown(agent=self._catalog.agent(name_or_id) if found is None else found)  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
         """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
@@ -218,25 +220,27 @@ class Agents:
             )
             refused = isinstance(await self._store.commit(unit), Conflict)
 
-    def _declared(self, name_or_id: str) -> Agent | None:
-        return next((one for one in self.declared if name_or_id in (one.name, one.id)), None)
+    def _declared(self, name: str) -> Agent | None:
+        return next((one for one in self.declared if one.name == name), None)
 
-    async def _row(self, name_or_id: str) -> ConfiguredAgent | None:
-        if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+    async def _find(self, name_or_id: str) -> Agent | ConfiguredAgent | None:
+        """The agent of that id, else the one of that name: a name leads to nobody whose id it is."""
+        if not isinstance(name_or_id, str) or unwritable(name_or_id):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return None
-        if unwritable(name_or_id):
-            return None
-        named = await self._store.agents.named(name_or_id)
-        return named or await self._store.agents.agent(name_or_id)
+        found = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
+        return found or self._declared(name_or_id) or await self._store.agents.named(name_or_id)
+
+    async def _with_id(self, agent_id: str) -> Agent | ConfiguredAgent | None:
+        declared = self._catalog.find(agent_id)
+        return await self._store.agents.agent(agent_id) if declared is None else declared.agent
 
     async def _configured(self, name_or_id: str) -> ConfiguredAgent:
-        declared = self._declared(name_or_id)
-        if declared is not None:
-            raise Forbidden(f"The app declares the agent {declared.name!r}: change it there.")
-        row = await self._row(name_or_id)
-        if row is None:
+        found = await self._find(name_or_id)
+        if found is None:
             raise NotFound(f"There is no agent {name_or_id!r}.")
-        return row
+        if isinstance(found, Agent):
+            raise Forbidden(f"The app declares the agent {found.name!r}: change it there.")
+        return found
 
     async def _save(
         self, name: str, description: str, config: JSON, was: ConfiguredAgent | None, *, trusted: bool
@@ -244,6 +248,9 @@ class Agents:
         """The agent as it is then; None if somebody else was faster."""
         if self._declared(name) is not None:
             raise AlreadyThere(f"The app declares an agent {name!r}: give this one another name.")
+        other = await self._with_id(name)
+        if other is not None and (was is None or other.id != was.id):
+            raise AlreadyThere(f"The name {name!r} is the id of another agent: give this one another name.")
         whole = await in_thread_if_large(config, read_object, config)
         if was is not None and (same := await self._same(was, name, description, whole, trusted=trusted)):
             return same
@@ -260,6 +267,7 @@ class Agents:
             updated_at=now,
         )
         agent = await in_thread_if_large(whole, self._checked, row, whole)
+        await self._check_model(agent)
         values = await in_thread_if_large(whole, self._values, row, agent)
         unit = SaveAgent(
             token=self._new_id("unit"),
@@ -304,6 +312,20 @@ class Agents:
             said = f"are not what its tools need in its home thread: {found}"
             raise faulty([{"path": "config.tenvs", "message": said}])
         return agent
+
+    async def _check_model(self, agent: Agent) -> None:
+        """Refuse a model whose name no provider has. What it lacks otherwise, a key or a library, may come later."""
+        active = self._catalog.activate(agent)
+        model = active.model
+        provider = model.partition(":")[0] if isinstance(model, str) else None
+        if provider is None or (provider in USUAL and model != provider):
+            return
+        try:
+            await self._models(model)
+        except DefinitionError as error:
+            raise faulty([{"path": "config.model", "message": f"cannot work: {error.message}"}]) from error
+        except ToolwrightError:
+            return
 
     async def _shown(self, row: ConfiguredAgent) -> Shown:
         config: JSONObject = {name: part for name, part in row.config.items() if name != "trusted"}

@@ -129,7 +129,7 @@ def assemble(
 def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
     store, clock, ids = parts.store, parts.clock, parts.new_id
     environment = Environment(parts.cipher)
-    agents = Agents(store, catalog, environment, clock, ids)
+    agents = Agents(store, catalog, environment, parts.models, clock, ids)
     return _Shared(
         parts=parts,
         settings=settings,

@@ -28,7 +28,7 @@ class Configuration(Form):
     """A configuration, as an object or as JSON text."""
 
     config: dict[str, JsonValue] | None = None
-    config_json: str | None = Field(None, description="The same as JSON text.")
+    config_json: str | dict[str, JsonValue] | None = Field(None, description="The same, also as JSON text.")
 
     @model_validator(mode="after")
     def _one(self) -> "Configuration":
@@ -38,8 +38,8 @@ class Configuration(Form):
 
     def whole(self, request: Request) -> JSON:
         """The configuration that was given, None if there is none."""
-        if self.config_json is None:
-            return self.config
+        if not isinstance(self.config_json, str):
+            return self.config if self.config_json is None else self.config_json
         return parse("configJson", self.config_json, request)
 
 
