@@ -18,7 +18,11 @@ _LARGEST = 2**53  # a number that every reader of JSON takes as it is
 
 
 class Faulty(Exception):
-    """A field is not what it must be; the message says which."""
+    """A field is not what it must be; the message says which, `place` the part's number from 0, and the field."""
+
+    def __init__(self, message: str, place: tuple[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 def check_parts(parts: Sequence[Part], what: str) -> None:
@@ -27,7 +31,7 @@ def check_parts(parts: Sequence[Part], what: str) -> None:
         for field in fields(part):
             why = _fault(field.name, getattr(part, field.name))
             if why is not None:
-                raise Faulty(f"{what} {number}: {field.name} must be {why}")
+                raise Faulty(f"{what} {number}: {field.name} must be {why}", (number - 1, field.name))
 
 
 def _fault(name: str, value: object) -> str | None:

@@ -10,6 +10,7 @@ from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, Toolwrigh
 from toolwright.core.pipeline import Executor, execute
 from toolwright.core.ports import Bus, Store
 from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.returned import attached_text
 from toolwright.core.sandbox import Sandbox
 from toolwright.core.thread import Thread
 from toolwright.core.tool import Kind
@@ -104,7 +105,10 @@ class Handlers:
         drafts = written.over(known)
         try:
             refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
-            result = changed(result, attachments=refs)
+            named = (
+                result.result if result.result != attached_text(result.attachments) else attached_text(refs)
+            )
+            result = changed(result, result=named, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             result = ToolResult.fail(
