@@ -153,6 +153,34 @@ async def test_a_message_with_a_faulty_file_is_refused_whole(files: Any, status:
         assert (await api.get(f"/api/threads/{thread_id}"))["thread"]["status"] == "idle"
 
 
+@pytest.mark.parametrize(
+    ("files", "path", "said"),
+    [
+        ([{**PNG, "data": "no base64!"}], "attachments.0.data", "must be base64 text"),
+        ([PNG, {**PNG, "data": "YQ"}], "attachments.1.data", "must be base64 text"),
+        ([PNG, {**PNG, "mimeType": ""}], "attachments.1.mimeType", "must be text that is not empty"),
+        ([PNG, {**PNG, "name": 5}], "attachments.1.name", "must be text"),
+        ([PNG] * 101, "attachments", "must be at most 100 files, not 101"),
+    ],
+)
+async def test_a_fault_of_an_upload_names_its_place(files: Any, path: str, said: str) -> None:
+    async with serving(model=script()) as api:
+        place = f"/api/threads/{await api.thread()}/messages"
+        answer = await api.client.post(place, json={"content": "x", "attachments": files})
+        assert answer.status_code == 400
+        [detail] = answer.json()["details"]
+        assert detail["path"] == path
+        assert said in detail["message"]
+
+
+async def test_a_file_that_is_too_large_is_named_by_its_place() -> None:
+    async with serving(model=script(), settings=Settings(max_attachment=1_000)) as api:
+        place = f"/api/threads/{await api.thread()}/messages"
+        large = {**PNG, "data": base64.b64encode(b"x" * 2_000).decode()}
+        shown = await api.post(place, {"content": "x", "attachments": [PNG, large]}, 413)
+        assert shown["error"].startswith("attachments.1.data: the file 'chart.png' is larger than")
+
+
 async def test_a_message_may_be_files_alone() -> None:
     async with serving(model=script()) as api:
         thread_id = await api.thread()

@@ -32,6 +32,42 @@ def test_an_error_result_is_printed_and_the_exit_code_is_1(shell: Shell) -> None
     assert "b: is missing" in wrong.stdout
 
 
+DRAWING = """
+import toolwright as tw
+
+
+@tw.tool(description="Draw.")
+async def draw(state: tw.ThreadState) -> tw.ToolResult:
+    kept = await state.write_file("/notes/a.txt", b"kept", "text/plain")
+    new = [tw.Attachment(name=name, mime_type="image/png", data="AAAA") for name in ("a.png", "../a.png")]
+    return tw.ToolResult.ok("drawn", (*new, kept))
+
+
+app = tw.App(tools=[draw])
+"""
+
+
+def test_files_of_a_result_are_named_or_saved_and_nothing_is_written_over(empty: Shell) -> None:
+    (empty.folder / "app.py").write_text(DRAWING)
+    named = empty.run("call", "draw")
+    assert (named.returncode, named.stdout) == (0, "drawn\n")
+    assert named.stderr == (
+        "Files of the result, not saved: a.png (image/png), ../a.png (image/png), a.txt (text/plain). "
+        "--files FOLDER saves them.\n"
+    )
+    for names in (("a.png", "a-2.png", "a.txt"), ("a-3.png", "a-4.png", "a-2.txt")):
+        saved = empty.run("call", "draw", "--files", "out")
+        assert (saved.returncode, saved.stdout) == (0, "drawn\n")
+        assert saved.stderr == "".join(f"Saved out/{name}\n" for name in names)
+    kept = {path.name: path.read_bytes() for path in (empty.folder / "out").iterdir()}
+    assert set(kept) == {"a.png", "a-2.png", "a-3.png", "a-4.png", "a.txt", "a-2.txt"}
+    assert kept["a.txt"] == b"kept"
+    assert kept["a-4.png"] == b"\0\0\0"
+    code, line = empty.refused("call", "draw", "--files", "app.py")
+    assert code != 0
+    assert "cannot be saved in 'app.py'" in line
+
+
 def test_on_a_terminal_a_result_is_pretty(shell: Shell) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(

@@ -357,6 +357,21 @@ async def test_files_of_a_submitted_result_are_kept_or_the_result_is_refused() -
         assert paths((await rig.transcript(thread.id))[2].attachments) == ["/attachments/chart.png"]
 
 
+@tw.tool(description="Photograph.")
+async def photograph(state: tw.ThreadState) -> tw.ImageContent:
+    return tw.ImageContent(mime_type="image/png", data="AAAA")
+
+
+async def test_the_text_of_an_image_result_names_the_file_as_it_is_stored() -> None:
+    async with running(script("photograph", "photograph"), [photograph]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await finished(rig, thread.id)
+        said = [each for each in await rig.transcript(thread.id) if each.role == "tool"]
+        for message, name in zip(said, ("image.png", "image-2.png"), strict=True):
+            assert message.content == f"Attached: {name}"
+            assert paths(message.attachments) == [f"/attachments/{name}"]
+
+
 async def test_a_result_has_a_hundred_files_at_the_most() -> None:
     async with running(script("draw"), [drawing(*[attached()] * 101)]) as rig:
         thread = await rig.rt.threads.create("tester")

@@ -1,6 +1,7 @@
 """The commands and their options. Each loads what it needs only when it is called: `--help` is quick."""
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -101,12 +102,16 @@ def call(
         Optional[str],  # noqa: UP045 - as above
         typer.Option(metavar="AGENT", help="An agent that has the tool: with its values and its prompt's."),
     ] = None,
+    files: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="FOLDER", help="Where to save the result's files; without it they are named."),
+    ] = None,
     app: AppOption = None,
 ) -> int:
     """Call one tool and print its result. The exit code is 1 if it is an error."""
     from toolwright.cli.tools import call as run  # noqa: PLC0415 - loads the app
 
-    return run(tool, arguments, (tenv or [], env or []), agent, app)
+    return run(tool, arguments, (tenv or [], env or []), agent, app, files)
 
 
 @tools.command("list")

@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.refusal import Refusal
+from toolwright.cli.result_files import check_folder, show_files
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs
 from toolwright.cli.values import known_env, pairs, variables_of, voice_with
@@ -70,8 +72,12 @@ def call(
     values: tuple[Sequence[str], Sequence[str]],
     agent: str | None,
     target: str | None,
+    folder: Path | None = None,
 ) -> int:
-    """Call the tool and print what a model would read; 1 if that is an error. `values` are tenvs and env."""
+    """Call the tool and print what a model would read, and where its files are; 1 if it is an error.
+
+    `values` are tenvs and env.
+    """
     app = the_app(target)
     voice = voice_with(app, name, agent)
     tools = _tools(app) if voice is None else voice.tools
@@ -89,12 +95,14 @@ def call(
         raise Refusal(f"The arguments are not JSON: {error}.") from error
     if not isinstance(given, dict):
         raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
+    check_folder(folder)
     try:
         made = _over_http(tool, text, state) if tool.carrier == "gateway" else tools.call(name, text, state)
         result = asyncio.run(made)
     finally:
         tools.close()
     _print_result(result)
+    show_files(result, state, folder)
     return 0 if result.status == "success" else 1
 
 

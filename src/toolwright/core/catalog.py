@@ -1,6 +1,6 @@
 """What an app declares, every name resolved."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar, cast
 
@@ -39,6 +39,7 @@ class Catalog:
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
+        self._check_tools(agents)
         self._check_exposed()
         self._by_id = {agent.id: agent for agent in agents}
         self._check_names()
@@ -53,6 +54,28 @@ class Catalog:
                 raise DefinitionError(
                     f"The name {agent.name!r} is the id of another agent, {other.name!r}: rename one."
                 )
+
+    def _check_tools(self, agents: Sequence[Agent]) -> None:
+        """Refuse several tools of one name: over HTTP, in the command line and in records it could be either."""
+        known: dict[str, tuple[Tool, str]] = {}
+        for tool, place in self._tools_by_place(agents):
+            first, where = known.setdefault(tool.name, (tool, place))
+            if where != place and first is not tool and first != tool:
+                raise DefinitionError(
+                    f"The app has two different tools named {tool.name!r}, one in {where}, the other in {place}: "
+                    "rename one."
+                )
+
+    def _tools_by_place(self, agents: Sequence[Agent]) -> Iterator[tuple[Tool, str]]:
+        for tool in self.tools:
+            yield tool, "the app's tools"
+        for prompt in self._prompts.values():
+            for tool in _own_tools(prompt):
+                yield tool, f"the tools of the prompt {prompt.name!r}"
+        for agent in agents:
+            for side in agent.sides.values():
+                for tool in _own_tools(side.prompt):
+                    yield tool, f"the tools of the agent {agent.name!r}"
 
     def _check_exposed(self) -> None:
         """What is called by its name must be one thing."""
@@ -135,6 +158,11 @@ class Catalog:
         """What a prompt can call by name: tools, and what is exposed as one."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
         return {each.name: each for each in [*exposed, *self.tools]}
+
+
+def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
+    """What a prompt itself brings, and does not only name."""
+    return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
 
 
 def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:

@@ -23,7 +23,11 @@ _LARGEST = 2**53  # a number that every reader of JSON takes as it is
 
 
 class Faulty(Exception):
-    """A field is not what it must be; the message says which."""
+    """A field is not what it must be; the message says which, `place` the part's number from 0, and the field."""
+
+    def __init__(self, message: str, place: tuple[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 def has_large_file(value: object) -> bool:
@@ -46,16 +50,18 @@ def checked_parts(parts: Sequence[P], what: str) -> list[P]:
     checked = checked_fields(parts, what)
     for number, part in enumerate(checked, 1):
         if isinstance(part, Attachment | ImageContent) and not _is_base64(part.data):
-            raise Faulty(f"{what} {number}: data must be base64 text, not {shown(part.data)}.")
+            raise Faulty(
+                f"{what} {number}: data must be base64 text, not {shown(part.data)}.", (number - 1, "data")
+            )
     return checked
 
 
 def checked_fields(parts: Sequence[P], what: str) -> list[P]:
     """The same, but for what `data` holds: for those who decode it next."""
-    return [_checked(part, f"{what} {number}") for number, part in enumerate(parts, 1)]
+    return [_checked(part, what, number) for number, part in enumerate(parts)]
 
 
-def _checked(part: P, what: str) -> P:
+def _checked(part: P, what: str, number: int) -> P:
     for field in fields(part):
         given = getattr(part, field.name)
         if type(given) is float and field.name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
@@ -63,7 +69,7 @@ def _checked(part: P, what: str) -> P:
             part = changed(part, **{field.name: given})
         why = _fault(field.name, given)
         if why is not None:
-            raise Faulty(f"{what}: {field.name} must be {why}")
+            raise Faulty(f"{what} {number + 1}: {field.name} must be {why}", (number, field.name))
     return part
 
 

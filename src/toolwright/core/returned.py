@@ -107,8 +107,13 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
         Attachment(name=_file_name(image, number), mime_type=image.mime_type, data=image.data)
         for number, image in enumerate(images, 1)
     )
-    text = "\n".join(texts) if texts else f"Attached: {', '.join(each.name for each in attachments)}"
+    text = "\n".join(texts) if texts else attached_text(attachments)
     return ToolResult.ok(text, attachments)
+
+
+def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
+    """What a result says that is images alone."""
+    return f"Attached: {', '.join(each.name for each in attachments)}"
 
 
 def _file_name(image: ImageContent, number: int) -> str:

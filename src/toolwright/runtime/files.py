@@ -46,10 +46,12 @@ class FileKeeper:
         Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first faulty one: the drafts are of no use then.
         """
         if len(attachments) > MOST_FILES:
+            fault = f"must be at most {MOST_FILES} files, not {len(attachments)}"
             raise InvalidRequest(
-                f"A message or a result has at most {MOST_FILES} files, not {len(attachments)}."
+                f"A message or a result has at most {MOST_FILES} files, not {len(attachments)}.",
+                [{"path": "attachments", "message": fault}],
             )
-        decoded = [await self._checked(each, drafts) for each in attachments]
+        decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
         # All bytes before the first row: if the file store fails in between, the drafts are as they were.
         kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
         refs: list[AttachmentRef] = []
@@ -138,7 +140,7 @@ class FileKeeper:
         )
 
     async def _checked(
-        self, given: Attachment | AttachmentRef, drafts: FileDrafts
+        self, given: Attachment | AttachmentRef, drafts: FileDrafts, number: int
     ) -> AttachmentRef | tuple[Attachment, bytes]:
         """A reference to what is there, or a new file with its bytes."""
         if isinstance(given, AttachmentRef):
@@ -148,7 +150,7 @@ class FileKeeper:
             # The path decides, all else is known here; a description may be the handler's own.
             return changed(file.ref, description=given.description or file.description)
         if len(given.data) * 3 // 4 > self.max_attachment + 2:
-            raise self._too_large(given)
+            raise self._too_large(given, number)
         try:
             content = (
                 await asyncio.to_thread(_decoded, given.data)
@@ -157,15 +159,18 @@ class FileKeeper:
             )
         except ValueError:
             raise InvalidRequest(
-                f"The data of the file {brief(repr(given.name), 200)} is not base64 text."
+                f"The data of the file {brief(repr(given.name), 200)} is not base64 text.",
+                [{"path": f"attachments.{number}.data", "message": "must be base64 text"}],
             ) from None
         if len(content) > self.max_attachment:
-            raise self._too_large(given)
+            raise self._too_large(given, number)
         return given, content
 
-    def _too_large(self, given: Attachment) -> TooLarge:
+    def _too_large(self, given: Attachment, number: int) -> TooLarge:
         limit = counted(self.max_attachment, "byte")
-        return TooLarge(f"The file {brief(repr(given.name), 200)} is larger than the limit of {limit}.")
+        return TooLarge(
+            f"attachments.{number}.data: the file {brief(repr(given.name), 200)} is larger than the limit of {limit}."
+        )
 
 
 def _decoded(data: str) -> bytes:

@@ -10,6 +10,7 @@ from toolwright.core.pipeline import Executor, carry_out, limit_of, timed_out
 from toolwright.core.ports import Bus, Store
 from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
+from toolwright.core.returned import attached_text
 from toolwright.core.sandbox import Sandbox
 from toolwright.core.supervision import Supervised
 from toolwright.core.thread import Thread
@@ -116,7 +117,10 @@ class Handlers:
         drafts = written.copy()
         try:
             refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
-            result = changed(result, attachments=refs)
+            named = (
+                result.result if result.result != attached_text(result.attachments) else attached_text(refs)
+            )
+            result = changed(result, result=named, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             result = ToolResult.fail(

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from pydantic.alias_generators import to_camel
+
 from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
@@ -287,7 +289,9 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
         by_list("attachments", attachments, Attachment, "attachments")
         return checked_fields(attachments, "Attachment")
     except Faulty as fault:
-        raise _faulty("attachments", str(fault), f"A file cannot be kept. {fault}") from fault
+        number, name = fault.place or (0, "")
+        path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
+        raise _faulty(path, str(fault), f"A file cannot be kept. {fault}") from fault
 
 
 def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:
