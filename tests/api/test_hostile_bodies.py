@@ -207,7 +207,7 @@ HEAD = b"POST /api/threads HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nC
     "request_",
     [
         b"nonsense\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/9.9\r\nConnection: close\r\n\r\n",
         b"GET /api/threads HTTP/1.1\r\n\r\n",
         b"GET /api/threads HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         b"GET /api/threads HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
