@@ -96,7 +96,7 @@ async def test_a_person_reads_the_calls_of_their_own_threads_and_answers_none() 
         assert (await made.api.rig.rt.runs.wait(made.ids["run_id"], 10)).status == "completed"
 
 
-async def test_a_visible_call_outside_any_space_is_answered_by_the_person_whose_thread_it_is() -> None:
+async def test_a_visible_call_outside_any_space_is_a_services_to_answer() -> None:
     shown_one = tw.Tool(
         name="ask_outside",
         description="Ask.",
@@ -106,20 +106,20 @@ async def test_a_visible_call_outside_any_space_is_answered_by_the_person_whose_
     )
     async with town(tools=[shown_one]) as made:
         place = f"/api/runs/{made.ids['run_id']}/tool-results"
-        answer = {"callId": made.ids["call_id"], "result": 1}
-        assert await made.post(place, BOB, answer, 404) == {"error": "Pending tool call not found"}
-        await made.post(place, ADA, answer, 200)
-        assert (await made.api.rig.rt.runs.wait(made.ids["run_id"], 10)).status == "completed"
+        shown = await made.post(place, ADA, {"callId": made.ids["call_id"], "result": 1}, 403)
+        assert shown == {
+            "error": "This call is not shown in a space of yours: only a service may hand in its result."
+        }
 
 
 def test_what_a_person_sees_of_a_run_and_may_answer() -> None:
     assert sight_of_run(owns=True, caused=False) == sight_of_run(owns=True, caused=True) == "whole"
     assert sight_of_run(owns=False, caused=True) == "status"
     assert sight_of_run(owns=False, caused=False) is None
-    check_answer(visible=True, shown=True)
-    for visible, shown_there in ((True, False), (False, True), (False, False)):
+    check_answer(visible=True, in_their_space=True)
+    for visible, in_their_space in ((True, False), (False, True), (False, False)):
         with pytest.raises(Forbidden):
-            check_answer(visible=visible, shown=shown_there)
+            check_answer(visible=visible, in_their_space=in_their_space)
     run: Run = post("th_1").run
     shown = run_status_json(run)
     assert set(shown) == {"id", "status", "agentId", "startedAt", "completedAt"}

@@ -328,10 +328,13 @@ def _secrets(one: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[
     return frozenset(named)
 
 
+_LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and takes long to compare
+
+
 def hint(name: str, known: Iterable[str]) -> str:
     """Which of the known names was perhaps meant."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:
         return f" Did you mean {close[0]!r}?"
     return f" It has: {', '.join(names)}." if names else ""

@@ -22,6 +22,7 @@ from toolwright.core.file import (
     free_path,
     safe_name,
 )
+from toolwright.core.value import changed
 
 
 class KnownFiles(Protocol):
@@ -106,6 +107,20 @@ class FileDrafts:
     def add(self, file: File) -> None:
         """Write a new file, which must be the first at its path."""
         self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
+
+    async def rename_taken(self) -> None:
+        """Give new files other names whose own were taken meanwhile; `now` knows what they are called then."""
+        new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
+        for folded in await self._known.taken([*new]) if new else ():
+            file = new[folded]
+            del self._changes[folded]
+            path = await self.free_path(file.name)
+            self.add(changed(file, path=path, name=path.rsplit("/", 1)[1]))
+
+    def now(self, file: File) -> File:
+        """The file as it is called now, if this call has made it."""
+        mine = (change.file for change in self._changes.values() if change.file is not None)
+        return next((each for each in mine if each.id == file.id), file)
 
     async def drop(self, path: str) -> bool:
         """Take a file away; whether there was one."""

@@ -11,6 +11,7 @@ from toolwright.core.content import AttachmentRef
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.value import value
 
+_LOOKED_AT = 4_096  # characters of a name from outside
 _TRIED = 16  # numbers at once
 _DOUBLED = 40  # times
 ATTACHMENTS = "/attachments/"
@@ -79,6 +80,7 @@ def fold(path: str) -> str:
 
 def safe_name(name: str) -> str:
     """A name from outside as one path segment that is safe on every system; at worst it is `file`."""
+    name = name[-_LOOKED_AT:]  # its last segment and its extension are what counts
     text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
     text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
     if _RESERVED.fullmatch(text):

@@ -10,6 +10,9 @@ from urllib.parse import quote, unquote, urlsplit
 from toolwright.core.env import LONGEST_NAME
 from toolwright.core.json_value import JSON, JSONObject, dumps
 
+LONGEST = 8 * 1024
+"""Characters of a URL or a header as it is configured: most servers take no longer ones."""
+
 _SLOT = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ORIGIN = re.compile(r"(https?)://([^/?#]*)", re.IGNORECASE)
@@ -62,9 +65,14 @@ class UrlTemplate:
         return f"{self.origin}{_path(self.path, values)}{'?' if query else ''}{query}"
 
 
-@lru_cache(maxsize=1_024)
 def read_url(text: str) -> UrlTemplate:
     """The parts of a URL with placeholders; raises `TemplateFault`."""
+    _check_length(text)
+    return _read_url(text)
+
+
+@lru_cache(maxsize=1_024)
+def _read_url(text: str) -> UrlTemplate:
     found = _ORIGIN.match(text)
     if found is None:
         raise TemplateFault(
@@ -83,10 +91,20 @@ def read_url(text: str) -> UrlTemplate:
     return UrlTemplate(found[0], path or ("/",), query)
 
 
-@lru_cache(maxsize=1_024)
 def read_header(text: str) -> tuple[Piece, ...]:
     """The parts of a header's value, in which only `${env.NAME}` is a placeholder; raises `TemplateFault`."""
+    _check_length(text)
+    return _read_header(text)
+
+
+@lru_cache(maxsize=1_024)
+def _read_header(text: str) -> tuple[Piece, ...]:
     return tuple(_pieces(text, _VARIABLE))
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LONGEST:
+        raise TemplateFault(f"must have at most {LONGEST} characters")
 
 
 def argument_text(value: JSON) -> str | None:

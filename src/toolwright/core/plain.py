@@ -15,6 +15,8 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
 
 Path = tuple[str | int, ...]
+_LARGE = 1_000  # parts, at some microseconds each
+_LIKE_A_PART = 64  # characters
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -60,6 +62,23 @@ def deeper(value: JSON, levels: int) -> bool:
             for part in (whole.values() if isinstance(whole, dict) else whole)
         ]
     return any(isinstance(whole, dict | list) for whole in within)
+
+
+def is_large(value: object) -> bool:
+    """Whether going through the value takes some milliseconds or more: by its parts, and the length of its texts."""
+    cost, within = 0, [value]
+    while within:
+        part = within.pop()
+        if isinstance(part, str):
+            cost += len(part) // _LIKE_A_PART
+        elif isinstance(part, dict):
+            within += cast("dict[object, object]", part).values()
+        elif isinstance(part, list | tuple):
+            within += cast("Iterable[object]", part)  # isinstance does not know what it holds
+        cost += 1
+        if cost + len(within) > _LARGE:
+            return True
+    return False
 
 
 def has_more_values(value: object, most: int) -> bool:

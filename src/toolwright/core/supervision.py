@@ -27,7 +27,7 @@ class Supervised(Generic[T]):
     ended it.
     """
 
-    __slots__ = ("_abort", "_deadline", "_loop", "_patience", "_task", "_waiter", "cut_off")
+    __slots__ = ("_abort", "_deadline", "_loop", "_overdue", "_patience", "_task", "_waiter", "cut_off")
 
     def __init__(self, work: Coroutine[Any, Any, T], what: str, seconds: float | None = None) -> None:
         self._loop = loop = asyncio.get_running_loop()
@@ -35,6 +35,7 @@ class Supervised(Generic[T]):
         self._deadline = None if seconds is None else loop.call_later(seconds, self._cut, "time")
         self._abort: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._overdue = False
         self._waiter: asyncio.Future[None] = loop.create_future()
         self.cut_off: CutOff | None = None
 
@@ -63,16 +64,14 @@ class Supervised(Generic[T]):
         self._task.add_done_callback(self._wake)
         cancelled: asyncio.CancelledError | None = None
         try:
-            while not self._waiter.done():
+            while not self._task.done() and not self._overdue:
                 try:
                     await self._waiter
                 except asyncio.CancelledError as error:
                     cancelled = error
                     self._cancel()
-                    if self._waiter.cancelled():
+                    if self._waiter.cancelled():  # perhaps at the very moment at which it was to be woken
                         self._waiter = self._loop.create_future()
-                    if self._task.done():
-                        break
         finally:
             for timer in (self._deadline, self._abort, self._patience):
                 if timer is not None:
@@ -99,7 +98,11 @@ class Supervised(Generic[T]):
     def _cancel(self) -> None:
         if self._patience is None and not self._task.done():
             self._task.cancel()
-            self._patience = self._loop.call_later(GRACE, self._wake, self._task)
+            self._patience = self._loop.call_later(GRACE, self._give_up)
+
+    def _give_up(self) -> None:
+        self._overdue = True
+        self._wake(self._task)
 
     def _wake(self, _: "asyncio.Task[T]") -> None:
         if not self._waiter.done():

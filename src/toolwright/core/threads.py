@@ -9,19 +9,16 @@ from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from toolwright.core.plain import has_more_values
+from toolwright.core.plain import is_large
 
 P = ParamSpec("P")
 T = TypeVar("T")
-LARGE = 1_000
-"""JSON values: what takes some microseconds for each of them is a millisecond at most for fewer."""
-
 _Work: TypeAlias = tuple["Future[object]", Callable[[], object]]
 
 
 async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What `call` returns for a value that it goes through: called in a thread if that one has many parts."""
-    if has_more_values(measured, LARGE):
+    if is_large(measured):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
 

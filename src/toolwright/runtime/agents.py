@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agent_config import faulty, read_agent
+from toolwright.core.brief import brief
 from toolwright.core.broken import Rows, broken_of
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
@@ -21,7 +22,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.needs import Lacking
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import one_line, plain, unwritable
 from toolwright.core.ports import Clock, Models, NewId, Store
 from toolwright.core.prompt import Prompt
 from toolwright.core.threads import in_thread_if_large
@@ -317,8 +318,13 @@ class Agents:
         """Refuse a model whose name no provider has. What it lacks otherwise, a key or a library, may come later."""
         active = self._catalog.activate(agent)
         model = active.model
-        provider = model.partition(":")[0] if isinstance(model, str) else None
-        if provider is None or (provider in USUAL and model != provider):
+        if not isinstance(model, str):
+            return
+        provider, _, name = model.partition(":")
+        if not one_line(model) or (":" in model and (not name or name != name.strip())):
+            said = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
+            raise faulty([{"path": "config.model", "message": said}])
+        if provider in USUAL and name:
             return
         try:
             await self._models(model)

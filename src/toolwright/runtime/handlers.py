@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from toolwright.core.call import Call
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
+from toolwright.core.json_value import JSON
 from toolwright.core.pipeline import Executor, carry_out, limit_of, timed_out
 from toolwright.core.ports import Bus, Store
 from toolwright.core.prepared import PreparedCall
@@ -14,6 +15,7 @@ from toolwright.core.returned import attached_text
 from toolwright.core.sandbox import Sandbox
 from toolwright.core.supervision import Supervised
 from toolwright.core.thread import Thread
+from toolwright.core.threads import in_thread_if_large
 from toolwright.core.tool import Kind
 from toolwright.core.value import changed
 from toolwright.runtime.env import Environment
@@ -104,11 +106,13 @@ class Handlers:
         state = ran.state
         move = Move(events=state.emitted, env=state.env_changes)
         move.injected, move.edited = state.words.injected, state.words.edits
+        if state.drafted is not None:
+            await hold.insist(state.drafted.rename_taken)
         try:
             move.effects = [*await state.effects()]
         except ToolwrightError as error:  # what was possible when the tool was called is so no longer
             outcome = ToolResult.fail(error.message, error_code=error.code)
-        clean = _clean(hold, outcome)
+        clean = await _clean(hold, outcome)
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):
             return clean, move
@@ -129,8 +133,11 @@ class Handlers:
         kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
         move.files = drafts.changes
         # Once more: it was remade, and the run may have learned a secret meanwhile.
-        return (_clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
+        return (await _clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
 
 
-def _clean(hold: Hold, outcome: Outcome) -> Outcome:
-    return hold.redactor.result(outcome) if isinstance(outcome, ToolResult) else outcome
+async def _clean(hold: Hold, outcome: Outcome) -> Outcome:
+    if not hold.redactor or not isinstance(outcome, ToolResult):
+        return outcome
+    told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+    return await in_thread_if_large(told, hold.redactor.result, outcome)

@@ -7,6 +7,7 @@ from toolwright.core.brief import words
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelError, StoreError, ToolwrightError
 from toolwright.core.logs import logger
 from toolwright.core.model import ModelResponse
+from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Answer, Finish, Release
 from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
@@ -108,7 +109,10 @@ class Loop:
 
     async def _take_answer(self, hold: Hold, move: Move, response: ModelResponse) -> None:
         if hold.redactor:
-            response = clean_response(response, hold.redactor, hold.voice.by_name)
+            told = [response.text, *[call.arguments for call in response.calls]]
+            response = await in_thread_if_large(
+                told, clean_response, response, hold.redactor, hold.voice.by_name
+            )
         committed: Answered = "space"
         while committed == "space":
             committed = await self._put_answer(hold, move.copy(), response)

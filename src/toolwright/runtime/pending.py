@@ -176,6 +176,7 @@ class PendingCalls:
         """
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
+        await self._check_read(call)
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until = now + timedelta(seconds=lease)
             token = self._new_id("unit")
@@ -206,7 +207,8 @@ class PendingCalls:
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
         redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
-        return self._files.recordable(redactor.result(outcome))
+        told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+        return self._files.recordable(await in_thread_if_large(told, redactor.result, outcome))
 
     async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
         now, files = self._clock.now(), tuple[FileChange, ...]()

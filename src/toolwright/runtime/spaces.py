@@ -27,6 +27,7 @@ from toolwright.core.space import (
     SpaceKind,
     SpaceMessage,
 )
+from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Committed, Conflict
 from toolwright.runtime.acts import Acts
 from toolwright.runtime.asked import by_id, by_kind, page, whole
@@ -284,7 +285,8 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        clean = (await self._rooms.redactor(was.space_id)).text(words_of(content))
+        redactor, words = await self._rooms.redactor(was.space_id), words_of(content)
+        clean = await in_thread_if_large(words, redactor.text, words)
         new = replace(was, content=clean, edited_at=self._clock.now())
         [shown] = await self.shown([new])
         told = edited_event(new, shown.author, shown.reactions)

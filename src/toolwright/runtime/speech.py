@@ -10,6 +10,7 @@ from toolwright.core.event import EventDraft
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Store
 from toolwright.core.space import Member, Space, SpaceMessage, open_to
+from toolwright.core.threads import in_thread_if_large
 from toolwright.runtime.asked import by_id
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.space_fields import faulty, metadata_of, text_of
@@ -46,9 +47,10 @@ class Speech:
         if not is_member:
             await self._rooms.admit(author)
         redactor = await self._rooms.redactor_of(members)
+        content = await in_thread_if_large(message.content, redactor.text, message.content)
         message = replace(
             message,
-            content=redactor.text(message.content),
+            content=content,
             metadata=redactor.object(message.metadata),
         )
         return Post(

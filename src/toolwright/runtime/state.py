@@ -205,8 +205,13 @@ class RunState(Facts):
         """Send the thread a message with the call's result, which the next step reads."""
         self._family.may_speak(self._hold.thread, content)
         parts = given.files(attachments)
-        refs = await self._files.attach(self.thread_id, self.drafts, parts) if parts else ()
-        self._family.speak(self._hold.thread, content, refs)
+        if not parts:
+            self._family.speak(self._hold.thread, content)
+            return
+        drafts = self.drafts
+        refs = await self._files.attach(self.thread_id, drafts, parts)
+        files = [await drafts.get(ref.path) for ref in refs]
+        self._family.speak(self._hold.thread, content, lambda: [drafts.now(file).ref for file in files])
 
     @property
     def children(self) -> tuple[Child, ...]:

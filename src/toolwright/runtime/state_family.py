@@ -104,8 +104,8 @@ class Family:
         given.page(limit, offset)
         return all_of(await self._hold.insist(lambda: self._store.messages(thread.id, limit, offset)))
 
-    def speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef] = ()) -> None:
-        """A message for a thread; `files` are its own already."""
+    def speak(self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]] = tuple) -> None:
+        """A message for a thread; `files` says what its own are called when it is sent."""
         said = self.may_speak(thread, text)
         self.makers.append(partial(self._speak, thread, self._hold.redactor.text(said), files, self._next()))
 
@@ -117,13 +117,15 @@ class Family:
         _check_open(thread)
         return given.message(text)
 
-    async def _speak(self, thread: Thread, text: str, files: Sequence[AttachmentRef], number: int) -> Effect:
+    async def _speak(
+        self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]], number: int
+    ) -> Effect:
         hold = self._hold
         _check_open(await self._store.thread(thread.id) or thread)
         depth, clock = hold.run.chain_depth, hold.clock
         run = first_run(thread, hold.new_id("run"), depth, clock)
         message_id = f"msg_{self._call_id}-{number}"
-        event = message_for(thread, message_id, text, files, depth, clock)
+        event = message_for(thread, message_id, text, files(), depth, clock)
         return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run))
 
     def notify(self, text: str, files: Sequence[File]) -> None:

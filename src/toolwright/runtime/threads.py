@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from toolwright.core.active import ActiveAgent
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
-from toolwright.core.env import EnvType, faulty_name
+from toolwright.core.env import MOST_NAMES, EnvType, faulty_name
 from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking, ThreadTerminated
@@ -185,7 +185,8 @@ class Threads:
             raise _terminated(thread_id)
         agent = await self._agents.usable(thread.answering)
         env = await self._lineages.env(thread, agent)
-        clean, message_id = env.redactor.text(content), self._new_id("msg")
+        clean = await in_thread_if_large(content, env.redactor.text, content)
+        message_id = self._new_id("msg")
         attachments = [env.redactor.new_file(each) for each in attachments]
         while True:
             drafts = FileDrafts(StoredFiles(self._store, thread_id))
@@ -270,6 +271,8 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
         raise _faulty("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
     if not isinstance(brought, dict):
         raise _faulty("tenvs", "must be an object of names and values")
+    if len(brought) > MOST_NAMES:
+        raise _faulty("tenvs", f"must have at most {MOST_NAMES} names")
     for name in brought:
         fault = faulty_name(name)
         if fault is not None:

@@ -96,10 +96,10 @@ class Permits:
         call = await self._runtime.calls.get(call_id)
         in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
         in_their_space = in_their_space and await self._is_shown(call)
-        owns = await self._owns(caller, call.thread_id)
-        if not (call.visible and in_their_space) and not owns:
+        shown = call.visible and in_their_space
+        if not shown and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
-        check_answer(visible=call.visible, shown=in_their_space or (owns and call.space_id is None))
+        check_answer(visible=call.visible, in_their_space=in_their_space)
 
     async def space(self, caller: Caller, space_id: str) -> Space:
         """The space, if the caller may read it: a member, or anybody of the app in a public one; else `NotFound`."""
@@ -177,12 +177,11 @@ def speaker(caller: Caller, entity_id: str | None) -> str:
     return entity_id
 
 
-def check_answer(*, visible: bool, shown: bool) -> None:
-    """Whether a person may answer a call that they may see: one `shown` in a space of theirs, or in their own thread
-    where there is no space; else `Forbidden`."""
+def check_answer(*, visible: bool, in_their_space: bool) -> None:
+    """Whether a person may answer a call that they may see, else `Forbidden`."""
     if not visible:
         raise Forbidden("This call is invisible: only a service may hand in its result.")
-    if not shown:
+    if not in_their_space:
         raise Forbidden("This call is not shown in a space of yours: only a service may hand in its result.")
 
 

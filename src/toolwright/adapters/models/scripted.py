@@ -18,6 +18,12 @@ _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 20
 
 
+def _place(error: yaml.YAMLError) -> str:
+    """Where it is not, without what stands there: the file may be any that the process can read."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return "" if mark is None else f", in line {mark.line + 1}"
+
+
 class ScriptedModel:
     """Answers from a list of turns, or from such lists by agent or prompt name.
 
@@ -63,7 +69,7 @@ class ScriptedModel:
         except (OSError, UnicodeDecodeError) as error:
             raise DefinitionError(f"The script {str(path)!r} cannot be read: {error}.") from error
         except yaml.YAMLError as error:
-            raise DefinitionError(f"The script {str(path)!r} is not YAML: {error}") from error
+            raise DefinitionError(f"The script {str(path)!r} is not YAML{_place(error)}.") from error
         if not isinstance(turns, list | dict):
             raise DefinitionError(f"The script {str(path)!r} must be a list of turns, or lists by name.")
         # pyright sees list[Unknown] | dict[Unknown, Unknown]: the constructor checks what they hold

@@ -23,7 +23,9 @@ log = logger("toolwright.store")
 T = TypeVar("T")
 
 LOOK_AGAIN = 5.0  # seconds between two looks for what another process has left
-AT_ONCE = 2_000  # events that are handed to the bus together
+AT_ONCE = (
+    500  # events that are handed to the bus together: of more, those who follow read the rest in the table
+)
 
 _COUNTED = "SELECT value FROM counters WHERE name = 'space_events'"
 # One round trip, four statements: the third begins once the counter is ours, and sees all that was committed by then.
@@ -39,7 +41,9 @@ numbered AS (SELECT *, row_number() OVER (ORDER BY begun, i) AS more FROM placed
 INSERT INTO space_events (n, space_id, thread_id, run_id, agent, type, payload, at)
 SELECT before + more, space_id, thread_id, run_id, agent, type, payload, at FROM numbered, counted;
 COMMIT"""
-_NEWER = "SELECT * FROM space_events WHERE n > $1 ORDER BY n LIMIT $2"
+# The next one too: where it is not followed by the others, the bus sees that some are left out.
+_NEWER = """SELECT * FROM (SELECT * FROM space_events WHERE n > $1 ORDER BY n LIMIT 1) AS next
+UNION SELECT * FROM (SELECT * FROM space_events WHERE n > $1 ORDER BY n DESC LIMIT $2) AS newest ORDER BY n"""
 _LEFT = "SELECT EXISTS (SELECT 1 FROM unnumbered_events)"
 
 
@@ -70,7 +74,9 @@ class SpaceNumbering:
         asked = self._asked
         if self._work is None or self._work.done():
             self._work = asyncio.create_task(self._serve())
-        await asyncio.shield(asked)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.attempt):
+                await asyncio.shield(asked)
 
     async def close(self) -> None:
         """End; whatever is still asked for is done before."""
@@ -101,9 +107,8 @@ class SpaceNumbering:
 
     async def _pass(self) -> None:
         events = await self._on_session(self._number)
-        while events:
+        if events:
             self._publish(events)
-            events = await self._on_session(self._newer) if len(events) == AT_ONCE else ()
 
     async def _on_session(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         async with asyncio.timeout(self._limits.attempt), lent(self._pool) as connection:

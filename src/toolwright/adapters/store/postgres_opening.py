@@ -24,7 +24,11 @@ async def open_postgres(url: str, publish: Publish, **limits: Any) -> SqlStore: 
     try:
         pools = await connect_pools(url, chosen)
         driver = PostgresDriver(pools, publish, chosen)
-        await driver.open()
+        try:
+            await driver.open()
+        except BaseException:
+            await driver.close()
+            raise
     except FAULTS as error:
         raise store_error(error) from error
     return SqlStore(driver)
