@@ -390,3 +390,19 @@ def test_a_published_schema_defines_what_it_refers_to_and_nothing_else(
     assert set(defined) == wanted
     assert ("$defs" in schema) == bool(wanted)
     assert all(f"#/$defs/{name}" in json.dumps(schema) for name in wanted)
+
+
+def test_literals_that_pydantic_takes_for_other_members_are_refused_within_a_model() -> None:
+    class Mixed(BaseModel):
+        flag: Literal[True] | int = 2
+
+    class Apart(BaseModel):
+        level: Literal[1, 2] | None = None
+        on: Literal[True] | str = True
+        more: Literal[5] | bool = 5
+
+    with pytest.raises(
+        DefinitionError, match=r"parameter 'value.flag' has a union whose literals .* use texts"
+    ):
+        tool(taking(Mixed))
+    tool(taking(Apart))

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from toolwright.core.defaults import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.errors import DefinitionError, InvalidJSON
+from toolwright.core.literal_types import confused, exactly
 from toolwright.core.plain import plain
 from toolwright.core.secret import Secret
 from toolwright.core.type_adapter import adapter_of
@@ -60,7 +61,7 @@ class TypeReader:
         if origin is Literal:
             return self._literal(annotation, arguments, path)
         if origin in (Union, types.UnionType):
-            return Union[tuple(self.read(member, path) for member in arguments)]  # noqa: UP007 - built at run time
+            return self._union(arguments, path)
         if origin is list and arguments:
             return list[self.read(arguments[0], f"{path}[]")]
         if origin is dict and arguments:
@@ -98,6 +99,18 @@ class TypeReader:
         if any(not isinstance(note, FieldInfo | str) for note in notes):
             self.builds = True
         return Annotated[(self.read(kind, path), *notes)]
+
+    def _union(self, members: tuple[object, ...], path: str) -> Annotation:
+        seen = [self.read(member, path) for member in members]
+        if confused(members):
+            if self._open:
+                raise self._fault(
+                    path,
+                    "has a union whose literals pydantic takes for other members of it, 1 for True or True for 1: "
+                    "use texts for the literals",
+                )
+            seen = [exactly(member) for member in seen]
+        return Union[tuple(seen)]  # noqa: UP007 - built at run time
 
     def _alias(self, annotation: typing_extensions.TypeAliasType, path: str) -> Annotation:
         if annotation in self._open:
