@@ -63,6 +63,52 @@ def _results(unit: Unit) -> int:
     return sum(message.role == "tool" for message in unit.messages) if isinstance(unit, Advance) else 0
 
 
+@pytest.mark.parametrize("text", ["\\" * 3_000_000, "\\u0041" * 500_000, "\\n" * 1_500_000])
+async def test_a_long_text_that_is_searched_for_secrets_leaves_others_their_turns(text: str) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    variables = [tw.Variable("KEY", type="secret")]
+    secret = tw.Tool(name="note", description="Note.", kind="internal", variables=variables, parameters={})
+    async with running(ScriptedModel([DONE]), [secret]) as rig:
+        thread = await rig.rt.threads.create("tester", env={"KEY": 'a "secret" in quotes'})
+        other = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        before = turns
+        await rig.rt.threads.send(thread.id, text)
+        other.cancel()
+        assert turns - before > 3  # while it was searched in a thread: there are few in all else
+
+
+async def test_a_file_that_a_message_takes_the_name_of_is_numbered_anew() -> None:
+    attachment = tw.Attachment(name="chart.txt", mime_type="text/plain", data="YWJj")
+    posted = asyncio.Event()
+
+    @tw.tool(description="Draw.")
+    async def draw(state: tw.ThreadState) -> str:
+        await state.queue_message("look", [attachment])
+        await rig.rt.threads.send(state.thread_id, "mine", [attachment])
+        posted.set()
+        return "Drawn."
+
+    model = ScriptedModel([calling("draw", args={}), DONE, DONE, DONE])
+    async with running(model, [draw]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        assert (await rig.rt.runs.wait(run.id, 30)).status == "completed"
+        said = {m.content: [ref.path for ref in m.attachments] for m in await rig.transcript(thread.id)}
+        assert said["mine"] == ["/attachments/chart.txt"]
+        files = {file.path for file in await rig.rt.files.list(thread.id)}
+        assert files == {"/attachments/chart.txt", "/attachments/chart-2.txt"}
+        if "look" in said:  # read by this run or the next
+            assert said["look"] == ["/attachments/chart-2.txt"]
+
+
 class CountedReads(MemoryStore):
     """Counts how often all files of a thread are read."""
 

@@ -96,6 +96,19 @@ async def test_writers_of_two_processes_leave_no_gap_and_keep_the_order_of_each_
         await store.close()
 
 
+async def test_a_commit_does_not_read_all_that_others_have_told_meanwhile(url: str) -> None:
+    told = Told()
+    mine, others = await open_postgres(url, told.publish), await open_postgres(url, Told().publish)
+    await spaces(mine, 1)
+    await asyncio.gather(
+        *(committed(others, act(*[says(message("spc_0")) for _ in range(30)])) for _ in range(20))
+    )
+    await committed(mine, act(says(message("spc_0"))))
+    assert told.numbers == [1, *range(102, 602)]  # the next one, so that the gap shows, and the newest
+    for store in (mine, others):
+        await store.close()
+
+
 async def test_what_a_dead_process_has_left_is_numbered_when_a_journal_is_opened(
     url: str, other: Connection
 ) -> None:

@@ -120,3 +120,35 @@ async def test_small_bodies_are_judged_at_once_and_large_ones_in_a_thread() -> N
         assert (await client.post("/", json={"by": "", "rest": [1] * 1_000})).json() == here
         assert (await client.post("/", json={"by": "", "rest": [1] * 50_000})).json() != here
         assert (await client.post("/", json={"by": "", "rest": "x" * 1_000_000})).json() != here
+
+
+async def test_names_that_nobody_can_mean_are_refused_without_a_guess() -> None:
+    async with serving() as api:
+        body = {"agentId": "c" * 1_000_000}
+        assert "Did you mean" not in read(await api.client.post("/api/threads", json=body), 404)["error"]
+        many = {"agentId": "tester", "tenvs": {f"name{n}": 1 for n in range(1_001)}}
+        assert read(await api.client.post("/api/threads", json=many), 400)["error"] == (
+            "tenvs must have at most 1000 names."
+        )
+        for url in ("{a}" * 3_000, "${env.A}" * 2_000):
+            tool = {
+                "name": "t",
+                "description": "d",
+                "executionType": "gateway",
+                "inputSchema": {"type": "object"},
+            }
+            tool["execution"] = {"url": f"https://example.com/{url}"}
+            shown = read(
+                await api.client.post("/api/agents", json={"name": "a", "config": {"tools": [tool]}}), 400
+            )
+            assert "config.tools.0.execution.url must have at most 8192 characters" in shown["error"]
+
+
+@pytest.mark.parametrize(
+    "model", ["openai:", "openai: ", "anthropic:gpt 4\n", " openai:gpt-5", "openai:gpt-5 "]
+)
+async def test_a_model_without_a_name_is_refused(model: str) -> None:
+    async with serving() as api:
+        config = {"agent": {"system": "s"}, "model": model}
+        shown = read(await api.client.post("/api/agents", json={"name": "a", "config": config}), 400)
+        assert "config.model names no model: it must be provider:model" in shown["error"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -114,12 +114,8 @@ def _lacking(faults: Iterable[Fault]) -> Lacking:
 
 def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
     field = model_fields(model)[name]
-    if _marked(field.metadata) or _is_optional_secret(field.annotation):
-        if (
-            _marked(field.metadata)
-            and field.annotation is not str
-            and set(get_args(field.annotation)) != {str, type(None)}
-        ):
+    if _marked(field.metadata):
+        if field.annotation is not str and set(get_args(field.annotation)) != {str, type(None)}:
             raise DefinitionError(
                 f"{what} is a secret, and a secret is text: annotate it Annotated[str, tw.Secret]."
             )
@@ -127,13 +123,6 @@ def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
     if _hides_secret(field.annotation, ()):
         raise DefinitionError(f"{what} has a secret within it: a secret is a field of its own.")
     return False
-
-
-def _is_optional_secret(annotation: Any) -> bool:  # any annotation
-    """Whether it is `Annotated[str, tw.Secret] | None`."""
-    parts = [part for part in get_args(annotation) if part is not type(None)]
-    own = len(parts) == 1 and len(get_args(annotation)) == 2 and get_origin(parts[0]) is Annotated
-    return own and _marked(parts[0].__metadata__) and get_args(parts[0])[0] is str
 
 
 def _hides_secret(annotation: Any, above: tuple[object, ...]) -> bool:  # any annotation

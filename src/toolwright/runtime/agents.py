@@ -321,7 +321,7 @@ class Agents:
         if not isinstance(model, str):
             return
         provider, _, name = model.partition(":")
-        if not one_line(model) or (":" in model and (not name or name != name.strip())):
+        if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
             said = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
             raise faulty([{"path": "config.model", "message": said}])
         if provider in USUAL and name:
