@@ -175,6 +175,32 @@ async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Pat
         assert [each.sentence for each in inspect_sqlite(made.path)] == [sentence]
 
 
+@pytest.mark.parametrize(
+    ("path", "table", "column", "damage"),
+    [
+        ("/api/threads", "threads", "tags", "CAST(X'5b22ff225d' AS TEXT)"),
+        ("/api/threads", "threads", "user_id", "CAST(X'ff' AS TEXT)"),
+        ("/api/threads", "threads", "user_id", "X'00ff'"),
+        ("/api/entities", "entities", "display_name", "CAST(X'22ff22' AS TEXT)"),
+    ],
+)
+async def test_bytes_that_are_no_text_break_their_row_alone(
+    tmp_path: Path, path: str, table: str, column: str, damage: str
+) -> None:
+    """As a disk damages them: they are not even UTF-8."""
+    async with journal(tmp_path) as made:
+        name = made.lists[path]
+        before = await made.api.get(path)
+        row_id = before[name][-1]["id"]  # the first entity is the agent's, and no row
+        made.execute(f"UPDATE {table} SET {column} = {damage} WHERE id = ?", row_id)
+        shown = await made.api.get(path)
+        assert [each["id"] for each in shown[name]] == [each["id"] for each in before[name][:-1]]
+        [broken] = shown["broken"]
+        assert (broken["id"], broken["column"]) == (row_id, column)
+        assert broken["error"].endswith(f"is broken: {column} is not text in UTF-8.")
+        assert [each.sentence for each in inspect_sqlite(made.path)] == [broken["error"]]
+
+
 async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Path) -> None:
     async with journal(tmp_path) as made:
         run_id = (await made.api.get("/api/runs"))["runs"][0]["id"]

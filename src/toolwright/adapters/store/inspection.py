@@ -9,6 +9,7 @@ from pathlib import Path
 from toolwright.adapters.store.compiled import Compiler, DialectName
 from toolwright.adapters.store.readers import READERS, Reader
 from toolwright.adapters.store.rows import Row
+from toolwright.adapters.store.sqlite_file import legible
 from toolwright.core.broken import BrokenRow
 from toolwright.core.errors import StoreError
 
@@ -33,6 +34,7 @@ def inspect_sqlite(path: Path) -> list[BrokenRow]:
     try:
         with closing(sqlite3.connect(path, timeout=5.0)) as connection:
             connection.execute("PRAGMA query_only = ON")
+            connection.text_factory = legible
             for reader, sql in queries("sqlite"):
                 cursor = connection.execute(sql)
                 while page := list(islice(cursor, PAGE)):

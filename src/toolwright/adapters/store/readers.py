@@ -50,7 +50,7 @@ class Reader(Generic[T]):
         broken: list[BrokenRow] = []
         for row in rows:
             try:
-                values.append(self.made(row))
+                values.append(self.made(_legible(row)))
             except Misread as fault:
                 broken.append(self._broken(row, fault))
         return Rows(values, broken)
@@ -65,7 +65,7 @@ class Reader(Generic[T]):
 
     def _one(self, row: Row) -> T:
         try:
-            return self.made(row)
+            return self.made(_legible(row))
         except Misread as fault:
             raise RowBroken(self._broken(row, fault).sentence) from None
 
@@ -80,6 +80,13 @@ class Reader(Generic[T]):
             column=names[fault.column],
             why=fault.why,
         )
+
+
+def _legible(row: Row) -> Row:
+    """The row, if all its texts are some: none of the journal's columns holds bytes."""
+    if bytes in map(type, row):
+        raise Misread(next(n for n, each in enumerate(row) if type(each) is bytes), "is not text in UTF-8")
+    return row
 
 
 def _shown_call(row: Row) -> Call:
@@ -153,7 +160,7 @@ def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:
 
     def shown(row: Row) -> Event:
         try:
-            return reader.made(row)
+            return reader.made(_legible(row))
         except Misread as fault:
             if fault.column != payload:
                 return reader.all([row])[0]

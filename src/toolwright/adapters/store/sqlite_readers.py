@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
-from toolwright.adapters.store.sqlite_file import connect
+from toolwright.adapters.store.sqlite_file import connect, is_illegible, legible
 from toolwright.core.errors import StoreError
 
 T = TypeVar("T")
@@ -46,8 +46,20 @@ class SqliteReaders:
             connection.close()
 
     def _read(self, reading: _Read[T]) -> T:
+        """A text that is none makes the reading begin anew, with its bytes: its row is then found to be broken."""
         connection = self._connection()
-        steps = reading()
+        try:
+            return self._run(connection, reading())
+        except sqlite3.OperationalError as error:
+            if not is_illegible(error):
+                raise
+        connection.text_factory = legible
+        try:
+            return self._run(connection, reading())
+        finally:
+            connection.text_factory = str
+
+    def _run(self, connection: sqlite3.Connection, steps: Reading[T]) -> T:
         found: list[Row] | None = None
         while True:
             try:
