@@ -76,14 +76,14 @@ def test_agents_without_a_usable_model_are_named_and_the_server_starts_all_the_s
     """Each in one line on stderr; an agent that can run is not named."""
     del shell.env["TOOLWRIGHT_MODEL"]
     shell.env["OPENAI_API_KEY"] = ""
-    models = {"bare": None, "keyless": "openai:gpt-5", "odd": "gpt-5", "fine": "scripted:script.yaml"}
+    models = {"bare": None, "keyless": "openai:gpt-5", "fine": "scripted:script.yaml"}
     agents = [
         {"name": name, "config": {} if model is None else {"model": model}} for name, model in models.items()
     ]
     shell.write("config.json", json.dumps({"agents": agents}))
     with shell.start("serve", "config.json", "--port", "0") as server:
         url = url_of(server)
-        server.until("The model 'gpt-5' needs a provider")
+        server.until("The model 'openai:gpt-5' has no key")
         assert httpx.get(f"{url}/health", trust_env=False).json()["status"] == "ok"
         server.ctrl_c()
         assert server.end() == 0
@@ -93,10 +93,17 @@ def test_agents_without_a_usable_model_are_named_and_the_server_starts_all_the_s
     expected = [
         "The agent 'bare' has no model: name one in its prompt, or set TOOLWRIGHT_MODEL.",
         "The agent 'keyless' cannot run: The model 'openai:gpt-5' has no key: set the environment variable ",
-        "The agent 'odd' cannot run: The model 'gpt-5' needs a provider, as in 'openai:gpt-5'",
     ]
-    assert len(warned) == 3
+    assert len(warned) == 2
     assert all(said.startswith(start) for said, start in zip(warned, expected, strict=True)), warned
+
+
+def test_a_model_that_can_never_work_is_refused_at_the_start(shell: Shell) -> None:
+    shell.write("config.json", json.dumps({"agents": [{"name": "odd", "config": {"model": "gpt-5"}}]}))
+    refused = shell.run("serve", "config.json", "--port", "0")
+    assert refused.returncode != 0
+    assert "agents.0: config.model cannot work: The model 'gpt-5' needs a provider" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_a_configuration_file_is_served_and_a_faulty_one_refused_in_one_line(shell: Shell) -> None:

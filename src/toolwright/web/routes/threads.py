@@ -8,7 +8,6 @@ from pydantic import Field, JsonValue
 from toolwright.core.content import Attachment
 from toolwright.core.env import Given, read_env, stored_only
 from toolwright.core.prompt import Env
-from toolwright.runtime.files import MOST_FILES
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
@@ -31,7 +30,8 @@ from toolwright.web.shapes_threads import (
 from toolwright.wire.message import message_json, message_json_for_people
 from toolwright.wire.run import child_json, thread_json
 
-MOST_TAGS = 1_000
+MOST_LISTED = 1_000
+"""What a body lists; how many files a message may have is told in other words where they are kept."""
 
 router = noun("/api/threads", "threads")
 
@@ -43,7 +43,7 @@ class NewThread(Form):
     user_id: Words | None = None
     env: Values | None = Field(None, description="Values by name: text, or an object with value and type.")
     tenvs: dict[str, JsonValue] | None = Field(None, description="What the agent's tools need, by name.")
-    tags: Annotated[list[Words], Field(max_length=MOST_TAGS)] | None = None
+    tags: Annotated[list[Words], Field(max_length=MOST_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
 
 
@@ -61,7 +61,7 @@ class NewMessage(Form):
     """A message to send."""
 
     content: Words
-    attachments: Annotated[list[NewFile], Field(max_length=MOST_FILES)] | None = None
+    attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
 
 
 @router.post(
