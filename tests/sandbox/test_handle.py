@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-from pathlib import Path
 
 import pytest
 
-from tests.sandbox.rig import run, sandbox
+from tests.sandbox.rig import children, run, sandbox
 from toolwright.adapters.sandbox.handle import Runs
 from toolwright.adapters.sandbox.log import Log
 from toolwright.core.sandbox import CodeResult, Language
@@ -24,20 +23,15 @@ async def test_a_host_function_that_swallows_every_cancellation_is_left_behind(l
                 await freed.wait()
 
     source = 'import deaf from "deaf"; await deaf()' if language == "javascript" else "await deaf()"
-    before = _children()
+    before = children()
     async with asyncio.timeout(20):
         async with sandbox() as box:
             outcome = await run(box, source, language=language, imports={"deaf": deaf}, timeout=0.5)
             assert outcome.error is not None
             assert outcome.error.code == "timeout"
             freed.set()
-        while _children() - before:  # noqa: ASYNC110 - nobody here is told that what was left behind has ended
+        while children() - before:  # noqa: ASYNC110 - nobody here is told that what was left behind has ended
             await asyncio.sleep(0)
-
-
-def _children() -> set[str]:
-    """The processes that this one has started."""
-    return {pid for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
 async def test_work_that_loses_a_cancellation_is_cancelled_again() -> None:

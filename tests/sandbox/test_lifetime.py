@@ -1,10 +1,14 @@
 """Nothing outlives those who asked for it: not a process, not a folder, also when they are killed."""
 
 import asyncio
+import fcntl
 import gc
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,6 +20,14 @@ from toolwright.core.sandbox import CodeOptions
 
 pytestmark = pytest.mark.anyio
 JS = 'import ready from "ready"; await ready(); '
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Generator[None]:
+    """One test at a time sweeps: what another has left is of no use to it then."""
+    with (Path(tempfile.gettempdir()) / "toolwright-sweep.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.mark.parametrize(
