@@ -57,6 +57,8 @@ def _bodies(thread_id: str) -> Mapping[str, tuple[str, bytes]]:
         "10 MB of wrong tags": ("/api/threads", b'{"agentId":"bench","tags":%s}' % many),
         "90,000 values as arguments": ("/api/threads", b'{"agentId":"bench","arguments":{"a":%s}}' % some),
         "9 MB of text": ("/api/threads", b'{"agentId":"bench","arguments":{"a":"%s"}}' % (b"x" * 9_000_000)),
+        "9 MB of letters beyond ASCII": (messages, b'{"content":"%s"}' % ("é" * 4_500_000).encode()),
+        "9 MB of escapes": (messages, b'{"content":"%s"}' % (b"\\n" * 4_500_000)),
         "36 MB of wrong files": (messages, b'{"content":"x","attachments":%s%s' % (many * 3, b"1,1")),
         "a file of 24 MB": (
             messages,

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.test_entities import drop, human, save
 from tests.conformance.test_values import of_person, row
 from tests.play import begun, committed, create_thread, draft, dump, post, request_cancel, said, settle
-from tests.postgres_server import fresh_database, server_url
+from tests.postgres_server import database_url, fresh_database, server_url
 from tests.store.pg_proxy import Proxy
 
 from toolwright.adapters.store.opening import open_postgres
@@ -404,3 +404,15 @@ async def test_a_deletion_that_waits_for_values_takes_them_away():
             assert await commit == Committed()
         assert await reader.env_of("ent_1") == []
         await reader.close()
+
+
+async def test_a_database_that_cannot_keep_every_letter_is_refused() -> None:
+    async with fresh_database() as url:
+        admin = await connect(url)
+        await admin.execute("CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+        try:
+            with pytest.raises(StoreError, match="must have the encoding UTF8, and this one has LATIN1"):
+                await open_postgres(database_url("latin"), lambda _: None)
+        finally:
+            await admin.execute("DROP DATABASE latin WITH (FORCE)")
+            await admin.close()

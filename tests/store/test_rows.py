@@ -1,5 +1,6 @@
 """Values and rows: what goes in comes out, for every value there is."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +25,7 @@ from toolwright.core.content import AttachmentRef
 from toolwright.core.entity import Entity
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.message import Message, MessageCall
 from toolwright.core.run import Run, Step, Usage
 from toolwright.core.thread import Thread
@@ -220,3 +221,12 @@ def test_an_event_round_trips(value: Event):
 @given(entities)
 def test_an_entity_round_trips(value: Entity):
     assert rows_kept.entity(row(rows_kept.entity_params(value), tables_kept.entities)) == value
+
+
+@given(json_values)
+def test_letters_are_kept_as_they_are_and_half_characters_escaped(value: JSON) -> None:
+    text = dumps_unescaped(value)
+    assert json.loads(text) == value
+    text.encode()  # a database takes it
+    half = any("\ud800" <= letter <= "\udfff" for letter in json.dumps(value, ensure_ascii=False))
+    assert half or text == json.dumps(value, ensure_ascii=False, separators=(",", ":"))

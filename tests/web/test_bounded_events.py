@@ -63,3 +63,14 @@ def test_what_a_tool_says_cannot_stand_for_the_ids() -> None:
     said: JSONObject = {"error": "no", "toolCallId": "another", "streamId": "another"}
     payload = tool_event("tool.error", "call_1", "add", said).payload
     assert (payload["toolCallId"], payload["streamId"]) == ("call_1", "call_1")
+
+
+def test_a_message_that_is_long_for_certain_is_not_written_only_to_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(_: JSON) -> str:
+        raise AssertionError("It was written.")
+
+    monkeypatch.setattr("toolwright.wire.event.dumps", never)
+    message = Message(id="msg_1", role="user", content="é" * MAX_PAYLOAD, created_at=NOW)
+    assert message_event(message).payload["truncated"] is True

@@ -12,7 +12,9 @@ from pydantic import AfterValidator, JsonValue
 
 from tests.api.rig import read, serving
 from toolwright.adapters.system import SystemClock
+from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.limits import MOST_FAULTS
+from toolwright.web.answer import Answer, answer
 from toolwright.web.body import Form, reads
 from toolwright.web.options import GatewayOptions
 from toolwright.web.serving import Serving
@@ -152,3 +154,41 @@ async def test_a_model_without_a_name_is_refused(model: str) -> None:
         config = {"agent": {"system": "s"}, "model": model}
         shown = read(await api.client.post("/api/agents", json={"name": "a", "config": config}), 400)
         assert "config.model names no model: it must be provider:model" in shown["error"]
+
+
+async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wrote: list[str] = []
+
+    def dump(value: JSON) -> str:
+        wrote.append(threading.current_thread().name)
+        return dumps_unescaped(value)
+
+    monkeypatch.setattr("toolwright.web.answer.dumps_unescaped", dump)
+    app = FastAPI()
+
+    async def told(text: str, times: int) -> Answer:
+        return answer({"text": text * times})
+
+    app.get("/")(told)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://app") as client:
+        for times in (1, 500_000):
+            response = await client.get("/", params={"text": "é", "times": times})
+            assert response.json() == {"text": "é" * times}
+            assert response.headers["content-length"] == str(len(response.content))
+    here = threading.current_thread().name
+    assert [name == here for name in wrote] == [True, False]
+
+
+async def test_a_long_text_comes_back_whole_over_a_real_connection() -> None:
+    async with serving() as api:
+        text = 'é\\"' * 500_000
+        thread_id = await api.thread()
+        posted = read(
+            await api.client.post(f"/api/threads/{thread_id}/messages", json={"content": text}), 202
+        )
+        assert posted["message"]["content"] == text
+        await api.until(posted["runId"], "run.waiting")
+        shown = await api.get(f"/api/threads/{thread_id}/messages")
+        assert shown["messages"][0]["content"] == text

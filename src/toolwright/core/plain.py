@@ -11,14 +11,13 @@ from pydantic import BaseModel
 
 from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, has_half_characters
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
 
 Path = tuple[str | int, ...]
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
-_UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -29,9 +28,7 @@ def spell(path: Path) -> str:
 
 def unwritable(text: str) -> bool:
     """Whether the text holds what the journal cannot keep: NUL, or half a character (a lone surrogate)."""
-    if text.isascii():
-        return "\x00" in text
-    return _UNWRITABLE.search(text) is not None
+    return "\x00" in text or has_half_characters(text)
 
 
 def one_line(text: str) -> bool:

@@ -86,7 +86,7 @@ class Threads:
         where there are no keys; then there is no thread.
         """
         _check(agent=agent, user_id=user_id, tags=tags)
-        _plain("arguments", arguments)
+        await in_thread_if_large(arguments, _plain, "arguments", arguments)
         if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise _faulty("arguments", "must be an object")
         active = await self._agents.active(agent)

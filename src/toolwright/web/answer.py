@@ -1,23 +1,45 @@
-"""JSON answers: compact, ASCII, and never broken by half a character."""
+"""JSON answers: compact, and never broken by half a character."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Response
+from starlette.types import Receive, Scope, Send
 
 from toolwright.core.broken import broken_of
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.plain import is_large
 
 T = TypeVar("T")
 
 
+_PIECE = 256 * 1024  # bytes that are sent at once
+
+
 class Answer(Response):
-    """A JSON answer."""
+    """A JSON answer. A large one is written in a thread, and sent in pieces as fast as they are read."""
 
     media_type = "application/json"
 
+    def __init__(self, content: JSONObject, status: int, headers: Mapping[str, str] | None) -> None:
+        self._large = content if is_large(content) else None
+        super().__init__(None if self._large else content, status, headers)
+
     def render(self, content: Any) -> bytes:  # as Starlette spells it: JSON by the callers of `answer`
-        return dumps(content).encode("ascii")
+        return b"" if content is None else dumps_unescaped(content).encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._large is None:
+            await super().__call__(scope, receive, send)
+            return
+        shown, self._large = self._large, None
+        body = await asyncio.to_thread(self.render, shown)
+        self.headers["content-length"] = str(len(body))
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(body), _PIECE):
+            end = start + _PIECE
+            await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})
 
 
 def answer(shown: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> Answer:

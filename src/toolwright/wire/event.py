@@ -6,6 +6,7 @@ from datetime import datetime
 from toolwright.core.event import Event, EventDraft, EventType
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.message import Message
+from toolwright.core.plain import surely_longer
 from toolwright.core.result import ToolResult
 from toolwright.core.run import Run, Usage
 from toolwright.wire.message import message_json
@@ -28,7 +29,7 @@ _MANY = 2**62  # bytes: more than there are, for what is not counted
 def bounded(draft: EventDraft) -> EventDraft:
     """The draft; of one whose payload is too large only the ids, and `truncated: true`."""
     payload = draft.payload
-    if most_bytes(payload) <= MAX_PAYLOAD or len(dumps(payload)) <= MAX_PAYLOAD:
+    if most_bytes(payload) <= MAX_PAYLOAD or not _is_longer(payload):
         return draft
     ids = _ids(payload)
     message = payload.get("message")
@@ -125,6 +126,10 @@ def frame(shown: JSONObject) -> bytes:
     """One server-sent event, to be written at once: `id:` only for what is recorded, ASCII only, LF only."""
     identity = f"id: {shown['id']}\n" if "id" in shown else ""
     return f"{identity}data: {dumps(shown)}\n\n".encode("ascii")
+
+
+def _is_longer(payload: JSONObject) -> bool:
+    return surely_longer(payload, MAX_PAYLOAD) or len(dumps(payload)) > MAX_PAYLOAD
 
 
 def _ids(payload: JSONObject) -> JSONObject:

@@ -13,6 +13,7 @@ from toolwright.adapters.store.postgres_faults import FAULTS, store_error
 from toolwright.adapters.store.schema import READ_REVISION, is_current
 from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.written import Publish
+from toolwright.core.errors import StoreError
 
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
@@ -39,6 +40,7 @@ async def postgres_revision(url: str) -> str | None:
     try:
         connection = await connect(url)
         try:
+            _check_encoding(await connection.fetchval("SHOW server_encoding"))
             return await connection.fetchval(READ_REVISION)
         except asyncpg.UndefinedTableError:
             return None
@@ -68,3 +70,8 @@ async def _migrate_alone(url: str) -> None:
             await connection.run_sync(migrate)
     finally:
         await engine.dispose()
+
+
+def _check_encoding(name: str) -> None:
+    if name != "UTF8":
+        raise StoreError(f"A Postgres database must have the encoding UTF8, and this one has {name}.")

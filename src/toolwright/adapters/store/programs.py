@@ -19,7 +19,7 @@ from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_delivery import refused
 from toolwright.adapters.store.programs_locks import lock
 from toolwright.adapters.store.programs_spaces import perform
-from toolwright.adapters.store.rows import Params, text_or_none
+from toolwright.adapters.store.rows import Params, long_text_or_none, text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
 from toolwright.core.effects import DropMember
@@ -170,7 +170,7 @@ def _settle(unit: Settle, sql: Statements) -> Program:
             **here,
             "call_id": unit.call_id,
             "now": unit.outcome,
-            "result": text_or_none(unit.result),
+            "result": long_text_or_none(unit.result),
             "at": micros(unit.at),
         },
         "call",

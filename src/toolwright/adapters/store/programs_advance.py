@@ -9,7 +9,7 @@ from toolwright.adapters.store.parts import insert, leaving, new_files, write_en
 from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_locks import lock
 from toolwright.adapters.store.programs_spaces import perform
-from toolwright.adapters.store.rows import Params, text_or_none
+from toolwright.adapters.store.rows import Params, long_text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import Written, numbered
 from toolwright.core.call import CallChange, is_over
@@ -139,7 +139,7 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
         "call_id": change.id,
         "was": change.was,
         "now": change.now,
-        "result": text_or_none(change.result),
+        "result": long_text_or_none(change.result),
         "begun": int(change.runs),
         "deadline": micros_or_none(change.deadline),
         "expires_at": micros_or_none(change.expires_at),

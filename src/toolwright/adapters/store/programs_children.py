@@ -10,7 +10,7 @@ from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
 from toolwright.adapters.store.programs_delivery import deliver, refused
-from toolwright.adapters.store.rows import Params, Row, text_or_none
+from toolwright.adapters.store.rows import Params, Row, long_text_or_none
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import numbered
 from toolwright.core.effects_children import (
@@ -164,7 +164,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
 def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
     """The waiting call gets its result, if it still waits for one."""
     parent: Params = {"thread_id": effect.parent.id}
-    result = text_or_none(effect.result)
+    result = long_text_or_none(effect.result)
     settled: Params = {
         **parent,
         "call_id": call_id,

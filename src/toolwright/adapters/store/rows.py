@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from toolwright.adapters.store.instants import instant
 from toolwright.core.broken import OTHER_SHAPE
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 
 T = TypeVar("T")
 
@@ -21,6 +21,11 @@ Params: TypeAlias = dict[str, "str | int | float | bool | None"]
 
 def text_or_none(value: JSON) -> str | None:
     return None if value is None else dumps(value)
+
+
+def long_text_or_none(value: JSON) -> str | None:
+    """The same for what may be long and is never compared, as arguments and results are."""
+    return None if value is None else dumps_unescaped(value)
 
 
 class Misread(Exception):

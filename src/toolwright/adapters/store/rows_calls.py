@@ -6,6 +6,7 @@ from toolwright.adapters.store.rows import (
     Row,
     a_text,
     an_object,
+    long_text_or_none,
     read,
     read_instant,
     read_instant_or_none,
@@ -13,7 +14,7 @@ from toolwright.adapters.store.rows import (
     text_or_none,
 )
 from toolwright.core.call import Call
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import dumps, dumps_unescaped
 
 
 def call_params(call: Call) -> Params:
@@ -25,11 +26,11 @@ def call_params(call: Call) -> Params:
         "position": call.position,
         "name": dumps(call.name),
         "kind": call.kind,
-        "arguments": dumps(call.arguments),
+        "arguments": dumps_unescaped(call.arguments),
         "model_call_id": dumps(call.model_call_id),
         "status": call.status,
         "route": call.route,
-        "result": text_or_none(call.result),
+        "result": long_text_or_none(call.result),
         "attempts": call.attempts,
         "deadline": micros_or_none(call.deadline),
         "expires_at": micros_or_none(call.expires_at),

@@ -4,7 +4,7 @@ from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row, an_object, read, read_instant
 from toolwright.core.event import Event
 from toolwright.core.inbox import InboxEvent
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import dumps, dumps_unescaped
 from toolwright.core.units import Wake
 
 
@@ -17,7 +17,7 @@ def inbox_params(event: InboxEvent, n: int) -> Params:
         "status": event.status,
         "run_id": event.run_id,
         "attempts": event.attempts,
-        "content": dumps(event.content),
+        "content": dumps_unescaped(event.content),
         "created_at": micros(event.created_at),
         "author": event.author,
         "promised": event.promised,

@@ -6,7 +6,7 @@ from typing import Any, cast
 from toolwright.adapters.store.instants import micros
 from toolwright.adapters.store.rows import Params, Row, a_text, read, read_instant
 from toolwright.core.content import AttachmentRef
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.message import Message, MessageCall
 
 
@@ -19,7 +19,7 @@ def message_params(message: Message, thread_id: str, seq: int) -> Params:
         "step": message.step,
         "role": message.role,
         "kept": message.kept,
-        "body": dumps(_message_body(message)),
+        "body": dumps_unescaped(_message_body(message)),
         "created_at": micros(message.created_at),
         "within": message.within,
     }

@@ -13,7 +13,7 @@ from toolwright.adapters.store.rows import (
     text_or_none,
 )
 from toolwright.core.event import Event
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import dumps, dumps_unescaped
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 
 
@@ -74,7 +74,7 @@ def message_params(message: SpaceMessage, seq: int) -> Params:
         "seq": seq,
         "entity_id": message.entity_id,
         "role": message.role,
-        "content": dumps(message.content),
+        "content": dumps_unescaped(message.content),
         "metadata": dumps(message.metadata),
         "parent_id": message.parent_id,
         "created_at": micros(message.created_at),

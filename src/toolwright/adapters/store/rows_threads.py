@@ -10,6 +10,7 @@ from toolwright.adapters.store.rows import (
     a_text,
     an_object,
     any_json,
+    long_text_or_none,
     read,
     read_instant,
     read_instant_or_none,
@@ -18,7 +19,7 @@ from toolwright.adapters.store.rows import (
     texts,
 )
 from toolwright.core.child import link_from_json, link_json
-from toolwright.core.json_value import JSON, dumps
+from toolwright.core.json_value import JSON, dumps, dumps_unescaped
 from toolwright.core.run import QueuedCall, Run, Step, Usage
 from toolwright.core.thread import Side, Thread
 
@@ -70,7 +71,7 @@ def thread_params(thread: Thread) -> Params:
         "parent_id": thread.parent_id,
         "name": text_or_none(thread.name),
         "tags": dumps(list(thread.tags)),
-        "arguments": text_or_none(thread.arguments),
+        "arguments": long_text_or_none(thread.arguments),
         "run_id": thread.run_id,
         "epoch": thread.epoch,
         "seq": thread.seq,
@@ -134,7 +135,7 @@ def run_params(run: Run) -> Params:
         "held": run.held,
         "usage": usage_text(run.usage),
         "cost": run.cost,
-        "output": dumps(run.output),
+        "output": dumps_unescaped(run.output),
         "waiting": text_or_none(run.waiting),
         "cancel_requested_at": micros_or_none(run.cancel_requested_at),
         "created_at": micros(run.created_at),
