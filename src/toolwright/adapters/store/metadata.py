@@ -1,6 +1,6 @@
 """Where all tables of the journal are told, each in its module `tables_…`.
 
-JSON is kept as ASCII text, instants as microseconds since 1970 in UTC. Text rather than JSONB: arguments must come back
+JSON is kept as text, instants as microseconds since 1970 in UTC. Text rather than JSONB: arguments must come back
 byte for byte, and neither NUL nor a lone surrogate may make a row unwritable (see docs/decisions/0002-json-as-text.md).
 """
 
