@@ -77,7 +77,7 @@ class Supervised(Generic[T]):
                 if timer is not None:
                     timer.cancel()
         if not self._task.done():
-            _leave(self._task)
+            leave(self._task)
         elif self.cut_off != "time" and not (self._task.cancelled() and (cancelled or self.cut_off)):
             return True
         else:
@@ -117,7 +117,7 @@ async def caught(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
         return None, error
 
 
-def _leave(task: "asyncio.Task[Any]") -> None:
+def leave(task: "asyncio.Task[Any]") -> None:
     """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
     log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
     task.add_done_callback(_ended)
