@@ -82,7 +82,7 @@ def settle(kind: type[S], thread_id: str, call_id: str, at: datetime = AT) -> S:
         at=at,
         thread_id=thread_id,
         call_id=call_id,
-        result={"by": kind.__name__},
+        result={"status": "success", "result": kind.__name__},
         notice=notice,
         event=draft("tool.done", callId=call_id),
     )

@@ -395,6 +395,31 @@ async def test_a_worker_stops_though_its_function_swallows_every_cancellation() 
             assert [call.status for call in await client.calls.list()] == ["pending"]
 
 
+@pytest.mark.parametrize("ends", ["stopped", "cancelled"])
+async def test_a_worker_submits_nothing_that_a_function_returns_when_it_is_cancelled(ends: str) -> None:
+    async with serving(turns(("stubborn", 1)), [external("stubborn")], instants=PENDING) as api:
+        await api.finished()
+        began = asyncio.Event()
+
+        async def stubborn(n: int) -> int:
+            began.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return n
+
+        async with client_of(api.port) as client, asyncio.timeout(20):
+            worker = Worker(client, grace=0.0)
+            worker.tool("stubborn", stubborn)
+            running = asyncio.create_task(worker.run())
+            await began.wait()
+            if ends == "cancelled":
+                running.cancel()
+            await worker.stop()
+            await asyncio.wait([running])
+            assert running.cancelled() is (ends == "cancelled")
+            assert [call.status for call in await client.calls.list()] == ["pending"]
+
+
 async def test_a_cancelled_worker_leaves_its_call_open() -> None:
     async with serving(turns(("slow", 1)), [external("slow")], instants=PENDING) as api:
         await api.finished()

@@ -278,7 +278,8 @@ async def test_a_waiting_call_is_settled_inline_and_a_pending_one_by_the_inbox(
     assert (notice.event_id, notice.n, notice.run_id) == (f"tr:{pending.id}", 2, None)
     settled = await store.call(pending.id)
     assert settled is not None
-    assert (settled.route, settled.completed_at, settled.result) == ("inbox", AT, {"by": kind.__name__})
+    result = {"status": "success", "result": kind.__name__}
+    assert (settled.route, settled.completed_at, settled.result) == ("inbox", AT, result)
     assert [event.n for event in journal.published[before:]] == [before + 1, before + 2]
     for unit in (settle(kind, "th_1", waiting.id), settle(Submit, "th_1", pending.id)):
         await refused(store, unit, "call")

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
+import anyio
 import pytest
 from pydantic import BaseModel
 from tests.behaviour.marks import requirement
@@ -160,6 +161,60 @@ async def test_the_callers_cancellation_passes() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize("timeout", [None, 300.0])
+async def test_a_handler_that_catches_the_callers_cancellation_does_not_swallow_it(
+    timeout: float | None,
+) -> None:
+    begun, over = asyncio.Event(), list[str]()
+
+    @tool(timeout=timeout)
+    async def stubborn() -> str:
+        """Be stubborn."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        over.append("tidied up")
+        return "all the same"
+
+    toolset = Toolset([stubborn])
+    task = asyncio.create_task(toolset.call("stubborn", "{}"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await toolset.call("stubborn", "{}")
+    with anyio.move_on_after(0.01) as scope:
+        await toolset.call("stubborn", "{}")
+    assert scope.cancelled_caught
+    assert over[:2] == ["tidied up"] * 2
+
+
+@pytest.mark.parametrize("timeout", [None, 300.0])
+async def test_a_caller_that_was_cancelled_before_can_still_call(timeout: float | None) -> None:
+    """As it tidies up, for example."""
+
+    @tool(timeout=timeout)
+    async def tidy() -> str:
+        """Tidy up."""
+        await asyncio.sleep(0)
+        return "tidy"
+
+    async def caller() -> object:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return (await Toolset([tidy]).call("tidy", "{}")).result
+
+    task = asyncio.create_task(caller())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await task == "tidy"
 
 
 async def test_a_timeout_names_its_milliseconds() -> None:

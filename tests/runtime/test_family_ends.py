@@ -30,7 +30,17 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
-from toolwright.core.units import Act, Claim, Conflict, CreateThread, PostMessage, Result, SetEnv, Unit
+from toolwright.core.units import (
+    Act,
+    Claim,
+    Conflict,
+    CreateThread,
+    PostMessage,
+    Result,
+    SetEnv,
+    Submit,
+    Unit,
+)
 from toolwright.runtime.family import first_run, message_for
 from toolwright.wire.event import run_event
 
@@ -660,6 +670,37 @@ async def test_nobody_hands_in_a_result_to_an_agent_that_is_gone(durable: OpenSt
         with pytest.raises(AlreadyOver, match="The agent of this tool call was deleted"):
             await rig.rt.calls.submit(run.id, asked.id, "too late")
         assert await rig.store.inner.inbox_event(thread.id, f"tr:{asked.id}") is None
+
+
+@pytest.mark.parametrize("when", ["before the submission", "within it"])
+async def test_a_deleted_agents_calls_are_neither_answered_nor_listed_nor_offered(
+    store: OpenStore, tmp_path: Path, when: str
+) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text(json.dumps([call("ask"), DONE]))
+    async with kin(store, tools=[ASKS]) as rig:
+        await rig.rt.agents.save("scout", {"model": f"scripted:{script}", "tools": ["ask"]})
+        thread = await rig.rt.threads.create("scout")
+        run = await ended(rig, thread.id)
+        [asked] = await rig.rt.calls.list()
+
+        async def delete(_: int, unit: Unit) -> None:
+            if isinstance(unit, Submit):
+                await rig.rt.agents.delete("scout")
+
+        if when == "within it":  # it was read already that the agent is there
+            rig.store.before = delete
+        else:
+            await rig.rt.agents.delete("scout")
+        with pytest.raises(CallCancelled):
+            await rig.rt.calls.submit(run.id, asked.id, "too late")
+        assert await rig.store.inner.inbox_event(thread.id, f"tr:{asked.id}") is None
+        with pytest.raises(CallCancelled):
+            await rig.rt.calls.claim(asked.id, "worker", 30.0)
+        assert await rig.rt.calls.list() == []
+        now = SystemClock().now()
+        begun = await rig.store.inner.offers.begun(now, after=(thread.created_at, ""), before=now)
+        assert begun == []
 
 
 async def test_calls_of_a_thread_that_is_over_hope_for_nothing_any_more(store: OpenStore) -> None:

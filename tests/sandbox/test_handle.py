@@ -34,6 +34,35 @@ async def test_a_host_function_that_swallows_every_cancellation_is_left_behind(l
             await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("language", ["javascript", "python"])
+async def test_code_that_is_cancelled_ends_though_a_host_function_returns_all_the_same(
+    language: Language,
+) -> None:
+    begun, called = asyncio.Event(), list[str]()
+
+    async def stubborn() -> None:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    async def after() -> None:
+        called.append("after")
+
+    named = 'import stubborn from "stubborn"; import after from "after"; '
+    source = f"{named if language == 'javascript' else ''}await stubborn(); await after()"
+    before = children()
+    async with asyncio.timeout(20), sandbox() as box:
+        imports = {"stubborn": stubborn, "after": after}
+        waiting = asyncio.create_task(run(box, source, language=language, imports=imports))
+        await begun.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        while children() - before:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+    assert called == []
+
+
 async def test_work_that_loses_a_cancellation_is_cancelled_again() -> None:
     lost, begun = asyncio.Event(), asyncio.Event()
 

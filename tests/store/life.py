@@ -78,7 +78,7 @@ class Life:
     def move(self, call: Call, now: CallStatus) -> None:
         """The owner moves a call, a result goes inline; one that becomes open then may expire."""
         was: CallStatus = call.status
-        result = {"text": "done"} if now in {"done", "error"} else None
+        result = {"status": "success", "result": "done"} if now in {"done", "error"} else None
         timed = now in OPEN and was not in OPEN
         move = change(call.id, was, now, result=result, expires_at=later(100) if timed else None)
         timer = (SetTimer(name=timer_of(call.id), due=later(100)),) if timed else ()
@@ -135,7 +135,7 @@ class Life:
         """The run ends: what waits flips to pending, what is open inside is interrupted. A new one begins."""
         moves = [change(c.id, "waiting", "pending") for c in self.calls.values() if c.status == "waiting"]
         moves += [
-            change(c.id, c.status, "error", result={"error": "Interrupted"})
+            change(c.id, c.status, "error", result={"status": "error", "error": "Interrupted"})
             for c in self.calls.values()
             if c.status in {"created", "running"}
         ]

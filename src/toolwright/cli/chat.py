@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from contextlib import suppress
 
 from rich.console import Console
@@ -11,7 +10,8 @@ from rich.console import Console
 from toolwright.cli.conversation import Conversation
 from toolwright.cli.lines import Lines
 from toolwright.cli.log import log_briefly
-from toolwright.cli.refusal import INTERRUPTED, Refusal
+from toolwright.cli.loop import run
+from toolwright.cli.refusal import Refusal
 from toolwright.cli.settings import read_settings, the_app, warn_of_variables
 from toolwright.cli.view import View
 from toolwright.core.errors import NotFound
@@ -36,11 +36,7 @@ def chat(name: str, model: str | None, target: str | None) -> int:
         raise Refusal(error.message) from error
     if model is not None:
         app.catalog = app.catalog.with_model(agent.id, model)
-    code = asyncio.run(_chat(app, agent.id, settings))
-    if code == INTERRUPTED:
-        sys.stdout.flush()
-        os._exit(code)  # a plain function that still runs in its thread would hold the process up
-    return code
+    return run(_chat(app, agent.id, settings))
 
 
 async def _chat(app: App, agent_id: str, settings: Settings) -> int:

@@ -1,6 +1,5 @@
 """`toolwright doctor`."""
 
-import asyncio
 import os
 
 from rich import box
@@ -11,6 +10,7 @@ from rich.text import Text
 from toolwright.cli import checks
 from toolwright.cli.checks import Finding
 from toolwright.cli.log import log_briefly
+from toolwright.cli.loop import run
 from toolwright.cli.refusal import FAILED, Refusal, one_line
 from toolwright.cli.settings import read_settings
 from toolwright.wiring.settings import Settings
@@ -28,7 +28,7 @@ def doctor(target: str | None, host: str, port: int) -> int:
         findings.append(Finding("settings", "broken", str(refusal)))
     else:
         found, named = checks.check_app(target)
-        findings += [*asyncio.run(_outside(settings, named)), found]
+        findings += [*run(_outside(settings, named)), found]
         findings += [
             checks.check_keys(settings),
             checks.check_secrets(settings),

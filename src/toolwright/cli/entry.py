@@ -8,6 +8,7 @@ from typer.exceptions import Abort, TyperException
 from typer.main import get_command
 
 from toolwright.cli.commands import cli
+from toolwright.cli.last_exit import end_surely
 from toolwright.cli.refusal import FAILED, INTERRUPTED, Refusal, one_line
 from toolwright.core.errors import ToolwrightError
 
@@ -24,7 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")  # a terminal that knows no arrows shows question marks
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = FAILED
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        end_surely(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

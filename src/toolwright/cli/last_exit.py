@@ -5,11 +5,9 @@ import os
 import sys
 import threading
 
-PATIENCE = (
-    5.0  # seconds for a normal end: the loop's and the interpreter's own waits for threads have no limit
-)
+PATIENCE = 5.0  # seconds for a normal end: the interpreter's own wait for threads has no limit
 
-log = logging.getLogger("toolwright.serve")
+log = logging.getLogger("toolwright.cli")
 
 
 def end_surely(code: int) -> None:
@@ -23,7 +21,9 @@ def end_surely(code: int) -> None:
 
 
 def _end(code: int) -> None:
-    log.warning("A thread that somebody has left at work does not end: the process ends without it.")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        log.warning("A thread that somebody has left at work does not end: the process ends without it.")
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # also where nobody reads any more
+        os._exit(code)

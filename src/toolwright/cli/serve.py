@@ -1,10 +1,9 @@
 """`toolwright serve`."""
 
-import asyncio
 import os
 
-from toolwright.cli.last_exit import end_surely
 from toolwright.cli.log import log_fully
+from toolwright.cli.loop import run
 from toolwright.cli.reload import serve_and_reload
 from toolwright.cli.settings import read_settings, served_app, warn_of_variables
 from toolwright.wiring import gateway
@@ -25,9 +24,5 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
         if not settings.keyed:
             print("There are no keys: every caller on this machine has all rights.", flush=True)
 
-    async def serve_and_end() -> None:
-        await gateway.serve(app, settings, host=host, port=port, ready=ready)
-        end_surely(0)
-
-    asyncio.run(serve_and_end())
+    run(gateway.serve(app, settings, host=host, port=port, ready=ready))
     return 0

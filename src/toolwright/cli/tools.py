@@ -1,6 +1,5 @@
 """`toolwright tools list`, `tools show` and `call`."""
 
-import asyncio
 import json
 import os
 import sys
@@ -12,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from toolwright.cli.loop import run
 from toolwright.cli.refusal import Refusal
 from toolwright.cli.result_files import check_folder, show_files
 from toolwright.cli.settings import read_settings, the_app
@@ -98,7 +98,7 @@ def call(
     check_folder(folder)
     try:
         made = _over_http(tool, text, state) if tool.carrier == "gateway" else tools.call(name, text, state)
-        result = asyncio.run(made)
+        result = run(made)
     finally:
         tools.close()
     _print_result(result)

@@ -1,7 +1,6 @@
 """`toolwright db upgrade`."""
 
-import asyncio
-
+from toolwright.cli.loop import run
 from toolwright.cli.places import shown_url
 from toolwright.cli.settings import read_settings
 from toolwright.wiring import database
@@ -11,7 +10,7 @@ from toolwright.wiring.settings import Settings
 def upgrade() -> None:
     """Migrate the database, and say from where to where."""
     settings = read_settings()
-    before, after = asyncio.run(_upgrade(settings))
+    before, after = run(_upgrade(settings))
     place = shown_url(settings.database_url)
     if before == after:
         print(f"{place} is at the newest revision, {after}.")

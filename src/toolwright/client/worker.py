@@ -178,6 +178,7 @@ class Worker:
             try:
                 work = Supervised(self._tools[call.name](call.args, self._threads), call.name)
                 await work.end()
+                work.check_cancelled()
                 await self._submit(call, work.result())
             finally:
                 await _end([renewing])

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from toolwright.core.brief import brief
+from toolwright.core.cancelling import cancellations, check_cancelled
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
 from toolwright.core.faults import ArgumentFault
 from toolwright.core.json_value import JSON
@@ -52,12 +53,17 @@ def prepare(
 
 
 async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
-    """Carry a call out, within its tool's timeout."""
+    """Carry a call out, within its tool's timeout. The caller's cancellation is raised, whatever a handler does."""
     seconds = limit_of(prepared.tool)
     if seconds is None:
-        return await carry_out(executors, prepared, state)
+        before = cancellations()
+        outcome = await carry_out(executors, prepared, state)
+        await check_cancelled(before)
+        return outcome
     work = Supervised(carry_out(executors, prepared, state), prepared.tool.name, seconds)
-    return work.result() if await work.end() else timed_out(seconds)
+    ended = await work.end()
+    work.check_cancelled()
+    return work.result() if ended else timed_out(seconds)
 
 
 def limit_of(tool: Tool) -> float | None:

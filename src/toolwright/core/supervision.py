@@ -24,10 +24,20 @@ class Supervised(Generic[T]):
 
     It may take `seconds`, and is cancelled then, or when it is aborted. What has not ended `GRACE` seconds after that
     goes on without anybody who waits for it: its result is dropped, its exception logged. `cut_off` tells what has
-    ended it.
+    ended it. A cancellation of whoever waits is not lost where it has not ended the work: see `check_cancelled`.
     """
 
-    __slots__ = ("_abort", "_deadline", "_loop", "_overdue", "_patience", "_task", "_waiter", "cut_off")
+    __slots__ = (
+        "_abort",
+        "_cancelled",
+        "_deadline",
+        "_loop",
+        "_overdue",
+        "_patience",
+        "_task",
+        "_waiter",
+        "cut_off",
+    )
 
     def __init__(self, work: Coroutine[Any, Any, T], what: str, seconds: float | None = None) -> None:
         self._loop = loop = asyncio.get_running_loop()
@@ -37,6 +47,7 @@ class Supervised(Generic[T]):
         self._patience: asyncio.TimerHandle | None = None
         self._overdue = False
         self._waiter: asyncio.Future[None] = loop.create_future()
+        self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
 
     def limit(self, when: float) -> None:
@@ -62,13 +73,12 @@ class Supervised(Generic[T]):
         work is cancelled with them, and `CancelledError` is raised if that has ended it.
         """
         self._task.add_done_callback(self._wake)
-        cancelled: asyncio.CancelledError | None = None
         try:
             while not self._task.done() and not self._overdue:
                 try:
                     await self._waiter
                 except asyncio.CancelledError as error:
-                    cancelled = error
+                    self._cancelled = error
                     self._cancel()
                     if self._waiter.cancelled():  # perhaps at the very moment at which it was to be woken
                         self._waiter = self._loop.create_future()
@@ -77,14 +87,23 @@ class Supervised(Generic[T]):
                 if timer is not None:
                     timer.cancel()
         if not self._task.done():
-            _leave(self._task)
-        elif self.cut_off != "time" and not (self._task.cancelled() and (cancelled or self.cut_off)):
+            leave(self._task)
+        elif self.cut_off != "time" and not (self._task.cancelled() and (self._cancelled or self.cut_off)):
             return True
         else:
             _drop(self._task)
-        if cancelled is not None:
-            raise cancelled
+        if self._cancelled is not None:
+            raise self._cancelled
         return False
+
+    def check_cancelled(self) -> None:
+        """Raise the cancellation of whoever has waited, and drop the result, although the work has ended well.
+
+        For those who have no use for a result then. A run records it.
+        """
+        if self._cancelled is not None:
+            _drop(self._task)
+            raise self._cancelled
 
     def result(self) -> T:
         """What the work has returned, or raised, if it has ended by itself."""
@@ -117,7 +136,7 @@ async def caught(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
         return None, error
 
 
-def _leave(task: "asyncio.Task[Any]") -> None:
+def leave(task: "asyncio.Task[Any]") -> None:
     """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
     log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
     task.add_done_callback(_ended)

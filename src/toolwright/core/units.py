@@ -5,8 +5,9 @@ thread can no longer write. The others come from outside a drain: they never tou
 inbox rows, call rows, files, env, flags and wakes. What happens in spaces and to timers are the `effects` of
 both. A store answers `Committed`, or `Conflict` with the guard that failed, in which case the unit has left no trace.
 
-Every unit locks in one order: threads by id, those of its effects among them, calls, runs, inbox, files, entities, env,
-wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events last.
+Every unit locks in one order: a configured agent, threads by id, those of its effects among them, calls, runs, inbox,
+files, entities, env, wakes; its effects after that: spaces, other inboxes, timers, and the counter of spaces' events
+last.
 """
 
 from datetime import datetime
@@ -314,7 +315,8 @@ class SaveAgent(Unit):
 class DropAgent(Unit):
     """A configured agent is deleted, with its mind; open runs end with what they began with.
 
-    The spaces that it leaves are told the events.
+    Calls that hoped for a late result which it would have read are cancelled; so is every one that a unit would make
+    `pending` afterwards. The spaces that it leaves are told the events.
     """
 
     agent_id: str

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from toolwright.core.broken import OTHER_SHAPE, BrokenRow, Rows, broken_of
+from toolwright.core.broken import Rows, broken_of
 from toolwright.core.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts
@@ -27,6 +27,7 @@ from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.result import ToolResult
+from toolwright.core.thread import Thread
 from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
@@ -38,7 +39,6 @@ from toolwright.runtime.redaction import clean_call
 from toolwright.runtime.rooms import Rooms
 from toolwright.runtime.settlement import CANCELLED, EXPIRED, Settling, settlement
 from toolwright.runtime.visible import finished
-from toolwright.wire.call import has_result_to_show
 
 LEASES = (1.0, 3600.0)
 """Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
@@ -107,8 +107,7 @@ class PendingCalls:
             limit=limit,
             offset=offset,
         )
-        readable = _readable(found)
-        return readable if sees is None else await self._as_shown(readable)
+        return found if sees is None else await self._as_shown(found)
 
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
         """The calls without the secrets of those who are in their spaces."""
@@ -130,10 +129,10 @@ class PendingCalls:
         call = await self.get(call_id)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
-        await self._check_read(call)
+        thread = await self._thread(call)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
-        outcome = await self._clean(call, outcome)
+        outcome = await self._clean(call, thread, outcome)
         while True:
             answer = await self._store.commit(await self._submission(call, outcome))
             if not isinstance(answer, Conflict):
@@ -176,7 +175,7 @@ class PendingCalls:
         """
         _claimable(worker, lease)
         call, now = await self.get(call_id), self._clock.now()
-        await self._check_read(call)
+        await self._thread(call)
         if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
             until = now + timedelta(seconds=lease)
             token = self._new_id("unit")
@@ -189,20 +188,17 @@ class PendingCalls:
             raise CallClaimed
         raise _why(call)
 
-    async def _check_read(self, call: Call) -> None:
-        """Whether somebody will read the result: where the run has gone on, its thread and agent must be there."""
-        if call.status != "pending":
-            return
+    async def _thread(self, call: Call) -> Thread:
+        """The call's thread. Raises if nobody will read a result: the run has gone on, and thread or agent is gone."""
         thread = await self._store.thread(call.thread_id)
-        if thread is None or thread.is_over:
+        if thread is None or (call.status == "pending" and thread.is_over):
             raise CallCancelled
-        if not await self._agents.exists(thread.answering):
+        if call.status == "pending" and not await self._agents.exists(thread.answering):
             raise AlreadyOver("The agent of this tool call was deleted")
+        return thread
 
-    async def _clean(self, call: Call, outcome: ToolResult) -> ToolResult:
+    async def _clean(self, call: Call, thread: Thread, outcome: ToolResult) -> ToolResult:
         """The result without the secrets of its thread, and those that a run at work in it has known before."""
-        thread = await self._store.thread(call.thread_id)
-        assert thread is not None, "a thread is never deleted"
         run, caller = await self._store.run(call.run_id), call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
@@ -269,16 +265,3 @@ def _claimable(worker: str, lease: float) -> None:
         least, most = LEASES
         fault = f"must be from {least:g} to {counted(most, 'second')}, not {lease!r}"
         raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])
-
-
-def _readable(calls: Sequence[Call]) -> Rows[Call]:
-    """The calls, but for those whose result is none that was ever recorded: they are broken."""
-    good: list[Call] = []
-    broken = [*broken_of(calls)]
-    for call in calls:
-        if has_result_to_show(call):
-            good.append(call)
-        else:
-            key = f"id {call.id!r}"
-            broken.append(BrokenRow(table="calls", id=call.id, key=key, column="result", why=OTHER_SHAPE))
-    return Rows(good, broken)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store import memory_spaces as spaces
+from toolwright.adapters.store.late_results import awaits_late_results, without_late_results
 from toolwright.adapters.store.memory_guards import check_files, open_run
 from toolwright.adapters.store.memory_tables import Tables, ThreadRow
 from toolwright.adapters.store.performed import Performed
@@ -30,6 +31,8 @@ def advance(unit: Advance, tables: Tables) -> Written:
         raise GuardFailed("fence")
     if opens and (thread.run_id is not None or thread.is_over):
         raise GuardFailed("fence")
+    if awaits_late_results(unit) and tables.is_deleted(thread.answering):
+        unit = without_late_results(unit)
     moved = _moved(unit, tables) if unit.changes else {}
     _check_new(unit, tables)
     stored = _new_run(unit.run, tables) if opens else open_run(unit.run.id, unit.thread_id, tables)

@@ -123,6 +123,8 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
         case HandOff():
             row = tables.threads[effect.thread_id]
             row.active_agent, row.activated = effect.agent, ()
+            if tables.is_deleted(effect.agent):
+                tables.give_up(row, unit.at)
         case Activated():
             tables.threads[effect.thread_id].activated = effect.sides
         case BackOff():
@@ -236,9 +238,7 @@ def _give_up(row: ThreadRow, unit: Unit, tables: Tables) -> None:
     """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
     if not row.is_over:
         return
-    for call in [tables.calls[call_id] for call_id in tables.calls_in[row.born.id]]:
-        if call.status == "pending":
-            tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
+    tables.give_up(row, unit.at)
     for event in [each for each in row.unread.values() if row.run_id is None]:
         row.change(replace(event, status="failed"))
 

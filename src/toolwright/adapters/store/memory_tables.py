@@ -55,6 +55,11 @@ class ThreadRow:
         """Whether nobody may speak to it any more."""
         return self.state in ENDED
 
+    @property
+    def answering(self) -> str:
+        """The id of the agent that answers in it."""
+        return self.active_agent or self.born.agent
+
     @classmethod
     def born_as(cls, thread: Thread) -> "ThreadRow":
         """The row of a new thread."""
@@ -235,6 +240,16 @@ class Tables:
                 del kept[key]
         for _, plan_id in [key for key in self.plans if key[0] == agent_id]:
             self.drop_plan(agent_id, plan_id)
+
+    def is_deleted(self, agent_id: str) -> bool:
+        """Whether the agent was configured once, and is so no longer."""
+        return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
+
+    def give_up(self, thread: ThreadRow, at: datetime) -> None:
+        """Cancel the calls of the thread that hope for a late result."""
+        for call in [self.calls[call_id] for call_id in self.calls_in[thread.born.id]]:
+            if call.status == "pending":
+                self.calls[call.id] = replace(call, status="cancelled", completed_at=at)
 
     def revise(self, space_id: str) -> None:
         """The membership of a space has changed."""

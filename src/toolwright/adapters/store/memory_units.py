@@ -224,6 +224,9 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
     tables.drop_mind(unit.agent_id)
+    for thread in tables.threads.values():
+        if thread.answering == unit.agent_id:
+            tables.give_up(thread, unit.at)
     return _leave_spaces(unit, tables)
 
 

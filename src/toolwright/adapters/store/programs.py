@@ -236,7 +236,9 @@ def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
 
 
 def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
+    yield Op(sql.agents.lock_agent, {"agent_id": unit.agent_id}, "agent")
     yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
+    yield Op(sql.agents.give_up, {"agent_id": unit.agent_id, "at": micros(unit.at)})
     for drop in sql.agents.drop_minds:
         yield Op(drop, {"agent_id": unit.agent_id})
     first = plan_timer(unit.agent_id, "")

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from toolwright.adapters.store import rows_calls, rows_events, rows_messages, rows_threads
 from toolwright.adapters.store.instants import micros, micros_or_none
+from toolwright.adapters.store.late_results import awaits_late_results, without_late_results
 from toolwright.adapters.store.ops import Op, Program, Whole
 from toolwright.adapters.store.parts import insert, leaving, new_files, write_env, write_files
+from toolwright.adapters.store.programs_agents import is_orphan
 from toolwright.adapters.store.programs_children import wake_askers
 from toolwright.adapters.store.programs_locks import lock
 from toolwright.adapters.store.programs_spaces import perform
@@ -28,6 +30,9 @@ def advance(unit: Advance, sql: Statements) -> Program:
     """A unit of a drain, which begins with its fence."""
     run = unit.run
     opens = isinstance(unit, Claim) and unit.opens
+    late = awaits_late_results(unit)
+    if late and (yield from is_orphan(unit.thread_id, sql)):
+        unit = without_late_results(unit)
     moves, again = _moves(unit, sql)
     saves = _saves(unit, opens, sql)
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
@@ -53,7 +58,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
     if unit.effects:
         yield from lock(unit.effects, unit.thread_id, sql)
-    found = yield Whole(ops) if not (unit.effects or unit.env) else ops
+    found = yield Whole(ops) if not (unit.effects or unit.env or late) else ops
     yield from wake_askers(unit.env, unit, sql)
     done = yield from perform(unit.effects, unit, sql)
     ev, posted = found[FENCE]

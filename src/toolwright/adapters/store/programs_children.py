@@ -9,6 +9,7 @@ from toolwright.adapters.store.compiled import Statement
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.ops import Op, Ops
 from toolwright.adapters.store.performed import Performed
+from toolwright.adapters.store.programs_agents import is_deleted
 from toolwright.adapters.store.programs_delivery import deliver, refused
 from toolwright.adapters.store.rows import Params, Row, long_text_or_none
 from toolwright.adapters.store.statements import Statements
@@ -67,6 +68,8 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
             yield from _give_up(effect, unit, sql)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
+            if (yield from is_deleted(effect.agent, sql)):
+                yield Op(sql.agents.give_up_in, {**here, "at": micros(unit.at)})
         case Activated():
             yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
         case BackOff():

@@ -16,6 +16,7 @@ from toolwright.adapters.store.readers import (
     INBOX,
     MESSAGES,
     RUNS,
+    SHOWN_CALLS,
     SPACE_EVENTS,
     STEPS,
     THREADS,
@@ -163,7 +164,7 @@ class Reads:
             users = len(sees.users)
             params |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
         found = yield Op(self._sql.calls(tuple(given), len(status or ()), users), params)
-        return CALLS.each(found)
+        return SHOWN_CALLS.each(found)
 
     def events(self, topic: Topic, after: int, limit: int, offset: int) -> Reading[Sequence[Event]]:
         page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}

@@ -2,12 +2,26 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Table, Text, bindparam, delete, insert, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement
 from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_events import wakes
+from toolwright.adapters.store.tables_threads import threads
 
 
 def _big(name: str) -> ColumnElement[int]:
@@ -35,6 +49,7 @@ class AgentStatements:
         self.drop_agent = compiled(gone.returning(agents.c.id))
         self.drop_agent_seen = compiled(gone.where(agents.c.revision == _big("was")).returning(agents.c.id))
 
+        self._end_statements(compiled)
         mine = _text("agent_id")
         self.drop_minds = [
             compiled(delete(table).where(table.c.agent_id == mine)) for table in (goals, memories, plans)
@@ -55,6 +70,22 @@ class AgentStatements:
         self.move_plan = compiled(
             update(plans).where(*this, seen).values(next_run_at=_big("next_run_at")).returning(plans.c.id)
         )
+
+    def _end_statements(self, compiled: Compiler) -> None:
+        """What a deletion and whoever counts on the agent agree by: its first revision, which is never rewritten."""
+        mine = _text("agent_id")
+        rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
+        first = rows.where(agent_revisions.c.agent_id == mine)
+        self.lock_agent = compiled(first.with_for_update())
+        self.hold_agent = compiled(first.with_for_update(read=True))
+        self.find_agent = compiled(select(agents.c.id).where(agents.c.id == mine))
+        answering = func.coalesce(threads.c.active_agent, threads.c.agent)
+        self.answering = compiled(select(answering).where(threads.c.id == _text("thread_id")))
+        pending = update(calls).where(calls.c.status == "pending")
+        cancelled = pending.values(status="cancelled", completed_at=_big("at")).returning(calls.c.id)
+        its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
+        self.give_up = compiled(cancelled.where(its))
+        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == _text("thread_id")))
 
     def _put(self, table: Table, *key: str) -> Statement:
         """Insert a row, or write it anew; it keeps the time at which it was made."""

@@ -19,6 +19,7 @@ from toolwright.cli.demo.host import host
 from toolwright.cli.demo.weather import weather_service
 from toolwright.cli.keys import new_secret_key
 from toolwright.cli.log import log_briefly
+from toolwright.cli.loop import run
 from toolwright.cli.refusal import FAILED, INTERRUPTED
 from toolwright.cli.settings import read_settings
 from toolwright.cli.view import View
@@ -47,7 +48,7 @@ def play(*, keep: bool) -> int:
         secret_keys=(key,),
         model=f"scripted:{HERE / 'script.yaml'}",
     )
-    return asyncio.run(_play(folder, settings, key, keep=keep))
+    return run(_play(folder, settings, key, keep=keep))
 
 
 async def _play(folder: Path, settings: Settings, key: str, *, keep: bool) -> int:

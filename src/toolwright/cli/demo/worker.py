@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 
+from toolwright.cli.last_exit import end_surely
+from toolwright.cli.loop import run
 from toolwright.client import Client, Worker
 
 KEY = "TOOLWRIGHT_DEMO_KEY"
@@ -31,4 +33,5 @@ async def _work(url: str, key: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_work(sys.argv[1], os.environ[KEY]))
+    run(_work(sys.argv[1], os.environ[KEY]))
+    end_surely(0)
