@@ -48,6 +48,16 @@ async def seen(runtime: Runtime) -> list[object]:
     ]
 
 
+async def test_a_script_that_is_not_there_is_refused_when_the_app_starts(tmp_path: Path) -> None:
+    config = {"model": f"scripted:{tmp_path}/none.yaml"}
+    path = written(tmp_path, {"agents": [{"name": "scout", "config": config}]})
+    app = ConfigApp(path)
+    why = r"agents\.0: config\.model cannot work: The script '.*none.yaml' cannot be read: No such file"
+    with pytest.raises(DefinitionError, match=why):
+        async with app.runtime(tw.Settings(database_url="memory://")):
+            pass
+
+
 async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_path: Path) -> None:
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
     path = written(tmp_path, WHOLE)

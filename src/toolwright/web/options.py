@@ -20,8 +20,9 @@ class GatewayOptions:
     token that `verify_token` judges. `cors_origins` are origins such as
     `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments may
     come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
-    comments on a stream. `docs` shows the OpenAPI document and its page. Once `closing` is set, open streams end: the
-    server is about to stop.
+    comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`,
+    a file that the server reads), None for any. `docs` shows the OpenAPI document and its page. Once `closing` is set,
+    open streams end: the server is about to stop.
     """
 
     clock: Clock
@@ -34,6 +35,7 @@ class GatewayOptions:
     max_json_values: int = MAX_JSON_VALUES
     body_grace: float = 30.0
     keep_alive: float = 15.0
+    scripts: frozenset[str] | None = None
     docs: bool = True
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)
