@@ -4,7 +4,6 @@ SQLite takes any value in any column, and a fault of the disk asks nobody.
 """
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 
 from sqlalchemy import Boolean, Column, ColumnElement, Float, Integer
@@ -21,7 +20,6 @@ class Columns:
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
         self._words = [(n, column, _words(column)) for n, column in enumerate(columns) if _words(column)]
-        self._floats = [n for n, column in enumerate(columns) if isinstance(column.type, Float)]
         self._good: set[tuple[type, ...]] = set()  # the types of rows that were judged already: there are few
 
     def check(self, row: Row) -> Row:
@@ -35,9 +33,6 @@ class Columns:
         for n, column, words in self._words:
             if row[n] is not None and row[n] not in words:
                 raise Misread(n, _no_word(column, words))
-        for n in self._floats:
-            if row[n] is not None and not isfinite(row[n]):
-                raise Misread(n, "is not a number")
         return row
 
 
