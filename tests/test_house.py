@@ -45,6 +45,7 @@ PUBLIC = [
 ]
 PUBLIC_CLIENT = [
     "Agent",
+    "BrokenItem",
     "Call",
     "Client",
     "Entity",
@@ -54,6 +55,7 @@ PUBLIC_CLIENT = [
     "Goal",
     "Health",
     "InboxEvent",
+    "Items",
     "Memory",
     "Message",
     "MessageCall",

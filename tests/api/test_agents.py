@@ -10,6 +10,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests.api.rig import calling, serving
 from toolwright.testing import ScriptedModel
+from toolwright.wiring.gateway import gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +78,51 @@ async def test_a_visible_tool_of_a_json_agent_runs_unposted_in_a_thread_whose_st
         told = (await api.get(f"/api/runs/{run.id}/events"))["events"]
         assert "tool.started" in [event["type"] for event in told]
         await api.post(f"/api/runs/{run.id}/tool-results", {"callId": call["callId"], "result": "yes"})
+
+
+@pytest.mark.parametrize("spelt", ["text", "parts"])
+async def test_a_script_that_is_none_is_refused_in_one_sentence(tmp_path: Path, spelt: str) -> None:
+    (tmp_path / "no_script.yaml").write_text("just text")
+    async with serving() as api:
+        for path, why in {
+            tmp_path / "none.yaml": "cannot be read: No such file or directory.",
+            tmp_path: "cannot be read: it is no file.",
+            tmp_path / "no_script.yaml": "must be a list of turns, or lists by name.",
+        }.items():
+            model: Any = (
+                f"scripted:{path}" if spelt == "text" else {"provider": "scripted", "name": str(path)}
+            )
+            config: Any = {"model": model}
+            shown = await api.post("/api/agents", {"name": "helper", "config": config}, 400)
+            assert shown["error"] == f"config.model cannot work: The script '{path}' {why}"
+            assert shown["details"][0]["path"] == "config.model"
+        assert [each["name"] for each in (await api.get("/api/agents"))["agents"]] == ["tester"]
+
+
+async def test_where_there_are_keys_only_the_operator_s_script_is_named_over_http(tmp_path: Path) -> None:
+    script, other = (tmp_path / name for name in ("script.yaml", "other.yaml"))
+    for path in (script, other):
+        path.write_text("- text: Hi.\n")
+    allowed, refused = f"scripted:{script}", f"scripted:{other}"
+    async with serving(scripts=frozenset({allowed})) as api:
+        await api.post("/api/agents", {"name": "helper", "config": {"model": allowed}}, 201)
+        parts: Any = {"provider": "scripted", "name": str(other)}
+        for config in ({"config": {"model": refused}}, {"configJson": json.dumps({"model": parts})}):
+            shown = await api.post("/api/agents", {"name": "spy", **config}, 400)
+            assert shown["error"].startswith("config.model names a script, which is a file of the server: ")
+            assert (await api.client.patch("/api/agents/helper", json=config)).status_code == 400
+        assert (await api.get("/api/agents/helper"))["agent"]["config"] == {"model": allowed}
+
+
+def test_a_gateway_takes_any_script_where_every_caller_is_of_this_machine() -> None:
+    for keys, model, scripts in (
+        ((), None, None),
+        (("sk",), "scripted:a.yaml", {"scripted:a.yaml"}),
+        (("sk",), None, {""}),
+    ):
+        settings = tw.Settings(database_url="memory://", secret_keys=keys, model=model)
+        served = gateway(tw.App(), settings)
+        assert served.state.serving.options.scripts == scripts
 
 
 async def test_an_agent_is_configured_changed_and_deleted() -> None:

@@ -1,4 +1,4 @@
-"""Rows of the journal that hold no JSON, or JSON of another shape: lists show what they can."""
+"""Rows of the journal that hold what they cannot hold: lists show what they can."""
 
 import json
 import sqlite3
@@ -12,10 +12,14 @@ import pytest
 from sqlalchemy import Text
 
 import toolwright as tw
+from tests.api.columns import junk_of, plain_columns
 from tests.api.rig import JSON, Api, calling, serving
+from tests.client.rig import client_of
 from toolwright.adapters.store.all_tables import all_tables
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.opening import open_sqlite
+from toolwright.client import BrokenItem
+from toolwright.core.errors import RowBroken
 from toolwright.core.event import Topic
 from toolwright.core.ports import Store
 from toolwright.testing import MemoryBus, ScriptedModel
@@ -94,6 +98,10 @@ async def _filled(api: Api) -> dict[str, str]:
         for each in people:
             body: JSON = {"entityId": each["id"], "content": "Hi", "metadata": {"a": 1}}
             await api.post(f"/api/spaces/{space_id}/messages", body, 201)
+            said = (await api.get(f"/api/spaces/{space_id}/messages"))["messages"][-1]
+            reaction: JSON = {"entityId": each["id"], "emoji": "👍"}
+            await api.post(f"/api/messages/{said['id']}/reactions", reaction)
+            await api.post(f"/api/spaces/{space_id}/members", {"entityId": each["id"]})
             await api.post("/api/clients", {"entityId": each["id"], "name": "phone", "metadata": {}}, 201)
     thread_id, sent = "", dict[str, Any]()
     for _ in range(2):
@@ -116,8 +124,8 @@ async def _filled(api: Api) -> dict[str, str]:
         "/api/entities": "entities",
         "/api/clients": "clients",
         "/api/spaces": "spaces",
-        "/api/spaces/s1/members": "members",
-        "/api/spaces/s1/messages": "messages",
+        "/api/spaces/s2/members": "members",
+        "/api/spaces/s2/messages": "messages",
     }
 
 
@@ -159,6 +167,61 @@ _NAMES = frozenset(
 """Columns by which rows are found: another value there is another row, and none is JSON."""
 
 
+@pytest.mark.parametrize("table", [name for name in all_tables().tables if name not in SEALED])
+async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
+    tmp_path: Path, table: str
+) -> None:
+    async with journal(tmp_path) as made:
+        before = await made.counts()
+        where = f"rowid = (SELECT max(rowid) FROM {table})"
+        for column in plain_columns(all_tables().tables[table]):
+            if (table, column.name) in _FILTERED:
+                continue
+            [(was,)] = made.execute(f"SELECT {column.name} FROM {table} WHERE {where}") or [(None,)]
+            for junk in junk_of(column):
+                made.execute(f"UPDATE {table} SET {column.name} = {junk} WHERE {where}")
+                found = await made.counts(table)
+                if table == "reactions":  # its message is shown all the same
+                    found["/api/spaces/s2/messages"] -= 1
+                assert found == {path: before[path] for path in found}, (table, column.name, junk)
+            made.execute(f"UPDATE {table} SET {column.name} = ? WHERE {where}", was)
+        assert inspect_sqlite(made.path) == []
+
+
+_FILTERED = frozenset({("calls", "status"), ("events", "n")})
+"""By what a list finds its rows: one that is no such word, or no place among the events, it does not find."""
+
+
+async def test_junk_in_a_plain_column_is_named_as_junk_in_json_is(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made:
+        first, *rest = (await made.api.get("/api/runs"))["runs"]
+        made.execute("UPDATE runs SET cost = 'abc' WHERE id = ?", first["id"])
+        shown = await made.api.get("/api/runs")
+        sentence = f"The row of runs with id {first['id']!r} is broken: cost is not a number."
+        assert shown["runs"] == rest
+        assert shown["broken"] == [{"id": first["id"], "column": "cost", "error": sentence}]
+        made.execute("UPDATE runs SET cost = NULL, status = 'weird' WHERE id = ?", first["id"])
+        [broken] = (await made.api.get("/api/runs"))["broken"]
+        assert broken["error"].endswith(
+            "status is none of cancelled, completed, failed, queued, running, skipped, waiting."
+        )
+        assert [each.sentence for each in inspect_sqlite(made.path)] == [broken["error"]]
+
+
+async def test_lists_below_a_broken_row_show_what_is_there_to_those_whose_rights_do_not_hang_on_it(
+    tmp_path: Path,
+) -> None:
+    async with journal(tmp_path) as made:
+        below = [path for path in made.lists if path.startswith(("/api/threads/", "/api/spaces/"))]
+        assert len(below) == 4
+        before = {path: await made.api.get(path) for path in below}
+        made.execute("UPDATE threads SET tags = 'no json'")
+        made.execute("UPDATE spaces SET kind = 'weird'")
+        assert {path: await made.api.get(path) for path in below} == before
+        for path in ("/api/threads/none/messages", "/api/threads/none/files", "/api/spaces/none/members"):
+            assert (await made.api.client.get(path)).status_code == 404
+
+
 async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Path) -> None:
     async with journal(tmp_path) as made:
         before = (await made.api.get("/api/threads"))["threads"]
@@ -169,9 +232,8 @@ async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Pat
             "threads": rest,
             "broken": [{"id": broken["id"], "column": "tags", "error": sentence}],
         }
-        for below in ("", "/messages"):
-            alone = await made.api.client.get(f"/api/threads/{broken['id']}{below}")
-            assert (alone.status_code, alone.json()) == (503, {"error": sentence, "code": "row_broken"})
+        alone = await made.api.client.get(f"/api/threads/{broken['id']}")
+        assert (alone.status_code, alone.json()) == (503, {"error": sentence, "code": "row_broken"})
         assert [each.sentence for each in inspect_sqlite(made.path)] == [sentence]
 
 
@@ -201,6 +263,19 @@ async def test_bytes_that_are_no_text_break_their_row_alone(
         assert [each.sentence for each in inspect_sqlite(made.path)] == [broken["error"]]
 
 
+async def test_a_client_is_told_what_its_list_could_not_show(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made, client_of(made.api.port) as client:
+        assert (await client.threads.list()).broken == ()
+        broken, *rest = await client.threads.list()
+        made.execute("UPDATE threads SET epoch = 'weird' WHERE id = ?", broken.id)
+        shown = await client.threads.list()
+        assert shown == rest
+        sentence = f"The row of threads with id {broken.id!r} is broken: epoch is not a whole number."
+        assert shown.broken == (BrokenItem(id=broken.id, column="epoch", error=sentence),)
+        with pytest.raises(RowBroken, match="epoch is not a whole number"):
+            await client.threads.get(broken.id)
+
+
 async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Path) -> None:
     async with journal(tmp_path) as made:
         run_id = (await made.api.get("/api/runs"))["runs"][0]["id"]
@@ -220,6 +295,19 @@ async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path)
         assert [event["seq"] for event in events] == [1, 2, 3]
         said = "payload is JSON of another shape"
         assert events[1]["data"] == {"broken": True, "error": said}
+
+
+async def test_an_event_that_is_broken_elsewhere_stays_in_its_place_too(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made:
+        thread_id = (await made.api.get("/api/threads"))["threads"][0]["id"]
+        made.execute("UPDATE events SET at = 'noon', type = X'ff' WHERE thread_id = ? AND n = 2", thread_id)
+        made.execute("UPDATE events SET n = 'last' WHERE thread_id = ? AND n = 3", thread_id)
+        async with made.api.stream(f"/api/threads/{thread_id}/stream?after=0") as stream:
+            events = [await stream.event() for _ in range(4)][1:]
+        assert [event["seq"] for event in events] == [1, 2, 4]
+        said = "type is not text in UTF-8; at is not a whole number"
+        assert events[1]["data"] == {"broken": True, "error": said}
+        assert {each.column for each in inspect_sqlite(made.path)} == {"type", "n"}
 
 
 async def test_calls_on_offer_are_not_held_up_by_a_broken_one(tmp_path: Path) -> None:

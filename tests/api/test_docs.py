@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.api.rig import serving
+from tests.api.town import ADA, town
 from toolwright.core.errors import DefinitionError
 from toolwright.web import gateway
 from toolwright.wiring.app import App
@@ -73,9 +74,29 @@ async def test_without_keys_only_pages_and_hosts_of_this_machine_may_read_it(pat
             assert (await api.client.get(path, headers=headers)).status_code == 403
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_with_keys_everybody_may_read_it_at_whatever_host(path: str) -> None:
+@pytest.mark.parametrize("path", PATHS[1:])
+async def test_with_keys_it_is_for_those_who_have_one_at_whatever_host(path: str) -> None:
     async with serving(secret_keys=("sk",)) as api:
+        for key, status in ((None, 401), ("wrong", 401), ("sk", 200)):
+            headers = {"Host": "service.example"} | ({} if key is None else {"x-secret-key": key})
+            assert (await api.client.get(path, headers=headers)).status_code == status
+
+
+async def test_with_keys_a_person_may_read_it_too() -> None:
+    async with town() as made:
+        for headers, status in ((ADA, 200), ({**ADA, "x-public-key": "wrong"}, 401)):
+            assert (await made.api.client.get("/openapi.json", headers=headers)).status_code == status
+
+
+async def test_with_keys_the_root_says_what_the_server_is() -> None:
+    async with serving(secret_keys=("sk",)) as api:
+        answer = await api.client.get("/")
+        assert (answer.status_code, answer.json()["name"]) == (200, "Toolwright")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_with_keys_everybody_may_read_it_where_it_is_open(path: str) -> None:
+    async with serving(secret_keys=("sk",), docs="open") as api:
         answer = await api.client.get(path, headers={"Host": "service.example"}, follow_redirects=False)
         assert answer.status_code == (307 if path == "/" else 200)
 
@@ -92,9 +113,9 @@ async def test_a_setting_takes_the_document_and_its_page_away() -> None:
 
 
 def test_the_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text, shown in (("off", False), ("false", False), ("0", False), ("on", True)):
+    for text, shown in (("off", False), ("false", False), ("0", False), ("on", True), ("open", "open")):
         monkeypatch.setenv("TOOLWRIGHT_DOCS", text)
-        assert Settings().docs is shown
+        assert Settings().docs == shown
     monkeypatch.setenv("TOOLWRIGHT_DOCS", "perhaps")
     with pytest.raises(DefinitionError, match="TOOLWRIGHT_DOCS"):
         Settings()

@@ -224,7 +224,7 @@ async def test_keys_and_schemes_are_read_as_they_are_sent() -> None:
 async def test_the_document_says_how_a_service_and_a_person_show_who_they_are() -> None:
     async with town() as made:
         for _ in range(2):
-            document = (await made.api.client.get("/openapi.json")).json()
+            document = (await made.api.client.get("/openapi.json", headers=SERVICE)).json()
             schemes = document["components"]["securitySchemes"]
             assert set(schemes) == {"secretKey", "publicKey", "personToken", "streamToken"}
             assert schemes["personToken"]["scheme"] == "bearer"

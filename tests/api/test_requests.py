@@ -8,8 +8,8 @@ import pytest
 
 from tests.api.documented import document
 from tests.api.rig import read, serving
-from tests.api.test_access import ROWS
-from tests.api.town import town
+from tests.api.test_access import ROWS, filled
+from tests.api.town import SERVICE, town
 from toolwright.core.units import Unit
 
 pytestmark = pytest.mark.anyio
@@ -181,10 +181,43 @@ async def test_text_that_no_journal_keeps_is_never_a_server_error() -> None:
         read(await api.client.get("/api/threads/%2e%2e%2f"), 404)
         read(await api.client.get("/api/threads?userId=%00"), 400)
         run_id, call_id = await api.waiting()
-        body = json.dumps({"callId": call_id, "result": {"\ud800": "\ud800 \u0000"}}).encode()
+        body = json.dumps({"callId": call_id, "result": {"\u0000": "\u0000 x"}}).encode()
         read(await api.client.post(f"/api/runs/{run_id}/tool-results", content=body), 200)
         assert (await api.rig.rt.runs.wait(run_id, 10)).status == "completed"
         await api.get("/api/calls", params={"status": "resolved"})
+
+
+async def test_half_a_character_is_refused_by_its_field_on_every_route_that_takes_a_body() -> None:
+    """Whatever the field is, also one in which any JSON may stand."""
+    async with town() as made:
+        before, tried = await made.journal(), 0
+        for row in ROWS:
+            if row.body is None:
+                continue
+            places = {name: {**row.body, name: "\ud800"} for name in row.body}
+            places["metadata.list.1"] = {**row.body, "metadata": {"list": ["", "half \udfff"]}}
+            places["metadata"] = {**row.body, "metadata": {"\ud800": 1}}
+            for place, body in places.items():
+                url, sent = filled(row.path, row.of(made.ids)), json.dumps(body)
+                answer = await made.api.client.request(row.method, url, headers=SERVICE, content=sent)
+                shown = read(answer, 400)
+                assert shown["error"] == f"{place} must not hold halves of characters (lone surrogates).", (
+                    row.name
+                )
+                assert [each["path"] for each in shown["details"]] == [place]
+                tried += 1
+        assert tried > 60
+        assert await made.journal() == before
+
+
+async def test_half_a_character_within_a_configuration_is_named_too() -> None:
+    async with serving() as api:
+        config = {"agent": {"system": "\ud800"}}
+        for field, given in (("config", config), ("configJson", config), ("configJson", json.dumps(config))):
+            body = json.dumps({"name": "half", field: given})
+            shown = read(await api.client.post("/api/agents", content=body), 400)
+            assert shown["details"][0]["path"] == f"{field}.agent.system"
+        await api.post("/api/agents", {"name": "marked", "configJson": "\ufeff" + json.dumps({})}, 201)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """Agents, threads and messages over HTTP."""
 
+from pathlib import Path
+
+import httpx
 import pytest
 
 import toolwright as tw
 from tests.api.rig import calling, read, serving
 from toolwright.testing import ScriptedModel
+from toolwright.wiring.gateway import gateway
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +30,22 @@ async def test_health_is_unavailable_when_the_journal_cannot_be_written() -> Non
         response = await api.client.post("/api/threads", json={"agentId": "tester"})
         read(response, 503)
         assert response.headers["retry-after"] == "1"
+
+
+async def test_health_is_unavailable_when_the_files_cannot_be_written(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db", files_url=str(files))
+    application = gateway(tw.App(), settings)
+    transport = httpx.ASGITransport(application)
+    async with (
+        application.router.lifespan_context(application),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        files.write_text("a file where the folder should be")
+        response = await client.get("/health")
+        shown = read(response, 503)
+        assert (shown["status"], response.headers["retry-after"]) == ("unavailable", "1")
+        assert f"The files folder '{files}' cannot be written" in shown["error"]
 
 
 async def test_agents_are_listed_and_found_by_name_and_id() -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.core.json_text import EXACT, NotJson, TooManyValues, ValueCount, parse_json, read_json
+from toolwright.core.json_text import (
+    EXACT,
+    HalfCharacter,
+    NotJson,
+    TooManyValues,
+    ValueCount,
+    parse_json,
+    read_json,
+)
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import MAX_JSON_VALUES
 
@@ -103,8 +111,33 @@ def test_a_text_of_any_size_is_read_strictly(size: int, inner: str, why: str) ->
         read_json(f'{{"long": "{"x" * size}", {inner}}}')
 
 
-def test_half_a_character_is_read_in_texts_of_usual_size_and_never_from_services() -> None:
-    assert read_json(r'"\ud800"') == "\ud800"
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (r'"\ud800"', ()),
+        (r'{"a": [1, {"b": "x\uDFFFy"}]}', ("a", 1, "b")),
+        (r'{"a": {"\uDBFF": 1}}', ("a",)),
+        (r'["\ude00\ud83d"]', (0,)),
+    ],
+)
+def test_half_a_character_is_refused_with_its_place(text: str, path: tuple[str | int, ...]) -> None:
+    with pytest.raises(HalfCharacter) as caught:
+        read_json(text)
+    assert caught.value.path == path
+
+
+def test_whole_characters_are_read_however_they_are_written() -> None:
+    assert read_json(r'["\ud83d\ude00", "\\ud800"]') == ["\U0001f600", r"\ud800"]
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    for text in (b'\xef\xbb\xbf{"a": 1}', '\ufeff{"a": 1}'):
+        assert read_json(text) == parse_json(text) == {"a": 1}
+    with pytest.raises(NotJson):
+        read_json(b"\xef\xbb\xbf\xef\xbb\xbf1")
+
+
+def test_half_a_character_is_never_read_from_services() -> None:
     with pytest.raises(NotJson):
         parse_json(r'"\ud800"')
     assert parse_json('{"a": 1, "a": 2}') == {"a": 2}

@@ -470,9 +470,7 @@ async def told(made: House, space_id: str = "tea") -> list[tuple[str, Any]]:  # 
 
 async def test_who_is_deleted_leaves_their_spaces_in_front_of_everybody() -> None:
     async with house([{"text": "."}]) as made:
-        saved = await made.rt.agents.save(
-            "guest", {"agent": {"system": "Be."}, "model": "scripted:none.yaml"}
-        )
+        saved = await made.rt.agents.save("guest", {"agent": {"system": "Be."}, "model": "openai:none"})
         await made.rt.spaces.add_member("tea", "guest")
         await made.rt.agents.delete("guest")
         await made.rt.entities.delete(made.husam)

@@ -12,16 +12,18 @@ from tests.play import begun, committed, create_thread, draft, dump, post, reque
 from tests.postgres_server import database_url, fresh_database, server_url
 from tests.store.pg_proxy import Proxy
 
+from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres_connection import Connection, connect
 from toolwright.adapters.store.postgres_lock import PostgresLock
-from toolwright.adapters.system import SystemClock, new_id
+from toolwright.adapters.system import new_id
 from toolwright.core.env import EnvChange
 from toolwright.core.errors import StoreError
 from toolwright.core.event import Event, Topic
 from toolwright.core.file import FileChange
 from toolwright.core.units import Answer, Committed, Conflict, Finish, PostMessage, Result, Submit, Unit
-from toolwright.runtime.health import Health
+from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio
 
@@ -237,18 +239,23 @@ async def test_a_unit_tried_again_after_an_outage_longer_than_the_drivers_patien
 async def test_health_is_well_again_as_soon_as_the_database_is():
     async with fresh_database() as url, Proxy(url) as proxy:
         store = await open_postgres(proxy.url, lambda _: None)
-        health = Health(store, SystemClock(), new_id)
+        clock = ManualClock()
+        health = Health(store, MemoryFiles(), clock, new_id)
+        clock.advance(FRESH)
         await health.check()
         await proxy.down()
         with pytest.raises(StoreError):
+            clock.advance(FRESH)
             await health.check()
         with pytest.raises(StoreError):
             await store.thread("th_1")
         proxy.up()
         async with asyncio.timeout(10):
+            clock.advance(FRESH)
             await health.check()
         await store.close()
         with pytest.raises(StoreError):
+            clock.advance(FRESH)
             await health.check()
 
 

@@ -13,6 +13,8 @@ from typing import Literal
 import pytest
 from tests.play import begun, committed, create_thread, draft, dump, post, settle
 
+from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.locks import FileLock, NoLock
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.postgres_lock import PostgresLock
@@ -20,11 +22,11 @@ from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.sqlite import SqliteDriver
 from toolwright.adapters.store.sqlite_file import connect
-from toolwright.adapters.system import SystemClock, new_id
+from toolwright.adapters.system import new_id
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.ports import Lock
 from toolwright.core.units import Committed, Conflict, Result, Submit
-from toolwright.runtime.health import Health
+from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio
 
@@ -154,6 +156,12 @@ async def test_a_lock_that_the_system_refuses_leaves_no_descriptor_behind(tmp_pa
     assert open_descriptors() == before
 
 
+async def check_anew(health: Health, clock: ManualClock) -> None:
+    """Another second's answer."""
+    clock.advance(FRESH)
+    await health.check()
+
+
 async def test_health_sees_a_disk_that_holds_a_row_but_no_message(tmp_path: Path):
     opened: list[sqlite3.Connection] = []
 
@@ -164,9 +172,10 @@ async def test_health_sees_a_disk_that_holds_a_row_but_no_message(tmp_path: Path
     upgrade_sqlite(tmp_path / "journal.db")
     store = SqlStore(SqliteDriver(tmp_path / "journal.db", lambda _: None, remember))
     await begun(store)
-    health = Health(store, SystemClock(), new_id)
+    clock = ManualClock()
+    health = Health(store, MemoryFiles(), clock, new_id)
     for _ in range(3):
-        await health.check()
+        await check_anew(health, clock)
     [(pages,)] = opened[0].execute("PRAGMA page_count").fetchall()
     opened[0].execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError, match="database or disk is full"):
@@ -174,18 +183,19 @@ async def test_health_sees_a_disk_that_holds_a_row_but_no_message(tmp_path: Path
             await store.commit(post("th_1"))
     for _ in range(2):
         with pytest.raises(StoreError, match="cannot be written: database or disk is full"):
-            await health.check()
+            await check_anew(health, clock)
     opened[0].execute(f"PRAGMA max_page_count = {pages + 100}")
-    await health.check()
+    await check_anew(health, clock)
     assert isinstance(await store.commit(post("th_1")), Committed)
     await store.close()
 
 
 async def test_health_leaves_one_row_behind(tmp_path: Path):
     store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
-    health = Health(store, SystemClock(), new_id)
+    clock = ManualClock()
+    health = Health(store, MemoryFiles(), clock, new_id)
     for _ in range(5):
-        await health.check()
+        await check_anew(health, clock)
     await store.close()
     with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:
         assert connection.execute("SELECT count(*) FROM commits").fetchone() == (1,)
@@ -193,22 +203,23 @@ async def test_health_leaves_one_row_behind(tmp_path: Path):
 
 async def test_health_sees_a_full_disk(tmp_path: Path):
     store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
-    health = Health(store, SystemClock(), new_id)
-    await health.check()
+    clock = ManualClock()
+    health = Health(store, MemoryFiles(), clock, new_id)
+    await check_anew(health, clock)
     full = (tmp_path / "journal.db-wal").stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
     try:
         with pytest.raises(StoreError):
-            await health.check()
+            await check_anew(health, clock)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, ignored)
-    await health.check()
+    await check_anew(health, clock)
     await store.close()
     with pytest.raises(StoreError):
-        await health.check()
+        await check_anew(health, clock)
 
 
 async def test_a_journal_in_memory_needs_no_lock():

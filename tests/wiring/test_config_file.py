@@ -48,6 +48,45 @@ async def seen(runtime: Runtime) -> list[object]:
     ]
 
 
+async def test_a_script_that_is_not_there_is_refused_when_the_app_starts(tmp_path: Path) -> None:
+    config = {"model": f"scripted:{tmp_path}/none.yaml"}
+    path = written(tmp_path, {"agents": [{"name": "scout", "config": config}]})
+    app = ConfigApp(path)
+    why = r"agents\.0: config\.model cannot work: The script '.*none.yaml' cannot be read: No such file"
+    with pytest.raises(DefinitionError, match=why):
+        async with app.runtime(tw.Settings(database_url="memory://")):
+            pass
+
+
+def test_half_a_character_is_refused_by_its_place(tmp_path: Path) -> None:
+    path = written(tmp_path, {"agents": [{"name": "scout", "config": {"agent": {"system": "\ud800"}}}]})
+    why = r"^config\.json: agents\.0\.config\.agent\.system must not hold halves of characters"
+    with pytest.raises(DefinitionError, match=why):
+        ConfigApp(path)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    ConfigApp(written(tmp_path, "\ufeff" + json.dumps(WHOLE)))
+
+
+@pytest.mark.parametrize(
+    ("toolkits", "why"),
+    [
+        (["clocks"], "names 'clocks', which is no toolkit: there are 'spaces', 'mind', 'channels', 'memory'"),
+        (
+            ["spaces", "channels"],
+            "must not name both 'spaces' and 'channels': both have a tool 'send_message'",
+        ),
+        (["mind", "memory"], "must be 'spaces' and 'mind', or 'channels' and 'memory'"),
+    ],
+)
+def test_a_fault_of_toolkits_reads_on_from_its_path(tmp_path: Path, toolkits: list[str], why: str) -> None:
+    path = written(tmp_path, {"agents": [{"name": "scout", "config": {"toolkits": toolkits}}]})
+    with pytest.raises(DefinitionError) as caught:
+        ConfigApp(path)
+    assert str(caught.value).rstrip(".") == f"config.json: agents.0.config.toolkits {why}"
+
+
 async def test_what_the_file_names_is_there_and_a_restart_writes_nothing(tmp_path: Path) -> None:
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
     path = written(tmp_path, WHOLE)

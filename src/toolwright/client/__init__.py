@@ -3,6 +3,7 @@
 from toolwright.client.client import Client
 from toolwright.client.identity import Token
 from toolwright.client.worker import Worker
+from toolwright.wire.reading import BrokenItem, Items
 from toolwright.wire.seen import (
     Call,
     Entity,
@@ -25,6 +26,7 @@ from toolwright.wire.seen_agents import Agent, Goal, Memory, Plan
 
 __all__ = [
     "Agent",
+    "BrokenItem",
     "Call",
     "Client",
     "Entity",
@@ -34,6 +36,7 @@ __all__ = [
     "Goal",
     "Health",
     "InboxEvent",
+    "Items",
     "Memory",
     "Message",
     "MessageCall",

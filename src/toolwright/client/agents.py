@@ -1,10 +1,8 @@
 """Agents, as a client sees them."""
 
-from collections.abc import Sequence
-
 from toolwright.client.http import Http, segment
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.seen_agents import Agent, Goal, Memory, Plan, Told
 
 
@@ -14,7 +12,7 @@ class Agents:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def list(self, limit: int = 1_000, offset: int = 0) -> Sequence[Agent]:
+    async def list(self, limit: int = 1_000, offset: int = 0) -> Items[Agent]:
         """Agents, in the order of their declaration."""
         return read_list(
             Agent, await self._http.get("/api/agents", {"limit": limit, "offset": offset}), "agents"
@@ -55,15 +53,15 @@ class Agents:
         """What the agent would be told now, or as if it were in that space."""
         return read(Told, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
 
-    async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Goal]:
+    async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Goal]:
         """What the agent wants, the oldest first. Raises `NotFound`."""
         return read_list(Goal, await self._kept(agent, "goals", limit, offset), "goals")
 
-    async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Memory]:
+    async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Memory]:
         """What the agent remembers, by key. Raises `NotFound`."""
         return read_list(Memory, await self._kept(agent, "memories", limit, offset), "memories")
 
-    async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Plan]:
+    async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Plan]:
         """What the agent has planned, the next one first. Raises `NotFound`."""
         return read_list(Plan, await self._kept(agent, "plans", limit, offset), "plans")
 

@@ -11,7 +11,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.result import ToolResult
-from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.seen import Call, Offer
 
 OFFERED = "tool.call"
@@ -29,7 +29,7 @@ class Calls:
         run_id: str | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> Sequence[Call]:
+    ) -> Items[Call]:
         """Calls, the oldest first; those that are open unless other statuses are named."""
         wanted = status if status is None or isinstance(status, str) else ",".join(status)
         query = {"status": wanted, "runId": run_id, "limit": limit, "offset": offset}

@@ -1,6 +1,5 @@
 """Entities, as a client sees them."""
 
-from collections.abc import Sequence
 from typing import Unpack
 
 from toolwright.client.env import Values, read_names, values_json
@@ -8,7 +7,7 @@ from toolwright.client.http import Http, segment
 from toolwright.core.entity import EntityFields
 from toolwright.core.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.reading import read_field, read_list
+from toolwright.wire.reading import Items, read_field, read_list
 from toolwright.wire.seen import Entity
 
 _ROOT = "/api/entities"
@@ -28,7 +27,7 @@ class Entities:
         body: JSONObject = {"type": "human", **_body(fields)}
         return read_field(Entity, (await self._http.call("POST", _ROOT, body)).json, "entity")
 
-    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+    async def list(self, limit: int = 50, offset: int = 0) -> Items[Entity]:
         """The agents in the order of their declaration, then the humans, the oldest first."""
         return read_list(Entity, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "entities")
 

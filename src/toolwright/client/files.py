@@ -1,9 +1,7 @@
 """Files of threads, as a client sees them."""
 
-from collections.abc import Sequence
-
 from toolwright.client.http import Http, segment
-from toolwright.wire.reading import read_list
+from toolwright.wire.reading import Items, read_list
 from toolwright.wire.seen import File
 
 
@@ -13,7 +11,7 @@ class Files:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def list(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[File]:
+    async def list(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[File]:
         """The files, by path. Raises `NotFound`."""
         query = {"limit": limit, "offset": offset}
         return read_list(File, await self._http.get(_path(thread_id), query), "files")

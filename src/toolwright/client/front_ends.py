@@ -1,10 +1,8 @@
 """Registered front-ends, as a client sees them."""
 
-from collections.abc import Sequence
-
 from toolwright.client.http import Http, segment
 from toolwright.core.json_value import JSONObject
-from toolwright.wire.reading import read_field, read_list
+from toolwright.wire.reading import Items, read_field, read_list
 from toolwright.wire.seen import FrontEnd
 
 _ROOT = "/api/clients"
@@ -26,9 +24,7 @@ class FrontEnds:
         body: JSONObject = {"entityId": entity_id, "name": name, "metadata": metadata}
         return read_field(FrontEnd, (await self._http.call("POST", _ROOT, body)).json, "client")
 
-    async def list(
-        self, entity_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[FrontEnd]:
+    async def list(self, entity_id: str | None = None, limit: int = 50, offset: int = 0) -> Items[FrontEnd]:
         """Front-ends, the oldest first; of a service's, those of one entity if it is named."""
         query = {"entityId": entity_id, "limit": limit, "offset": offset}
         return read_list(FrontEnd, await self._http.get(_ROOT, query), "clients")

@@ -1,9 +1,7 @@
 """The inboxes of agents, as a client sees them."""
 
-from collections.abc import Sequence
-
 from toolwright.client.http import Http, segment
-from toolwright.wire.reading import read_field, read_list
+from toolwright.wire.reading import Items, read_field, read_list
 from toolwright.wire.seen import InboxEvent
 
 
@@ -15,7 +13,7 @@ class Inboxes:
 
     async def list(
         self, agent: str, thread_id: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[InboxEvent]:
+    ) -> Items[InboxEvent]:
         """The events, the oldest first; what is `failed` waits until it is retried."""
         query = {"threadId": thread_id, "limit": limit, "offset": offset}
         return read_list(InboxEvent, await self._http.get(_path(agent), query), "events")

@@ -1,14 +1,14 @@
 """Runs, as a client sees them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from toolwright.client.failures import RETRIABLE
 from toolwright.client.follow import CONNECTED, follow, signals
 from toolwright.client.http import Http, segment
 from toolwright.core.run import OVER, RunStatus
-from toolwright.wire.reading import read_field, read_list
+from toolwright.wire.reading import Items, read_field, read_list
 from toolwright.wire.seen import Event, Run
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
@@ -32,7 +32,7 @@ class Runs:
         thread_id: str | None = None,
         limit: int = 50,
         offset: int = 0,
-    ) -> Sequence[Run]:
+    ) -> Items[Run]:
         """Runs, the newest first, without their steps."""
         query = {
             "status": status,
@@ -43,7 +43,7 @@ class Runs:
         }
         return read_list(Run, await self._http.get("/api/runs", query), "runs")
 
-    async def events(self, run_id: str, after: int = 0, limit: int = 500, offset: int = 0) -> Sequence[Event]:
+    async def events(self, run_id: str, after: int = 0, limit: int = 500, offset: int = 0) -> Items[Event]:
         """The run's recorded events with a number above `after`, in order."""
         query = {"after": after, "limit": limit, "offset": offset}
         return read_list(Event, await self._http.get(f"{_path(run_id)}/events", query), "events")

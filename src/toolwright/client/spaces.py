@@ -1,13 +1,13 @@
 """Spaces, as a client sees them."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Unpack
 
 from toolwright.client.follow import follow
 from toolwright.client.http import Http, segment
 from toolwright.core.json_value import JSONObject
 from toolwright.core.space import SpaceFields, SpaceKind
-from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.seen import Event
 from toolwright.wire.seen_spaces import Member, Reaction, Space, SpaceMessage, Spoken
 
@@ -31,7 +31,7 @@ class Spaces:
         body |= {} if id is None else {"id": id}
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
 
-    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Space]:
+    async def list(self, limit: int = 50, offset: int = 0) -> Items[Space]:
         """Spaces, the oldest first; a person's are those they are in, and the public ones."""
         return read_list(Space, await self._http.get(_ROOT, {"limit": limit, "offset": offset}), "spaces")
 
@@ -49,7 +49,7 @@ class Spaces:
         """Delete the space, with all that was said in it."""
         await self._http.call("DELETE", _path(space_id), repeat="lost")
 
-    async def members(self, space_id: str) -> Sequence[Member]:
+    async def members(self, space_id: str) -> Items[Member]:
         """Who is in it, who came first first."""
         return read_list(Member, await self._http.get(f"{_path(space_id)}/members"), "members")
 
@@ -84,7 +84,7 @@ class Spaces:
         *,
         after_seq: int | None = None,
         before_seq: int | None = None,
-    ) -> Sequence[SpaceMessage]:
+    ) -> Items[SpaceMessage]:
         """Messages in order; the newest page where no place is given."""
         query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
         shown = await self._http.get(f"{_path(space_id)}/messages", query)

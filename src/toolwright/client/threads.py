@@ -9,7 +9,7 @@ from toolwright.core.content import Attachment
 from toolwright.core.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.wire.reading import read, read_field, read_list
+from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.result import attachment_to_json
 from toolwright.wire.seen import Child, Event, Message, Sent, Thread
 
@@ -49,12 +49,12 @@ class Threads:
         """The thread."""
         return read_field(Thread, await self._http.get(_path(thread_id)), "thread")
 
-    async def list(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> Sequence[Thread]:
+    async def list(self, user_id: str | None = None, limit: int = 50, offset: int = 0) -> Items[Thread]:
         """Threads, the oldest first."""
         query = {"userId": user_id, "limit": limit, "offset": offset}
         return read_list(Thread, await self._http.get("/api/threads", query), "threads")
 
-    async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Child]:
+    async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Child]:
         """The threads that this one has made, the oldest first."""
         query = {"limit": limit, "offset": offset}
         return read_list(Child, await self._http.get(f"{_path(thread_id)}/children", query), "children")
@@ -70,7 +70,7 @@ class Threads:
             body["attachments"] = [attachment_to_json(each) for each in attachments]
         return read(Sent, (await self._http.call("POST", f"{_path(thread_id)}/messages", body)).json)
 
-    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Message]:
         """The thread's messages, the oldest first; one that no run has read yet is not among them."""
         query = {"limit": limit, "offset": offset}
         return read_list(Message, await self._http.get(f"{_path(thread_id)}/messages", query), "messages")

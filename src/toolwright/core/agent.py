@@ -115,7 +115,7 @@ class Agent:
         declared_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
         fault = faulty_toolkits(self.toolkits)
         if fault is not None:
-            raise DefinitionError(f"{whose}: {fault}")
+            raise DefinitionError(f"{whose}: toolkits {fault}.")
         keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env")
 
     def _check_sides(self, whose: str) -> None:

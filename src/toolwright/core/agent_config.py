@@ -1,6 +1,6 @@
 """An agent as JSON configures it (API §3): read, with every fault by its path."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -194,6 +194,20 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         )
     except DefinitionError as error:
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
+
+
+def check_script(config: JSON, allowed: Set[str]) -> None:
+    """Refuse a configuration whose model is a script, a file of the server, that is not among those allowed.
+
+    Raises `InvalidConfiguration`.
+    """
+    model = config.get("model") if isinstance(config, dict) else None
+    if isinstance(model, dict):
+        model = f"{model.get('provider')}:{model.get('name')}"
+    if isinstance(model, str) and model.startswith("scripted:") and model not in allowed:
+        said = "names a script, which is a file of the server"
+        how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
+        raise faulty([{"path": "config.model", "message": f"{said}: {how}"}])
 
 
 def _tools(

@@ -1,6 +1,6 @@
 """Broken rows of the journal: which they are, and lists that have some beside the good ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 from toolwright.core.errors import RowBroken
@@ -45,6 +45,14 @@ def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
 def sliced(rows: Sequence[T], limit: int, offset: int) -> Rows[T]:
     """A page of rows that have been read whole; what is broken is on every page."""
     return Rows(rows[offset : offset + limit], broken_of(rows))
+
+
+async def is_there(row: Awaitable[object | None]) -> bool:
+    """Whether there is such a row, be it broken: for those who need nothing of what is in it."""
+    try:
+        return await row is not None
+    except RowBroken:
+        return True
 
 
 def all_of(rows: Sequence[T]) -> Sequence[T]:

@@ -11,6 +11,7 @@ from toolwright.core.plain import unwritable
 from toolwright.core.value import value
 
 EnvType: TypeAlias = Literal["text", "secret"]
+EnvKind: TypeAlias = Literal["env", "tenv"]
 Given: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
 """What users write: a text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
 name away.
@@ -40,7 +41,7 @@ class EnvRow:
     """
 
     owner: str
-    kind: Literal["env", "tenv"]
+    kind: EnvKind
     name: str
     type: EnvType
     value: str
@@ -53,7 +54,7 @@ class EnvChange:
     """One name of one owner is set to `row`, or taken away."""
 
     owner: str
-    kind: Literal["env", "tenv"]
+    kind: EnvKind
     name: str
     row: EnvRow | None = None
 

@@ -5,6 +5,8 @@ loop. Counting needs neither: it sees the commas and brackets outside strings, s
 """
 
 import json
+import re
+from codecs import BOM_UTF8
 from typing import NoReturn
 
 from pydantic_core import from_json
@@ -12,10 +14,12 @@ from pydantic_core import from_json
 from toolwright.core.brief import brief
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_JSON_VALUES, MAX_NESTING
+from toolwright.core.plain import Path, spell
 
 PIECE = 64 * 1024
 """Bytes that are counted at once: a few milliseconds in the worst case, as of `"","","",…`."""
 
+HALF = "must not hold halves of characters (lone surrogates)"
 EXACT = 2 * 1024 * 1024
 """Bytes up to which a text is read once more where the quick parser refuses it: for exact words, for half characters
 (`\\ud800`) that it does not take, and for names given twice. Beyond it the quick parser has the last word.
@@ -23,6 +27,9 @@ EXACT = 2 * 1024 * 1024
 
 _TELLING = b'"\\[]{},:'
 _OTHERS = bytes(byte for byte in range(256) if byte not in _TELLING.replace(b"\\", b""))
+_HOLDING = frozenset((dict, list, str))
+_HALF = re.compile("[\ud800-\udfff]")
+_HALF_WRITTEN = re.compile(rb"\\u[dD][89a-fA-F]")
 _LOOKED_AT = frozenset((dict, list, float, int))
 
 
@@ -35,6 +42,14 @@ class TooManyValues(NotJson):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"it holds more than {most} JSON values, the most that are taken")
+
+
+class HalfCharacter(NotJson):
+    """A text within the value at `path` holds half a character: nobody could show, store or send it on as it is."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{spell(path) or 'it'} {HALF}")
+        self.path = path
 
 
 class ValueCount:
@@ -79,8 +94,9 @@ def read_json(
     nesting: int = MAX_NESTING,
     count: ValueCount | None = None,
 ) -> JSON:
-    """The value of a text, strictly: no NaN, no infinity, no name twice in one object.
+    """The value of a text, strictly: no NaN, no infinity, no name twice in one object, no half character.
 
+    A byte order mark at the beginning is passed over (RFC 8259 §8.1).
     `count` is that of a text that was counted before, as it came. Raises `NotJson`; the cost is bounded by `values`
     and the length of the text.
     """
@@ -91,7 +107,25 @@ def read_json(
         if len(raw) > EXACT:
             raise NotJson("a name is given twice in one object")
         _exactly(raw)
+    if _HALF_WRITTEN.search(raw):
+        refuse_halves(value)
     return value
+
+
+def refuse_halves(value: JSON) -> None:
+    """Raises `HalfCharacter` where a text of the value, or a name in it, holds half a character."""
+    within: list[tuple[Path, JSON]] = [((), value)]
+    while within:
+        path, part = within.pop()
+        if isinstance(part, str):
+            if _HALF.search(part):
+                raise HalfCharacter(path)
+        elif isinstance(part, list):
+            within += [((*path, number), each) for number, each in enumerate(part) if type(each) in _HOLDING]
+        elif isinstance(part, dict):
+            if any(map(_HALF.search, part)):
+                raise HalfCharacter(path)
+            within += [((*path, name), each) for name, each in part.items() if type(each) in _HOLDING]
 
 
 def parse_json(text: bytes | str, *, values: int = MAX_JSON_VALUES) -> JSON:
@@ -110,7 +144,8 @@ def parse_json(text: bytes | str, *, values: int = MAX_JSON_VALUES) -> JSON:
 
 
 def _raw(text: bytes | str) -> bytes:
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return raw.removeprefix(BOM_UTF8)
 
 
 def _counted(raw: bytes, values: int) -> ValueCount:

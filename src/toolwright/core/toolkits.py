@@ -37,12 +37,12 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
-    """What is wrong with an agent's choice, None if nothing is."""
+    """What is wrong with an agent's choice, as the end of a sentence without its full stop; None if nothing is."""
     unknown = [name for name in toolkits if name not in TOOLKITS]
     if unknown:
-        return f"there is no toolkit {unknown[0]!r}; there are {', '.join(map(repr, TOOLKITS))}."
+        return f"names {unknown[0]!r}, which is no toolkit: there are {', '.join(map(repr, TOOLKITS))}"
     if SPACES in toolkits and CHANNELS in toolkits:
-        return "the toolkits 'spaces' and 'channels' exclude each other: both have a tool 'send_message'."
+        return "must not name both 'spaces' and 'channels': both have a tool 'send_message'"
     return None
 
 

@@ -42,7 +42,7 @@ from toolwright.runtime.asked import page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.wire.space import left_event
 
-USUAL = ("scripted", "openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
+USUAL = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that there are: of all others their library is asked, which takes a second to load."""
 REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
@@ -315,7 +315,10 @@ class Agents:
         return agent
 
     async def _check_model(self, agent: Agent) -> None:
-        """Refuse a model whose name no provider has. What it lacks otherwise, a key or a library, may come later."""
+        """Refuse a model whose name no provider has, or a script that is none.
+
+        What it lacks otherwise, a key or a library, may come later.
+        """
         active = self._catalog.activate(agent)
         model = active.model
         if not isinstance(model, str):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.env import EnvChange, EnvRow, EnvVar
+from toolwright.core.env import EnvChange, EnvKind, EnvRow, EnvVar
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.logs import logger
@@ -169,9 +169,7 @@ class Environment:
         """One tenv of a new thread; its value is JSON text."""
         return self._change(owner, "tenv", name, var, at)
 
-    def _change(
-        self, owner: str, kind: Literal["env", "tenv"], name: str, var: EnvVar | None, at: datetime
-    ) -> EnvChange:
+    def _change(self, owner: str, kind: EnvKind, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
         if var is None:
             return EnvChange(owner=owner, kind=kind, name=name)
         value, key = (var.value, None) if var.type == "text" else self._cipher.seal(var.value)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any, TypeVar
 
 from toolwright.core.brief import brief
+from toolwright.core.broken import is_there
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts, written_file
@@ -216,7 +217,7 @@ class ThreadFiles:
 
     async def list(self, thread_id: str) -> Sequence[File]:
         """The thread's files, by path."""
-        if await self._store.thread(by_id("thread", thread_id)) is None:
+        if not await is_there(self._store.thread(by_id("thread", thread_id))):
             raise NotFound(f"There is no thread {thread_id!r}.")
         return await self._store.files(thread_id)
 

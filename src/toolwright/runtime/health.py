@@ -1,38 +1,70 @@
-"""Whether the journal can be written, found out by writing."""
+"""Whether the journal and the files can be written, found out by writing."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TypeAlias
 
 from toolwright.core.errors import StoreError
-from toolwright.core.ports import Clock, NewId, Store
-from toolwright.core.units import Committed, Conflict, Probe
+from toolwright.core.ports import Clock, Files, NewId, Store
+from toolwright.core.units import Probe
 
 PATIENCE = 3.0  # seconds
+FRESH = 1.0  # seconds for which an answer is everybody's
+
+Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 
 
 class Health:
-    """Asks the journal to commit a row that means nothing, one at a time."""
+    """Asks the journal to commit a row that means nothing, and the files to keep bytes for a moment.
 
-    def __init__(self, store: Store, clock: Clock, new_id: NewId) -> None:
-        self._store = store
-        self._clock = clock
-        self._new_id = new_id
-        self._probe: asyncio.Task[Committed | Conflict] | None = None
+    Whoever asks meanwhile, or within a second after it, gets the same answer: many callers write no more than one.
+    """
+
+    def __init__(self, store: Store, files: Files, clock: Clock, new_id: NewId) -> None:
+        async def journal() -> None:
+            await store.commit(Probe(token=new_id("unit"), at=clock.now()))
+
+        self._journal = _Shared("The journal", journal, clock)
+        self._files = _Shared("The file store", files.probe, clock)
 
     async def check(self) -> None:
-        """Raises `StoreError` if the journal cannot be written, or does not answer in time."""
-        if self._probe is None or self._probe.done():
-            self._probe = asyncio.create_task(self._commit(), name="health")
-            self._probe.add_done_callback(_seen)
-        done, _ = await asyncio.wait([self._probe], timeout=PATIENCE)
+        """Raises `StoreError` if one of them cannot be written, or does not answer in time."""
+        faults = [
+            fault for fault in await asyncio.gather(*map(_fault, (self._journal, self._files))) if fault
+        ]
+        if faults:
+            raise StoreError(" ".join(faults))
+
+
+class _Shared:
+    """One trial at a time, whose outcome is that of all who ask."""
+
+    def __init__(self, what: str, trial: Trial, clock: Clock) -> None:
+        self._what = what
+        self._trial = trial
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._until = 0.0  # when its outcome is too old; only once it has one
+
+    async def outcome(self) -> None:
+        """Raises `StoreError`."""
+        if self._task is None or (self._task.done() and self._clock.monotonic() >= self._until):
+            self._task = asyncio.create_task(self._trial(), name="health")
+            self._task.add_done_callback(self._end)
+        done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
         if not done:
-            raise StoreError(f"The journal has not answered for {PATIENCE:.0f} s.")
-        await self._probe
+            raise StoreError(f"{self._what} has not answered for {PATIENCE:.0f} s.")
+        await self._task
 
-    async def _commit(self) -> Committed | Conflict:
-        return await self._store.commit(Probe(token=self._new_id("unit"), at=self._clock.now()))
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._until = self._clock.monotonic() + FRESH
+        if not task.cancelled():
+            task.exception()  # is known now, though whoever asked may have lost patience
 
 
-def _seen(probe: "asyncio.Task[Committed | Conflict]") -> None:
-    """Its fault is known, though whoever asked may have lost patience."""
-    if not probe.cancelled():
-        probe.exception()
+async def _fault(shared: _Shared) -> str | None:
+    try:
+        await shared.outcome()
+    except StoreError as error:
+        return error.message
+    return None

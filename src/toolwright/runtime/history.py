@@ -65,4 +65,4 @@ class History:
             )
             for message in messages
         ]
-        return Rows(shown, broken_of(messages))
+        return Rows(shown, [*broken_of(messages), *broken_of(reactions)])

@@ -1,5 +1,6 @@
 """Reactions to messages in spaces."""
 
+from toolwright.core.broken import all_of
 from toolwright.core.effects import React, Unreact
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.ports import Clock, Store
@@ -36,7 +37,8 @@ class Reactions:
 
     async def take_back(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
         """Take a reaction back; `NotFound` if there is none."""
-        here = [one for one in await self._store.spaces.reactions([message.id]) if one.emoji == emoji]
+        given = all_of(await self._store.spaces.reactions([message.id]))
+        here = [one for one in given if one.emoji == emoji]
         mine = next((one for one in here if one.entity_id == entity_id), None)
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from toolwright.core.agent import agent_id_of
+from toolwright.core.broken import all_of
 from toolwright.core.effects import Effect
 from toolwright.core.entity import Entity
 from toolwright.core.errors import TenvsLacking
@@ -52,7 +53,7 @@ class Rooms:
 
     async def redactor(self, space_id: str) -> Redactor:
         """What must not be said in the space."""
-        return await self.redactor_of(await self._store.spaces.members(space_id))
+        return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
 
     async def redactor_of(self, members: Sequence[Member]) -> Redactor:
         """The same for one with these members: the secrets that the agents among them and the app have."""

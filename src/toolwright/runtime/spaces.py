@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
+from toolwright.core.broken import all_of, is_there
 from toolwright.core.effects import (
     DropMember,
     DropSpace,
@@ -125,6 +126,11 @@ class Spaces:
             raise NotFound(f"There is no space {space_id!r}.")
         return space
 
+    async def _check_there(self, space_id: str) -> None:
+        """`NotFound` if there is no such space; what lies below one whose row is broken can be read."""
+        if not await is_there(self._store.spaces.space(by_id("space", space_id))):
+            raise NotFound(f"There is no space {space_id!r}.")
+
     async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
         """Spaces, the oldest first; those that an entity sees if its id is given."""
         page(limit, offset)
@@ -150,7 +156,7 @@ class Spaces:
 
     async def members(self, space_id: str) -> Sequence[Member]:
         """Who is in the space, who came first first."""
-        await self.get(space_id)
+        await self._check_there(space_id)
         return await self._store.spaces.members(space_id)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
@@ -169,7 +175,7 @@ class Spaces:
         role = role_of(role)
         found = await self._guest(entity)
         while True:
-            space, members = await self.get(space_id), await self._store.spaces.members(space_id)
+            space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
             known = next((one for one in members if one.entity_id == found.id), None)
             if space.kind == "dm" and known is None and len(members) >= DM_MEMBERS:
                 raise _full()
@@ -260,7 +266,7 @@ class Spaces:
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
     ) -> Sequence[Shown]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
-        await self.get(space_id)
+        await self._check_there(space_id)
         return await self._history.messages(space_id, limit, after, before)
 
     async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:

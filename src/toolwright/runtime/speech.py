@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from toolwright.core.broken import all_of
 from toolwright.core.effects import NOBODY, Post, Source
 from toolwright.core.entity import Entity
 from toolwright.core.errors import NotFound
@@ -40,7 +41,7 @@ class Speech:
         there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.
         """
         space = await self._store.spaces.space(message.space_id)
-        members = await self._store.spaces.members(message.space_id)
+        members = all_of(await self._store.spaces.members(message.space_id))
         is_member = any(member.entity_id == author.id for member in members)
         if space is None or not open_to(space, is_member=is_member):
             raise NotFound(f"There is no space {message.space_id!r}.")

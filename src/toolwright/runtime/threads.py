@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.active import ActiveAgent
+from toolwright.core.broken import is_there
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.env import MOST_NAMES, EnvType, faulty_name
@@ -158,14 +159,19 @@ class Threads:
     async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
         """The threads that this one has made, the oldest first."""
         page(limit, offset)
-        await self.get(thread_id)
+        await self._check_there(thread_id)
         return await self._store.children.children(thread_id, limit=limit, offset=offset)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
         """The thread's messages, the oldest first; one that no run has read yet is not among them."""
         page(limit, offset)
-        await self.get(thread_id)
+        await self._check_there(thread_id)
         return await self._store.messages(thread_id, limit, offset)
+
+    async def _check_there(self, thread_id: str) -> None:
+        """`NotFound` if there is no such thread; what lies below one whose row is broken can be read."""
+        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+            raise NotFound(f"There is no thread {thread_id!r}.")
 
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
         """Send a message, with files; the run that reads it, which may be a running one (D22).

@@ -69,12 +69,12 @@ class Access:
         self._secret = _Keys(secret_keys)
         self._public = _Keys(public_keys)
         self._verify = verify_token
-        self._keyed = bool(secret_keys or public_keys)
+        self.keyed = bool(secret_keys or public_keys)
         self._origins = frozenset(cors_origins)
 
     def service(self, key: str | None, headers: Mapping[str, str], peer: str | None) -> Caller:
         """The caller as a service. Raises `Unauthorized` or `Forbidden`."""
-        if self._keyed:
+        if self.keyed:
             return self._with_key(key)
         self.check_local(headers, peer)
         return SERVICE
@@ -96,7 +96,7 @@ class Access:
 
     def check_local(self, headers: Mapping[str, str], peer: str | None) -> None:
         """Where there are no keys: the caller and its page must be of this machine (no DNS rebinding)."""
-        if self._keyed:
+        if self.keyed:
             return
         if peer is None or not is_loopback(peer):
             raise Forbidden(CLOSED)

@@ -11,10 +11,10 @@ from pydantic.alias_generators import to_camel
 from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.form_faults import form_fault, known_and_few
-from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
+from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import MOST_FAULTS
-from toolwright.core.plain import spell
+from toolwright.core.plain import Path, spell
 from toolwright.web.options import GatewayOptions
 
 _QUICK = 64 * 1024
@@ -64,6 +64,8 @@ def parse(path: str, text: str, request: Request) -> JSON:
     options: GatewayOptions = request.app.state.serving.options
     try:
         return read_json(text, values=options.max_json_values, nesting=options.max_nesting)
+    except HalfCharacter as error:
+        raise _half((path, *error.path)) from None
     except NotJson as error:
         raise InvalidRequest(
             _refused(path, error), [{"path": path, "message": _refused("", error)[1:-1]}]
@@ -109,6 +111,8 @@ def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
     body.clear()  # a large body is never kept thrice: the parser copies what could change meanwhile
     try:
         value = read_json(text, nesting=nesting, count=count) if not text.isspace() and text else _nothing()
+    except HalfCharacter as error:
+        raise _half(error.path) from None
     except NotJson as error:
         raise _not_json(error) from None
     del text
@@ -120,6 +124,11 @@ def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
         return form.model_validate(value)
     except ValidationError as error:
         raise faulty("body", error.errors(include_url=False)) from None
+
+
+def _half(path: Path) -> InvalidRequest:
+    shown = spell(path)
+    return InvalidRequest(f"{shown or 'The body'} {HALF}.", [{"path": shown, "message": HALF}])
 
 
 def _nothing() -> NoReturn:

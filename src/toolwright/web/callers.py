@@ -46,13 +46,13 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]  # fo
 
 
 async def _known(request: Request, here: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
-    caller = await _identified(request, here, key, public_key)
+    caller = await identified(request, here, key, public_key)
     refuse_unknown(request)
     return caller
 
 
 async def _service(request: Request, here: Here, key: Key) -> Caller:
-    caller = await _identified(request, here, key, request.headers.get("x-public-key"))
+    caller = await identified(request, here, key, request.headers.get("x-public-key"))
     if caller.kind != "service":
         raise Forbidden("Only a service may do this: it needs a secret key.")
     refuse_unknown(request)
@@ -68,7 +68,7 @@ async def _follower(
     token: Annotated[str | None, Security(_TOKEN)],
 ) -> Caller:
     if token is None or key is not None or public_key is not None:
-        caller = await _identified(request, here, key, public_key)
+        caller = await identified(request, here, key, public_key)
     else:
         caller = await _redeemed(request, here, token)
     refuse_unknown(request, _TOKEN.model.name)
@@ -93,7 +93,7 @@ async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> C
     return caller
 
 
-async def _identified(request: Request, here: Serving, key: str | None, public_key: str | None) -> Caller:
+async def identified(request: Request, here: Serving, key: str | None, public_key: str | None) -> Caller:
     """A secret key decides; else whatever of a person is there; else where the caller is."""
     authorization = request.headers.get("authorization")
     if key is not None or not here.access.may_be_person(public_key, authorization):

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Literal
 
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.ports import Clock
@@ -20,8 +21,9 @@ class GatewayOptions:
     token that `verify_token` judges. `cors_origins` are origins such as
     `https://example.org` whose pages may call. `max_body` is in bytes, None for 10 MiB and 36 MiB where attachments may
     come; `body_grace` are the seconds in which a body must begin to come at a fair pace, `keep_alive` those between two
-    comments on a stream. `docs` shows the OpenAPI document and its page. Once `closing` is set, open streams end: the
-    server is about to stop.
+    comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`,
+    a file that the server reads), None for any. `docs` shows the OpenAPI document and its page to
+    whoever may call, `open` to everybody. Once `closing` is set, open streams end: the server is about to stop.
     """
 
     clock: Clock
@@ -34,6 +36,7 @@ class GatewayOptions:
     max_json_values: int = MAX_JSON_VALUES
     body_grace: float = 30.0
     keep_alive: float = 15.0
-    docs: bool = True
+    scripts: frozenset[str] | None = None
+    docs: bool | Literal["open"] = True
     version: str = field(default_factory=lambda: version("toolwright"))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -106,6 +106,11 @@ class Permits:
         seen_by = None if caller.kind == "service" else caller.entity_id or ""
         return await self._runtime.spaces.get(space_id, seen_by=seen_by)
 
+    async def in_space(self, caller: Caller, space_id: str) -> None:
+        """Whether the caller may read what is in the space, else `NotFound`; a service's rights hang on no row."""
+        if caller.kind == "person":
+            await self.space(caller, space_id)
+
     async def message(self, caller: Caller, message_id: str) -> SpaceMessage:
         """The message, if the caller may read its space; else `NotFound`."""
         message = await self._runtime.spaces.message(message_id)

@@ -1,5 +1,6 @@
 """Reading answers: JSON from the wire as the values of `seen`, the way back of the renderers."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import TypeVar
 
@@ -7,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolwright.core.errors import BadAnswer
 from toolwright.core.json_value import JSON
+from toolwright.core.value import value
 
 T = TypeVar("T")
 Path = tuple[int | str, ...]
@@ -26,12 +28,36 @@ def read_field(kind: type[T], shown: JSON, name: str) -> T:
     return read(kind, _field(shown, name))
 
 
-def read_list(kind: type[T], shown: JSON, name: str) -> list[T]:
-    """The same of a list: `{"threads": […]}`."""
-    items = _field(shown, name)
+@value
+class BrokenItem:
+    """What a list could not show because its row is broken: what it is called by, which column, and why."""
+
+    id: str
+    column: str
+    error: str
+
+
+class Items(list[T]):
+    """What a list has shown; `broken` is what it could not show, empty if that is nothing."""
+
+    def __init__(self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = ()) -> None:
+        super().__init__(items)
+        self.broken = tuple(broken)
+
+
+def read_list(kind: type[T], shown: JSON, name: str) -> Items[T]:
+    """The same of a list, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
+    return Items(_each(kind, _field(shown, name), name), _each(BrokenItem, _broken(shown), "broken"))
+
+
+def _each(kind: type[T], items: JSON, name: str) -> list[T]:
     if not isinstance(items, list):
         raise BadAnswer(f"The server's answer has no list {name!r}.")
     return [read(kind, item) for item in items]
+
+
+def _broken(shown: JSON) -> JSON:
+    return (shown.get("broken") if isinstance(shown, dict) else None) or []
 
 
 def _field(shown: JSON, name: str) -> JSON:

@@ -119,7 +119,7 @@ def assemble(
         spaces=spaces,
         clients=FrontEnds(store, entities, clock, ids),
         events=Events(store, parts.bus, motor),
-        health=Health(store, clock, ids),
+        health=Health(store, parts.files, clock, ids),
         keys=keys,
         housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids),
         close=(*parts.close, parts.sandbox.close),

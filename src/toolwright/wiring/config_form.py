@@ -4,13 +4,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agent_config import Fault, Form, Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.core.form_faults import form_fault
+from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
+from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.space import DM_MEMBERS, SpaceKind
 from toolwright.core.tool import Tool
@@ -79,6 +81,9 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
         given: object = json.loads(
             path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once
         )
+        refuse_halves(cast("JSON", given))  # as it was parsed
+    except HalfCharacter as error:
+        raise faulty_file(path, [_fault(error.path, HALF)]) from None
     except OSError as error:
         raise DefinitionError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

@@ -164,8 +164,14 @@ def _options(settings: Settings) -> GatewayOptions:
         max_body=settings.max_body,
         max_nesting=settings.max_nesting,
         max_json_values=settings.max_json_values,
+        scripts=_scripts(settings),
         docs=settings.docs,
     )
+
+
+def _scripts(settings: Settings) -> frozenset[str] | None:
+    """Any where every caller is of this machine; else the one that the operator has chosen."""
+    return frozenset({settings.model or ""}) if settings.keyed else None
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:

@@ -13,6 +13,7 @@ from toolwright.adapters.store.locks import FileLock, NoLock, beside
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.broken import broken_of
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import Event
 from toolwright.core.function import FunctionExecutor
@@ -76,7 +77,10 @@ async def open_parts(settings: Settings) -> Parts:
 async def _check_key(settings: Settings, store: Store) -> None:
     """A key that is lost must not be replaced in silence: what it has sealed could never be read again."""
     file = key_file(settings)
-    if file is not None and not file.exists() and await store.sealed_otherwise("", 1):
+    if file is None or file.exists():
+        return
+    sealed = await store.sealed_otherwise("", 1)
+    if sealed or broken_of(sealed):
         await store.close()
         raise CannotUnseal(
             f"The journal holds secrets, but their key file {str(file)!r} is not there: put it back, or set "

@@ -4,7 +4,7 @@ import base64
 import re
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -67,7 +67,8 @@ class Settings(BaseSettings):
     signed with `jwt_secret`, or with a key that is published at `jwt_jwks_url`; tokens
     of another `jwt_audience` or `jwt_issuer` than the given one are refused. `http_allow` are hosts, hosts with a
     port and networks that HTTP tools from outside may reach although they are private. Limits are in bytes;
-    `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`.
+    `max_body` None is 10 MiB, and 36 MiB where attachments may come. `docs` shows `/docs` and `/openapi.json`
+    to whoever may call, `open` to everybody.
     Raises `DefinitionError`, which names each faulty setting.
     """
 
@@ -96,7 +97,7 @@ class Settings(BaseSettings):
     max_result_text: int = Field(default=MAX_RESULT_TEXT, ge=1_024)
     max_http_answer: int = Field(default=MAX_HTTP_ANSWER, ge=1)
     http_allow: Names = ()
-    docs: bool = True
+    docs: bool | Literal["open"] = True
     concurrency: int = Field(default=1_000, ge=1)
 
     @model_validator(mode="wrap")

@@ -23,6 +23,7 @@ from toolwright.core.brief import brief
 from toolwright.core.errors import NotFound, StoreError
 
 _FAULTS = (BaseError, OSError, ValueError)
+PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less
 _DIGEST = re.compile("[0-9a-f]{64}")
 _THERE = (AlreadyExistsError, FileExistsError, PreconditionError)
 
@@ -125,7 +126,7 @@ def _try(folder: Path) -> None:
     try:
         there = next(each for each in (folder / FOLDER, folder, *folder.absolute().parents) if each.exists())
         with NamedTemporaryFile(dir=there, prefix=PROBE) as probe:
-            probe.write(b"x")
+            probe.write(bytes(PROBE_BYTES))
             probe.flush()
     except OSError as error:
         raise StoreError(f"The files folder {str(folder)!r} cannot be written: {error.strerror}.") from error

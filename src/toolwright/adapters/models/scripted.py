@@ -65,9 +65,13 @@ class ScriptedModel:
             DefinitionError: the file cannot be read or is not a script; the message names file and turn.
         """
         try:
+            if Path(path).exists() and not Path(path).is_file():  # a pipe or a device might never end
+                raise DefinitionError(f"The script {str(path)!r} cannot be read: it is no file.")
             turns: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise DefinitionError(f"The script {str(path)!r} cannot be read: {error}.") from error
+        except UnicodeDecodeError as error:
+            raise DefinitionError(f"The script {str(path)!r} cannot be read: it is not UTF-8.") from error
+        except OSError as error:
+            raise DefinitionError(f"The script {str(path)!r} cannot be read: {error.strerror}.") from error
         except yaml.YAMLError as error:
             raise DefinitionError(f"The script {str(path)!r} is not YAML{_place(error)}.") from error
         if not isinstance(turns, list | dict):

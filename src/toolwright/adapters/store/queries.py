@@ -42,6 +42,9 @@ def _page(statement: Rows) -> Rows:
     return statement.limit(_big("limit")).offset(_big("offset"))
 
 
+MOST = 2**63 - 1
+"""The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
+
 _CALL, _SHOWING = "call_", literal("msg_", Text)
 """How the ids of calls begin, and those of the messages that show them (see `wire.call_shown`)."""
 
@@ -84,7 +87,9 @@ class Queries:
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
         due = select(wakes).where(wakes.c.due <= _big("at")).order_by(wakes.c.due)
         self.due = compiled(due.limit(_big("limit")))
-        self.next_due = compiled(select(func.min(wakes.c.due)).where(wakes.c.due > _big("at")))
+        self.next_due = compiled(
+            select(func.min(wakes.c.due)).where(wakes.c.due > _big("at"), wakes.c.due <= MOST)
+        )
         self._event_queries(compiled)
         self._env_queries(compiled)
         self._entity_queries(compiled)
@@ -109,13 +114,16 @@ class Queries:
         self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
-        newer = _page(select(events).where(events.c.n > _big("after")).order_by(events.c.n))
+        newer = _page(
+            select(events).where(events.c.n > _big("after"), events.c.n <= MOST).order_by(events.c.n)
+        )
         of_thread = events.c.thread_id == _text("topic")
         of_run = events.c.run_id == _text("topic")
         bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
+        bounds = bounds.where(events.c.n <= MOST)
         n = space_events.c.n
-        newer_told = _page(select(space_events).where(n > _big("after")).order_by(n))
-        told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0))
+        newer_told = _page(select(space_events).where(n > _big("after"), n <= MOST).order_by(n))
+        told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
         of_space = space_events.c.space_id == _text("topic")
         self.events = {
             "thread": compiled(newer.where(of_thread)),

@@ -1,7 +1,7 @@
 """Readers: for each table how its rows become values, and what becomes of a row that is broken."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Table, select
@@ -16,20 +16,28 @@ from toolwright.adapters.store import (
     rows_spaces,
     rows_threads,
 )
+from toolwright.adapters.store.columns import Columns, blank
 from toolwright.adapters.store.compiled import Rows as Query
 from toolwright.adapters.store.rows import Misread, Row
-from toolwright.adapters.store.tables_agents import agent_revisions, goals, memories, plans
+from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
 from toolwright.adapters.store.tables_calls import calls
-from toolwright.adapters.store.tables_children import requests
-from toolwright.adapters.store.tables_events import events, inbox
-from toolwright.adapters.store.tables_kept import clients, entities, files
-from toolwright.adapters.store.tables_spaces import members, space_events, space_messages, spaces
+from toolwright.adapters.store.tables_children import asked, requests, thread_values
+from toolwright.adapters.store.tables_events import commits, counters, events, inbox, wakes
+from toolwright.adapters.store.tables_kept import clients, entities, env, files
+from toolwright.adapters.store.tables_spaces import (
+    members,
+    reactions,
+    space_events,
+    space_messages,
+    spaces,
+    unnumbered_events,
+)
 from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
 from toolwright.core.broken import OTHER_SHAPE, BrokenRow, Rows
 from toolwright.core.call import Call
 from toolwright.core.errors import RowBroken
 from toolwright.core.event import Event
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.json_value import JSONObject
 from toolwright.wire.call import has_result_to_show
 
 T = TypeVar("T")
@@ -43,6 +51,10 @@ class Reader(Generic[T]):
     query: Query
     made: Callable[[Row], T]
     id: str
+    columns: Columns = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", Columns(self.query.selected_columns.values()))  # as it is frozen
 
     def each(self, rows: Sequence[Row]) -> Rows[T]:
         """The values of the rows, and beside them those that are broken."""
@@ -50,7 +62,7 @@ class Reader(Generic[T]):
         broken: list[BrokenRow] = []
         for row in rows:
             try:
-                values.append(self.made(_legible(row)))
+                values.append(self.read(row))
             except Misread as fault:
                 broken.append(self._broken(row, fault))
         return Rows(values, broken)
@@ -63,9 +75,13 @@ class Reader(Generic[T]):
         """The value of the first row, None if there is none; raises `RowBroken`."""
         return self._one(rows[0]) if rows else None
 
+    def read(self, row: Row) -> T:
+        """The value of a row; raises `Misread`."""
+        return self.made(self.columns.check(row))
+
     def _one(self, row: Row) -> T:
         try:
-            return self.made(_legible(row))
+            return self.read(row)
         except Misread as fault:
             raise RowBroken(self._broken(row, fault).sentence) from None
 
@@ -80,13 +96,6 @@ class Reader(Generic[T]):
             column=names[fault.column],
             why=fault.why,
         )
-
-
-def _legible(row: Row) -> Row:
-    """The row, if all its texts are some: none of the journal's columns holds bytes."""
-    if bytes in map(type, row):
-        raise Misread(next(n for n, each in enumerate(row) if type(each) is bytes), "is not text in UTF-8")
-    return row
 
 
 def _shown_call(row: Row) -> Call:
@@ -112,12 +121,15 @@ SHOWN_CALLS = _whole(calls, _shown_call)
 INBOX = _whole(inbox, rows_events.inbox_event, "event_id")
 EVENTS = _whole(events, rows_events.event, "n")
 SPACE_EVENTS = _whole(space_events, rows_spaces.event, "n")
+WAKES = _whole(wakes, rows_events.wake, "thread_id")
 FILES = _whole(files, rows_kept.file, "path")
+ENV = _whole(env, rows_kept.env_row, "name")
 ENTITIES = _whole(entities, rows_kept.entity)
 FRONT_ENDS = _whole(clients, rows_kept.front_end)
 SPACES = _whole(spaces, rows_spaces.space)
 MEMBERS = _whole(members, rows_spaces.member, "entity_id")
 SPACE_MESSAGES = _whole(space_messages, rows_spaces.message)
+REACTIONS = _whole(reactions, rows_spaces.reaction, "message_id")
 REQUESTS = _whole(requests, rows_children.request)
 AGENTS = Reader(
     agent_revisions,
@@ -138,33 +150,48 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     MESSAGES,
     SHOWN_CALLS,
     INBOX,
+    WAKES,
     EVENTS,
     SPACE_EVENTS,
     FILES,
+    ENV,
     ENTITIES,
     FRONT_ENDS,
     SPACES,
     MEMBERS,
     SPACE_MESSAGES,
+    REACTIONS,
     REQUESTS,
     AGENTS,
     GOALS,
     MEMORIES,
     PLANS,
+    _whole(agents, tuple),  # of these no value is made
+    _whole(asked, tuple, "request_id"),
+    _whole(thread_values, tuple, "key"),
+    _whole(unnumbered_events, tuple, "place"),
+    _whole(counters, tuple, "name"),
+    _whole(commits, tuple, "token"),
 )
 
 
 def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:
-    """Events in order, none left out: one whose payload is broken has a payload that says so."""
-    payload = list(reader.table.columns.keys()).index("payload")
+    """Events in order, none left out: a broken one is blank where it is broken, with a payload that says so."""
+    return [_event(reader, row) for row in rows]
 
-    def shown(row: Row) -> Event:
+
+def _event(reader: Reader[Event], row: Row) -> Event:
+    columns, faults = list(reader.table.columns), list[str]()
+    while True:
         try:
-            return reader.made(_legible(row))
+            event = reader.read(row)
         except Misread as fault:
-            if fault.column != payload:
-                return reader.all([row])[0]
-            said: JSONObject = {"broken": True, "error": f"payload {fault.why}"}
-            return reader.made([*row[:payload], dumps(said), *row[payload + 1 :]])
+            n, column = fault.column, columns[fault.column]
+            faults.append(f"{column.name} {fault.why}")
+            row = [*row[:n], "{}" if column.name == "payload" else blank(column), *row[n + 1 :]]
+        else:
+            return replace(event, payload=_broken_payload(faults)) if faults else event
 
-    return [shown(row) for row in rows]
+
+def _broken_payload(faults: Sequence[str]) -> JSONObject:
+    return {"broken": True, "error": "; ".join(faults)}

@@ -4,13 +4,13 @@ from collections.abc import Generator, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store import rows_events, rows_kept
 from toolwright.adapters.store.instants import instant_or_none, micros
 from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.queries import Queries
 from toolwright.adapters.store.readers import (
     CALLS,
     ENTITIES,
+    ENV,
     EVENTS,
     FILES,
     INBOX,
@@ -20,6 +20,7 @@ from toolwright.adapters.store.readers import (
     SPACE_EVENTS,
     STEPS,
     THREADS,
+    WAKES,
     each_event,
 )
 from toolwright.adapters.store.rows import Params, Row
@@ -86,15 +87,15 @@ class Reads:
 
     def env(self, thread_id: str) -> Reading[Sequence[EnvRow]]:
         found = yield Op(self._sql.env, {"thread_id": thread_id})
-        return [rows_kept.env_row(row) for row in found]
+        return ENV.all(found)
 
     def env_of(self, owner: str) -> Reading[Sequence[EnvRow]]:
         found = yield Op(self._sql.env_of, {"owner": owner})
-        return [rows_kept.env_row(row) for row in found]
+        return ENV.all(found)
 
     def sealed_otherwise(self, key: str, limit: int) -> Reading[Sequence[EnvRow]]:
         found = yield Op(self._sql.sealed_otherwise, {"key": key, "limit": limit})
-        return [rows_kept.env_row(row) for row in found]
+        return ENV.each(found)
 
     def files(self, thread_id: str) -> Reading[Sequence[File]]:
         found = yield Op(self._sql.files, {"thread_id": thread_id})
@@ -189,11 +190,11 @@ class Reads:
 
     def wake(self, thread_id: str) -> Reading[Wake | None]:
         found = yield Op(self._sql.wake, {"thread_id": thread_id})
-        return rows_events.wake(found[0]) if found else None
+        return WAKES.first(found)
 
     def due(self, now: datetime, limit: int) -> Reading[Sequence[Wake]]:
         found = yield Op(self._sql.due, {"at": micros(now), "limit": limit})
-        return [rows_events.wake(row) for row in found]
+        return WAKES.each(found)
 
     def next_due(self, after: datetime) -> Reading[datetime | None]:
         [(due,)] = yield Op(self._sql.next_due, {"at": micros(after)})

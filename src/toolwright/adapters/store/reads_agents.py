@@ -33,9 +33,10 @@ class AgentQueries:
         of = agent_revisions.c
         columns = (of.agent_id, of.name, of.revision, of.description, of.config)
         newest = and_(of.agent_id == agents.c.id, of.revision == agents.c.revision)
-        now = select(*columns, agents.c.created_at, of.created_at).select_from(
-            agents.join(agent_revisions, newest)
-        )
+        head = (agents.c.id, *columns[1:], agents.c.created_at, of.created_at)
+        now = select(*head).select_from(
+            agents.outerjoin(agent_revisions, newest)
+        )  # a lost revision breaks its agent
         self.agent = compiled(now.where(agents.c.id == _text("agent_id")))
         self.named = compiled(now.where(agents.c.name == _text("name")))
         in_order = now.order_by(agents.c.created_at, agents.c.id)

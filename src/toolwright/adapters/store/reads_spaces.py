@@ -6,10 +6,9 @@ from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 
-from toolwright.adapters.store import rows_spaces
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, all_read, each_read, first_read, rows_read
-from toolwright.adapters.store.readers import MEMBERS, SPACE_MESSAGES, SPACES, Reader
+from toolwright.adapters.store.readers import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES, Reader
 from toolwright.adapters.store.rows import Misread, Params, Row, a_text, read_or_none
 from toolwright.adapters.store.tables_events import inbox
 from toolwright.adapters.store.tables_kept import entities
@@ -30,11 +29,11 @@ def _text(name: str) -> Any:  # as above
 
 
 def _with_name(row: Row) -> tuple[Member, str | None]:
-    *member, _ = row
+    [member] = MEMBERS.all([row])
     try:
-        return rows_spaces.member(member), read_or_none(row, len(row) - 1, a_text)
+        return member, read_or_none(row, len(row) - 1, a_text)
     except Misread:  # a person whose row is broken has no name
-        return rows_spaces.member(member), None
+        return member, None
 
 
 class SpaceQueries:
@@ -119,7 +118,7 @@ class SqlSpaces:
         return await self._all(MEMBERS, self._sql.memberships, {"entity_id": entity_id})
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        return await self._all(MEMBERS, self._sql.members, {"space_id": space_id})
+        return await self._each(MEMBERS, self._sql.members, {"space_id": space_id})
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         here: Params = {"space_id": space_id, "entity_id": entity_id}
@@ -148,9 +147,7 @@ class SqlSpaces:
         if not message_ids:
             return []
         ids: Params = {f"id_{i}": one for i, one in enumerate(message_ids)}
-        return await self._driver.read(
-            lambda: rows_read(rows_spaces.reaction, self._sql.reactions(len(message_ids)), ids)
-        )
+        return await self._each(REACTIONS, self._sql.reactions(len(message_ids)), ids)
 
     async def caused(self, run_id: str, author: str) -> bool:
         asked: Params = {"run_id": run_id, "author": author}

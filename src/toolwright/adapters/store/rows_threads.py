@@ -1,7 +1,7 @@
 """Rows of threads, their runs and steps."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from toolwright.adapters.store.instants import micros, micros_or_none
 from toolwright.adapters.store.rows import (
@@ -25,6 +25,7 @@ from toolwright.core.thread import Side, Thread
 
 _NO_USAGE = Usage()
 _NO_USAGE_TEXT = "[0,0,0,0]"
+SIDES = frozenset(get_args(Side))
 
 
 def usage_text(usage: Usage) -> str:
@@ -56,7 +57,10 @@ def _usage_of(counts: Sequence[Any]) -> Usage:  # as written by usage_text
 
 
 def _sides(written: JSON) -> tuple[Side, ...]:
-    return cast("tuple[Side, ...]", texts(written))  # as they were written
+    sides = texts(written)
+    if not SIDES.issuperset(sides):
+        raise ValueError("a side has another name")
+    return cast("tuple[Side, ...]", sides)  # as has been looked at
 
 
 def _queued(written: Sequence[Any]) -> tuple[QueuedCall, ...]:  # as written by run_params

@@ -2,7 +2,9 @@
 
 from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table, Text, false, text
 
-from toolwright.adapters.store.metadata import metadata
+from toolwright.adapters.store.metadata import metadata, one_of
+from toolwright.core.call import CallStatus, Route
+from toolwright.core.tool import Kind
 
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
 """Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
@@ -19,11 +21,11 @@ calls = Table(
     Column("step", Integer, nullable=False),
     Column("position", Integer, nullable=False),
     Column("name", Text, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=one_of(Kind)),
     Column("arguments", Text, nullable=False),
     Column("model_call_id", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("route", Text),
+    Column("status", Text, nullable=False, info=one_of(CallStatus)),
+    Column("route", Text, info=one_of(Route)),
     Column("result", Text),
     Column("attempts", Integer, nullable=False),
     Column("deadline", BigInteger),

@@ -2,7 +2,8 @@
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text
 
-from toolwright.adapters.store.metadata import metadata
+from toolwright.adapters.store.metadata import metadata, one_of
+from toolwright.core.request import RequestKind
 
 thread_values = Table(
     "thread_values",
@@ -18,7 +19,7 @@ requests = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("thread_id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=one_of(RequestKind)),
     Column("agent", Text, nullable=False),
     Column("required", Text, nullable=False),
     Column("child", Text),

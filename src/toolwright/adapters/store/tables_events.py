@@ -12,7 +12,8 @@ from sqlalchemy import (
     text,
 )
 
-from toolwright.adapters.store.metadata import metadata
+from toolwright.adapters.store.metadata import metadata, one_of
+from toolwright.core.inbox import InboxStatus, InboxType
 
 inbox = Table(
     "inbox",
@@ -20,8 +21,8 @@ inbox = Table(
     Column("thread_id", Text, nullable=False),
     Column("event_id", Text, nullable=False),
     Column("n", BigInteger, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("status", Text, nullable=False),
+    Column("type", Text, nullable=False, info=one_of(InboxType)),
+    Column("status", Text, nullable=False, info=one_of(InboxStatus)),
     Column("run_id", Text),
     Column("attempts", Integer, nullable=False),
     Column("content", Text, nullable=False),

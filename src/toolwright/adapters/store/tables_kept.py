@@ -2,7 +2,9 @@
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
-from toolwright.adapters.store.metadata import metadata
+from toolwright.adapters.store.metadata import metadata, one_of
+from toolwright.core.entity import EntityType
+from toolwright.core.env import EnvKind, EnvType
 
 files = Table(
     "files",
@@ -26,9 +28,9 @@ env = Table(
     "env",
     metadata,
     Column("owner", Text, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=one_of(EnvKind)),
     Column("name", Text, nullable=False),
-    Column("type", Text, nullable=False),
+    Column("type", Text, nullable=False, info=one_of(EnvType)),
     Column("value", Text, nullable=False),
     Column("key", Text),
     Column("updated_at", BigInteger, nullable=False),
@@ -40,7 +42,7 @@ entities = Table(
     "entities",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("type", Text, nullable=False),
+    Column("type", Text, nullable=False, info=one_of(EntityType)),
     Column("external_id", Text),
     Column("display_name", Text),
     Column("metadata", Text, nullable=False),

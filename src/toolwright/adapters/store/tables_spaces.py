@@ -2,13 +2,15 @@
 
 from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
-from toolwright.adapters.store.metadata import metadata
+from toolwright.adapters.store.metadata import metadata, one_of
+from toolwright.core.entity import EntityType
+from toolwright.core.space import SpaceKind, SpaceRole
 
 spaces = Table(
     "spaces",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=one_of(SpaceKind)),
     Column("name", Text),
     Column("description", Text),
     Column("metadata", Text, nullable=False),
@@ -27,7 +29,7 @@ members = Table(
     Column("role", Text, nullable=False),
     Column("read_seq", BigInteger, nullable=False),
     Column("joined_at", BigInteger, nullable=False),
-    Column("type", Text, nullable=False),
+    Column("type", Text, nullable=False, info=one_of(EntityType)),
     PrimaryKeyConstraint("space_id", "entity_id"),
     Index("members_by_entity", "entity_id"),
 )
@@ -39,7 +41,7 @@ space_messages = Table(
     Column("space_id", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("entity_id", Text, nullable=False),
-    Column("role", Text, nullable=False),
+    Column("role", Text, nullable=False, info=one_of(SpaceRole)),
     Column("content", Text, nullable=False),
     Column("metadata", Text, nullable=False),
     Column("parent_id", Text),

@@ -14,7 +14,10 @@ from sqlalchemy import (
     text,
 )
 
-from toolwright.adapters.store.metadata import metadata
+from toolwright.adapters.store.metadata import metadata, one_of
+from toolwright.core.child import ChildEnd
+from toolwright.core.message import Role
+from toolwright.core.run import RunStatus, Side, StopReason
 
 _NESTED = text("within IS NOT NULL")
 
@@ -41,7 +44,7 @@ threads = Table(
     Column("activated", Text),
     Column("link", Text),
     Column("report", Text),
-    Column("state", Text),
+    Column("state", Text, info=one_of(ChildEnd)),
     Column("faults", BigInteger, nullable=False, server_default=text("0")),
     Column("not_before", BigInteger),
     Index("threads_by_parent", "parent_id", "created_at"),
@@ -55,12 +58,12 @@ runs = Table(
     Column("id", Text, primary_key=True),
     Column("thread_id", Text, nullable=False),
     Column("agent", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("stop_reason", Text),
+    Column("status", Text, nullable=False, info=one_of(RunStatus)),
+    Column("stop_reason", Text, info=one_of(StopReason)),
     Column("error", Text),
     Column("step_count", Integer, nullable=False),
     Column("turn", Integer, nullable=False),
-    Column("side", Text, nullable=False),
+    Column("side", Text, nullable=False, info=one_of(Side)),
     Column("chain_depth", Integer, nullable=False),
     Column("lives", Integer, nullable=False),
     Column("held", Boolean, nullable=False),
@@ -100,7 +103,7 @@ messages = Table(
     Column("id", Text, nullable=False),
     Column("run_id", Text),
     Column("step", Integer, nullable=False),
-    Column("role", Text, nullable=False),
+    Column("role", Text, nullable=False, info=one_of(Role)),
     Column("kept", Boolean, nullable=False),
     Column("body", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from toolwright.core.broken import all_of
 from toolwright.core.effects import Enter, Tell
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.event import EventDraft, EventType
@@ -75,7 +76,7 @@ class SpacesToolkit:
 
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
         space = await run.insist(lambda: self._seen(run, space_id, _not_yours(space_id)))
-        members = await run.insist(lambda: self._spaces.members(space.id))
+        members = all_of(await run.insist(lambda: self._spaces.members(space.id)))
         shown = await run.insist(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
         for member in members:

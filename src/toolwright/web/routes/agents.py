@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from pydantic import Field, JsonValue, model_validator
 
+from toolwright.core.agent_config import check_script
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.runtime.agents import Shown
 from toolwright.web.answer import Answer, answer, listed
@@ -12,6 +13,7 @@ from toolwright.web.body import Form, described, parse, reads
 from toolwright.web.callers import Service
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.noun import noun
+from toolwright.web.options import GatewayOptions
 from toolwright.web.serving import AtWork
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_agents import AgentAnswer, AgentList, AgentSaved, PromptShape, Triggered
@@ -38,6 +40,13 @@ class Configuration(Form):
 
     def whole(self, request: Request) -> JSON:
         """The configuration that was given, None if there is none."""
+        options: GatewayOptions = request.app.state.serving.options
+        config = self._parsed(request)
+        if options.scripts is not None:
+            check_script(config, options.scripts)
+        return config
+
+    def _parsed(self, request: Request) -> JSON:
         if not isinstance(self.config_json, str):
             return self.config if self.config_json is None else self.config_json
         return parse("configJson", self.config_json, request)

@@ -10,6 +10,7 @@ from starlette.staticfiles import StaticFiles
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answer import Answer, answer
+from toolwright.web.callers import identified
 from toolwright.web.noun import noun
 from toolwright.web.serving import Here, Serving
 
@@ -31,14 +32,18 @@ _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 
 async def _local(request: Request, here: Here) -> Serving:
-    """Without keys who calls is judged as everywhere; with keys everybody may read: nothing here is the app's own."""
+    """Without keys who calls is judged as everywhere; with keys everybody may."""
     here.access.check_local(request.headers, None if request.client is None else request.client.host)
     return here
 
 
-async def _reader(here: Annotated[Serving, Depends(_local)]) -> Serving:
+async def _reader(request: Request, here: Annotated[Serving, Depends(_local)]) -> Serving:
+    """Whoever may call anything, and everybody if the docs are open: a browser sends no key with a page's address."""
     if not here.options.docs:
         raise NotFound("Not found")
+    if here.options.docs != "open":
+        sent = request.headers
+        await identified(request, here, sent.get("x-secret-key"), sent.get("x-public-key"))
     return here
 
 
@@ -49,7 +54,7 @@ Reader = Annotated[Serving, Depends(_reader)]
 @router.get("/", include_in_schema=False, response_model=None)
 async def begin(here: Local) -> Response:
     """The way to the page; without it what this server is."""
-    if here.options.docs:
+    if here.options.docs == "open" or (here.options.docs and not here.access.keyed):
         return RedirectResponse("docs")
     shown: JSONObject = {"name": "Toolwright", "version": here.options.version, "health": "/health"}
     return answer(shown)

@@ -14,12 +14,12 @@ router = noun("", "health")
 @router.get(
     "/health",
     responses={
-        200: {"model": HealthShape, "description": "The journal can be written."},
-        503: {"model": HealthShape, "description": "It cannot, or not at the moment."},
+        200: {"model": HealthShape, "description": "The journal and the files can be written."},
+        503: {"model": HealthShape, "description": "One of them cannot, or not at the moment."},
     },
 )
 async def health(here: Here) -> Answer:
-    """Whether the journal can be written; open to everyone."""
+    """Whether the journal and the files can be written; open to everyone."""
     shown: JSONObject = {"status": "ok", "version": here.options.version}
     try:
         await here.runtime.health.check()

@@ -83,7 +83,7 @@ async def list_space_messages(
     before: Annotated[Place, Query(alias="beforeSeq", description="The last before this place.")] = None,
 ) -> Answer:
     """Messages in order; the newest page where no place is given."""
-    await here.permits.space(caller, space_id)
+    await here.permits.in_space(caller, space_id)
     found = await here.runtime.spaces.messages(space_id, limit, after, before)
     return listed("messages", found, _json)
 

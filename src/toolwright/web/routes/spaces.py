@@ -117,10 +117,10 @@ async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
 @router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
 async def list_members(caller: Known, here: Here, space_id: Id) -> Answer:
     """Who is in a space, who came first first."""
-    await here.permits.space(caller, space_id)
+    await here.permits.in_space(caller, space_id)
     members = await here.runtime.spaces.members(space_id)
     shown: list[JSON] = [await _member(here.runtime, one) for one in members]
-    return answer({"members": shown})
+    return answer({"members": shown, **broken_json(members)})
 
 
 @router.post(

@@ -1,0 +1,92 @@
+"""Health: the journal and the files are tried by writing, once a second however many ask."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.files.objects import open_folder
+from toolwright.adapters.motor.manual import ManualClock
+from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.system import new_id
+from toolwright.core.errors import StoreError
+from toolwright.core.units import Committed, Conflict, Probe, Unit
+from toolwright.runtime.health import FRESH, Health
+
+pytestmark = pytest.mark.anyio
+
+
+class CountedStore(MemoryStore):
+    """Counts what is committed, and holds it back while it is not let through."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None)
+        self.commits = 0
+        self.let_through = asyncio.Event()
+        self.let_through.set()
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        assert isinstance(unit, Probe)
+        self.commits += 1
+        await self.let_through.wait()
+        return await super().commit(unit)
+
+
+class CountedFiles(MemoryFiles):
+    """Counts its probes, which fail while there is a fault."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probes = 0
+        self.fault: str | None = None
+
+    async def probe(self) -> None:
+        self.probes += 1
+        if self.fault is not None:
+            raise StoreError(self.fault)
+
+
+async def test_all_who_ask_at_once_wait_for_one_answer() -> None:
+    store, files = CountedStore(), CountedFiles()
+    health = Health(store, files, ManualClock(), new_id)
+    store.let_through.clear()
+    async with asyncio.TaskGroup() as callers:
+        for _ in range(50):
+            callers.create_task(health.check())
+        await asyncio.sleep(0)
+        store.let_through.set()
+    assert (store.commits, files.probes) == (1, 1)
+
+
+async def test_an_answer_is_everybody_s_for_a_second() -> None:
+    store, files, clock = CountedStore(), CountedFiles(), ManualClock()
+    health = Health(store, files, clock, new_id)
+    await health.check()
+    clock.advance(FRESH * 0.9)
+    await health.check()
+    assert (store.commits, files.probes) == (1, 1)
+    clock.advance(FRESH * 0.1)
+    files.fault = "The files are full."
+    for _ in range(3):
+        with pytest.raises(StoreError, match="The files are full"):
+            await health.check()
+    assert (store.commits, files.probes) == (2, 2)
+    files.fault = None
+    clock.advance(FRESH)
+    await health.check()
+
+
+async def test_both_faults_are_told() -> None:
+    store, files = CountedStore(), CountedFiles()
+    files.fault = "The files are full."
+    health = Health(store, files, ManualClock(), new_id)
+    await store.close()
+    with pytest.raises(StoreError, match=r"^The (?!files).*\. The files are full\.$"):
+        await health.check()
+
+
+async def test_files_that_cannot_be_written_are_named() -> None:
+    health = Health(CountedStore(), open_folder(Path("/proc/files")), ManualClock(), new_id)
+    with pytest.raises(StoreError, match="The files folder '/proc/files' cannot be written"):
+        await health.check()
