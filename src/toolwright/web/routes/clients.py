@@ -10,7 +10,7 @@ from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
 from toolwright.web.fields import Id, Limit, Offset, Words
 from toolwright.web.noun import noun
-from toolwright.web.permits import speaker
+from toolwright.web.permits import owner_of_listed, speaker
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_entities import ClientAnswer, ClientList
@@ -51,8 +51,7 @@ async def list_clients(
     caller: Known, here: Here, entity_id: EntityId = None, limit: Limit = 50, offset: Offset = 0
 ) -> Answer:
     """Registered front-ends, the oldest first; a person's are their own."""
-    whose = entity_id if caller.kind == "service" else caller.entity_id or ""
-    found = await here.runtime.clients.list(whose, limit, offset)
+    found = await here.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
     return listed("clients", found, client_json)
 
 

@@ -27,7 +27,7 @@ from toolwright.web.shapes_threads import (
     ThreadList,
     ThreadRefused,
 )
-from toolwright.wire.message import message_json, message_json_for_people
+from toolwright.wire.message import message_json
 from toolwright.wire.run import child_json, thread_json
 
 MOST_LISTED = 1_000
@@ -154,7 +154,7 @@ async def list_messages(
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
     await here.permits.thread(caller, thread_id)
     said = await here.runtime.threads.messages(thread_id, limit, offset)
-    return listed("messages", said, message_json if caller.kind == "service" else message_json_for_people)
+    return listed("messages", said, caller.presentation.message)
 
 
 @router.patch(
