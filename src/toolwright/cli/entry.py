@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from toolwright.cli.commands import cli
 from toolwright.cli.refusal import FAILED, INTERRUPTED, Refusal, one_line
+from toolwright.core.brief import sentence
 from toolwright.core.errors import ToolwrightError
 
 _WORDS = {
@@ -57,7 +58,7 @@ def _plain(message: str) -> str:
     """What the library says, as a sentence, without the words that it has from pydantic."""
     for words, plain in _WORDS.items():
         message = re.sub(words, plain, message)
-    return message if message.endswith((".", "?")) else f"{message}."
+    return sentence(message)
 
 
 def _help(error: TyperException) -> str:

@@ -14,7 +14,7 @@ from toolwright.client.failures import LIMITED, MISSING, OK, RETRIABLE, error_of
 from toolwright.client.identity import Identity
 from toolwright.core.asked import shown
 from toolwright.core.backoff import nth
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.counted import counted
 from toolwright.core.errors import AnswerLost, BadAnswer, InvalidRequest, ToolwrightError, Unreachable
 from toolwright.core.json_value import JSONObject, dumps
@@ -179,14 +179,18 @@ class Http:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
-            raise Unreachable(f"The server at {self._shown} cannot be reached: {_told(error)}.") from error
+            raise Unreachable(
+                sentence(f"The server at {self._shown} cannot be reached: {_told(error)}")
+            ) from error
         except httpx.TransportError as error:
             raise AnswerLost(
                 f"The connection to {self._shown} was lost before the answer was there ({_told(error)}): "
                 "whether the request took effect is unknown."
             ) from error
         except (httpx.DecodingError, httpx.InvalidURL) as error:
-            raise BadAnswer(f"The answer of {self._shown} cannot be read: {_told(error)}.") from error
+            raise BadAnswer(
+                sentence(f"The answer of {self._shown} cannot be read: {_told(error)}")
+            ) from error
 
 
 def segment(text: str) -> str:
@@ -229,4 +233,4 @@ def _checked(base_url: str) -> tuple[str, str]:
 
 
 def _told(error: Exception) -> str:
-    return str(error).rstrip(".") or type(error).__name__
+    return str(error) or type(error).__name__

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agent import Agent, Side
+from toolwright.core.brief import sentence
 from toolwright.core.env import MOST_NAMES
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.form_faults import form_fault, known_and_few
@@ -268,7 +269,7 @@ def faulty(faults: list[Fault]) -> InvalidConfiguration:
     """The error of a faulty configuration: its first fault in words, all of them in the details."""
     first = faults[0]
     where = f"{first['path']} " if first["path"] else ""
-    return InvalidConfiguration(f"{where}{first['message']}.".replace("..", "."), [*faults])
+    return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:

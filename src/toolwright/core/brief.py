@@ -27,3 +27,9 @@ def said_of(error: BaseException, said: str) -> str:
     if isinstance(error, KeyError) and len(error.args) == 1 and said == repr(error.args[0]):
         return f"{type(error).__name__}: {said}"
     return said or type(error).__name__
+
+
+def sentence(text: str) -> str:
+    """The text as a sentence of its own: with a full stop, where what it quotes at its end has none."""
+    said = text.rstrip()
+    return said if said.endswith((".", "!", "?", "…")) else f"{said}."

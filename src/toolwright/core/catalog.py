@@ -8,6 +8,7 @@ from toolwright.core.activation import activated, hint
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent
 from toolwright.core.asked import declared_list, shown
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.prompt import Env, Prompt, check_values, copied
 from toolwright.core.tool import Tool
@@ -102,7 +103,7 @@ class Catalog:
             TopologicalSorter(at_once).prepare()
         except CycleError as error:
             named = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
-            raise DefinitionError(f"Agents run each other at once, for ever: {named}.") from None
+            raise DefinitionError(sentence(f"Agents run each other at once, for ever: {named}")) from None
 
     @property
     def agents(self) -> Sequence[Agent]:

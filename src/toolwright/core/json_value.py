@@ -3,6 +3,7 @@
 import json
 from typing import TypeAlias
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import InvalidJSON
 
 JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
@@ -16,4 +17,4 @@ def dumps(value: JSON) -> str:
     try:
         return _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidJSON(f"This value cannot be written as JSON: {error}.") from error
+        raise InvalidJSON(sentence(f"This value cannot be written as JSON: {error}")) from error

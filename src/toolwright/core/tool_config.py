@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.env import LONGEST_NAME, faulty_name
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.faults import type_name
@@ -60,7 +60,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     if details:
         shown = details[:MOST_FAULTS]
         told = "; ".join(f"{each['path']} {each['message']}".strip() for each in shown)
-        raise InvalidConfiguration(f"The tool is not configured rightly: {told}.", shown)
+        raise InvalidConfiguration(sentence(f"The tool is not configured rightly: {told}"), shown)
     return fields
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from toolwright.core.agent import agent_id_of
+from toolwright.core.brief import sentence
 from toolwright.core.effects import Effect
 from toolwright.core.entity import Entity
 from toolwright.core.errors import TenvsLacking
@@ -18,7 +19,7 @@ from toolwright.runtime.showing import Intended, Showing
 def homeless(what: str, lacking: Lacking) -> TenvsLacking:
     """The error of what an agent cannot do that cannot have a home thread (D4)."""
     return TenvsLacking(
-        f"{what}, its tenvs are not what its tools need: {lacking}.",
+        sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
         [*lacking.missing],
         [{"name": name, "message": message} for name, message in lacking.invalid],
     )

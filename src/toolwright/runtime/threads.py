@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.active import ActiveAgent
+from toolwright.core.brief import sentence
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.env import MOST_NAMES, EnvType, faulty_name
@@ -280,7 +281,7 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
     found = active.lacking(brought)
     if found:
         raise TenvsLacking(
-            f"The thread cannot be created, its tenvs are not what its tools need: {found}.",
+            sentence(f"The thread cannot be created, its tenvs are not what its tools need: {found}"),
             [*found.missing],
             [{"name": name, "message": message} for name, message in found.invalid],
         )

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from toolwright.adapters.system import SystemClock
+from toolwright.core.brief import sentence
 from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
 from toolwright.runtime.runtime import Runtime
@@ -184,7 +185,7 @@ def listen(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise CannotServe(f"The server cannot listen on {host!r}, port {port}: {error}.") from error
+        raise CannotServe(sentence(f"The server cannot listen on {host!r}, port {port}: {error}")) from error
     listener.setblocking(False)
     return listener
 

@@ -10,6 +10,7 @@ from toolwright.adapters.store.compiled import Compiler, DialectName
 from toolwright.adapters.store.readers import READERS, Reader
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.sqlite_file import legible
+from toolwright.core.brief import sentence
 from toolwright.core.broken import BrokenRow
 from toolwright.core.errors import StoreError
 
@@ -40,5 +41,5 @@ def inspect_sqlite(path: Path) -> list[BrokenRow]:
                 while page := list(islice(cursor, PAGE)):
                     found += broken_in(reader, page)
     except sqlite3.Error as error:
-        raise StoreError(f"The database file {str(path)!r} cannot be read: {error}.") from error
+        raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
     return found
