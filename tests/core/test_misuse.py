@@ -12,10 +12,10 @@ from toolwright import testing
 from toolwright.client import Client
 from toolwright.core.agent_config import Identity, read_agent
 from toolwright.core.brief import sentence
-from toolwright.core.counted import counted
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.file import checked_path
 from toolwright.core.memory_state import MemoryState
+from toolwright.core.quantity import quantity
 
 WRONG: Any = 5  # what no parameter takes
 LIST: Any = []
@@ -359,6 +359,6 @@ async def test_an_error_that_only_names_its_key_says_that_it_was_one(raised: Exc
     ("number", "said"), [(0, "0 bytes"), (1, "1 byte"), (2, "2 bytes"), (1.5, "1.5 bytes")]
 )
 def test_one_is_no_plural(number: float, said: str) -> None:
-    assert counted(number, "byte") == said
-    assert counted(1, "property") == "1 property"
-    assert counted(3, "property") == "3 properties"
+    assert quantity(number, "byte") == said
+    assert quantity(1, "property") == "1 property"
+    assert quantity(3, "property") == "3 properties"

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from toolwright.cli.last_exit import end_surely
+from toolwright.cli.last_exit import force_exit
 from toolwright.cli.log import log_fully
 from toolwright.cli.reload import serve_and_reload
 from toolwright.cli.settings import read_settings, served_app, warn_of_variables
@@ -27,7 +27,7 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
 
     async def serve_and_end() -> None:
         await gateway.serve(app, settings, host=host, port=port, ready=ready)
-        end_surely(0)
+        force_exit(0)
 
     asyncio.run(serve_and_end())
     return 0

@@ -15,7 +15,7 @@ from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.returned import as_failure
 from toolwright.core.state import ThreadState
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 from toolwright.core.tool import Kind, Tool
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
@@ -56,7 +56,7 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
     seconds = limit_of(prepared.tool)
     if seconds is None:
         return await carry_out(executors, prepared, state)
-    work = Supervised(carry_out(executors, prepared, state), prepared.tool.name, seconds)
+    work = Supervision(carry_out(executors, prepared, state), prepared.tool.name, seconds)
     return work.result() if await work.end() else timed_out(seconds)
 
 

@@ -9,10 +9,10 @@ from typing import cast
 
 from pydantic import BaseModel
 
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
+from toolwright.core.quantity import quantity
 
 Path = tuple[str | int, ...]
 _LARGE = 1_000  # parts, at some microseconds each
@@ -47,7 +47,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """
     copy = _plain(value, (), ())
     if nesting < MAX_NESTING and deeper(copy, nesting):
-        raise InvalidJSON(f"The value is nested deeper than {counted(nesting, 'level')}.")
+        raise InvalidJSON(f"The value is nested deeper than {quantity(nesting, 'level')}.")
     return copy
 
 

@@ -7,7 +7,7 @@ from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agent_config import faulty, read_agent
 from toolwright.core.brief import brief
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.env import EnvChange
@@ -42,7 +42,7 @@ from toolwright.runtime.asked import page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.wire.space import left_event
 
-USUAL = ("scripted", "openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
+COMMON_PROVIDERS = ("scripted", "openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that there are: of all others their library is asked, which takes a second to load."""
 REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
@@ -153,7 +153,7 @@ class Agents:
         except (InvalidRequest, DefinitionError):
             return None
 
-    async def homeless(self, agent_id: str) -> Lacking:
+    async def missing_home_tenvs(self, agent_id: str) -> Lacking:
         """What the agent's tools would miss in a home thread that is to begin; nothing if it has one already (D4)."""
         agent = await self.usable(agent_id)
         found = Lacking() if agent is None else agent.lacks_at_home
@@ -324,7 +324,7 @@ class Agents:
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
             said = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
             raise faulty([{"path": "config.model", "message": said}])
-        if provider in USUAL and name:
+        if provider in COMMON_PROVIDERS and name:
             return
         try:
             await self._models(model)

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken

@@ -16,7 +16,7 @@ from toolwright.runtime.agents import Agents
 from toolwright.runtime.showing import Intended, Showing
 
 
-def homeless(what: str, lacking: Lacking) -> TenvsLacking:
+def no_home_thread(what: str, lacking: Lacking) -> TenvsLacking:
     """The error of what an agent cannot do that cannot have a home thread (D4)."""
     return TenvsLacking(
         sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
@@ -49,7 +49,7 @@ class Rooms:
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         found = Lacking() if agent is None else agent.lacks_at_home
         if found:
-            raise homeless(f"The agent {entity.display_name!r} cannot be in a space", found)
+            raise no_home_thread(f"The agent {entity.display_name!r} cannot be in a space", found)
 
     async def redactor(self, space_id: str) -> Redactor:
         """What must not be said in the space."""

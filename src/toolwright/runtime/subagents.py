@@ -24,7 +24,7 @@ from toolwright.core.state import ThreadState
 from toolwright.core.variable import Variable
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.births import Birth, Births
-from toolwright.runtime.family import child_id_of, copied, first_run, message_for
+from toolwright.runtime.family import child_id_of, copy_files, first_run, message_for
 from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.offering import has_room
 from toolwright.runtime.prompt_tools import paths, spoken
@@ -132,7 +132,7 @@ class Subagents:
         if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(StoredFiles(self._store, child.id))
-        refs = await copied(child.id, files, named, self._clock, self._new_id)
+        refs = await copy_files(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
         message_id = f"msg_{state.call_id.removeprefix('call_')}"
         event = message_for(child, message_id, text, refs, state.chain_depth, self._clock)

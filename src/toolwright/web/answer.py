@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from fastapi import Response
 
-from toolwright.core.broken import broken_of
+from toolwright.core.broken_rows import broken_of
 from toolwright.core.json_value import JSON, JSONObject, dumps
 
 T = TypeVar("T")

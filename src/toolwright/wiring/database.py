@@ -12,7 +12,7 @@ from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.schema import HEAD, READ_REVISION, is_current, upgrade_sqlite
 from toolwright.core.brief import sentence
-from toolwright.core.broken import BrokenRow
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import MissingExtra, StoreError
 from toolwright.wiring.settings import Settings
 

@@ -32,7 +32,9 @@ from toolwright.wiring.unusable import warn_of_agents
 
 log = logging.getLogger("toolwright.serve")
 
-KEPT_OPEN = 75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
+KEEP_ALIVE_TIMEOUT = (
+    75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
+)
 REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
 
 
@@ -107,7 +109,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_keep_alive=KEPT_OPEN,
+            timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
             timeout_graceful_shutdown=REQUEST_GRACE,
         )
         super().__init__(config)

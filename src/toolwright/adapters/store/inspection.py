@@ -11,7 +11,7 @@ from toolwright.adapters.store.readers import READERS, Reader
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.sqlite_file import legible
 from toolwright.core.brief import sentence
-from toolwright.core.broken import BrokenRow
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError
 
 PAGE = 1_000  # rows that are looked at together

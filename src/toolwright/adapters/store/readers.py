@@ -17,7 +17,7 @@ from toolwright.adapters.store import (
     rows_threads,
 )
 from toolwright.adapters.store.compiled import Rows as Query
-from toolwright.adapters.store.rows import Misread, Row
+from toolwright.adapters.store.rows import Row, UnreadableColumn
 from toolwright.adapters.store.tables_agents import agent_revisions, goals, memories, plans
 from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import requests
@@ -25,7 +25,7 @@ from toolwright.adapters.store.tables_events import events, inbox
 from toolwright.adapters.store.tables_kept import clients, entities, files
 from toolwright.adapters.store.tables_spaces import members, space_events, space_messages, spaces
 from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
-from toolwright.core.broken import OTHER_SHAPE, BrokenRow, Rows
+from toolwright.core.broken_rows import OTHER_SHAPE, BrokenRow, Rows
 from toolwright.core.call import Call
 from toolwright.core.errors import RowBroken
 from toolwright.core.event import Event
@@ -51,7 +51,7 @@ class Reader(Generic[T]):
         for row in rows:
             try:
                 values.append(self.made(_legible(row)))
-            except Misread as fault:
+            except UnreadableColumn as fault:
                 broken.append(self._broken(row, fault))
         return Rows(values, broken)
 
@@ -66,10 +66,10 @@ class Reader(Generic[T]):
     def _one(self, row: Row) -> T:
         try:
             return self.made(_legible(row))
-        except Misread as fault:
+        except UnreadableColumn as fault:
             raise RowBroken(self._broken(row, fault).sentence) from None
 
-    def _broken(self, row: Row, fault: Misread) -> BrokenRow:
+    def _broken(self, row: Row, fault: UnreadableColumn) -> BrokenRow:
         names = self.query.selected_columns.keys()
         columns = dict(zip(names, row, strict=False))
         key = " and ".join(f"{one.name} {columns[one.name]!r}" for one in self.table.primary_key.columns)
@@ -85,7 +85,9 @@ class Reader(Generic[T]):
 def _legible(row: Row) -> Row:
     """The row, if all its texts are some: none of the journal's columns holds bytes."""
     if bytes in map(type, row):
-        raise Misread(next(n for n, each in enumerate(row) if type(each) is bytes), "is not text in UTF-8")
+        raise UnreadableColumn(
+            next(n for n, each in enumerate(row) if type(each) is bytes), "is not text in UTF-8"
+        )
     return row
 
 
@@ -93,7 +95,7 @@ def _shown_call(row: Row) -> Call:
     """A call whose result, if it has one, can be shown."""
     call = rows_calls.call(row)
     if not has_result_to_show(call):
-        raise Misread(RESULT, OTHER_SHAPE)
+        raise UnreadableColumn(RESULT, OTHER_SHAPE)
     return call
 
 
@@ -161,7 +163,7 @@ def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:
     def shown(row: Row) -> Event:
         try:
             return reader.made(_legible(row))
-        except Misread as fault:
+        except UnreadableColumn as fault:
             if fault.column != payload:
                 return reader.all([row])[0]
             said: JSONObject = {"broken": True, "error": f"payload {fault.why}"}

@@ -156,11 +156,11 @@ class MindToolkit:
         return {plan.id: plan for plan in await run.insist(lambda: self._minds.plans(run.agent_id))}
 
     async def _set_plans(self, run: BuiltinState, given: Sequence[GivenPlan]) -> JSON:
-        if given and run.homeless:
+        if given and run.missing_home_tenvs:
             raise InvalidRequest(
                 sentence(
                     "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
-                    f"its tools need: {run.homeless}"
+                    f"its tools need: {run.missing_home_tenvs}"
                 )
             )
         known, now = await self._plans(run), run.clock.now()

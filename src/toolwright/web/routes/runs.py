@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 
 from toolwright.core.agent import entity_id_of
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.event import Topic
 from toolwright.core.run import RunStatus
 from toolwright.web.answer import Answer, answer, broken_json, listed
