@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import cast
@@ -11,13 +11,14 @@ from pydantic import BaseModel
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
+from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NAME, MAX_NESTING
 from toolwright.core.quantity import quantity
 
 Path = tuple[str | int, ...]
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
+LONG_KEY = f"must have keys of at most {MAX_NAME} characters"
 _UNWRITABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -37,6 +38,11 @@ def unwritable(text: str) -> bool:
 def one_line(text: str) -> bool:
     """Whether the text can be a name: it breaks no line that it stands in, and steers no terminal."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
+
+
+def has_long_key(value: Mapping[str, object]) -> bool:
+    """Whether a key of the object itself is longer than `MAX_NAME` characters."""
+    return any(len(key) > MAX_NAME for key in value)
 
 
 def plain(value: object, nesting: int = MAX_NESTING) -> JSON:

@@ -28,8 +28,8 @@ from toolwright.core.prompt import Prompt
 from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
 from toolwright.runtime.agent_parts import (
+    check_description,
     check_name,
-    check_text,
     env_json,
     identity_of,
     read_object,
@@ -173,7 +173,7 @@ class Agents:
         `CannotSeal` for a secret where there are no keys.
         """
         check_name(name)
-        check_text("description", description)
+        check_description(description)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
@@ -193,7 +193,7 @@ class Agents:
         if name is not None:
             check_name(name)
         if description is not None:
-            check_text("description", description)
+            check_description(description)
         while True:
             was = await self._configured(name_or_id)
             saved = await self._save(

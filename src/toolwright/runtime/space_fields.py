@@ -9,7 +9,7 @@ from typing import cast, get_args
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
+from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.space import Space, SpaceFields, SpaceKind
 
 LONGEST_NAME = 200  # characters
@@ -81,6 +81,8 @@ def metadata_of(given: object) -> JSONObject:
         raise faulty("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
         raise faulty("metadata", "must be an object")
+    if has_long_key(copy):
+        raise faulty("metadata", LONG_KEY)
     return copy
 
 

@@ -18,6 +18,7 @@ from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, checked_fields
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_ID, MAX_NAME
 from toolwright.core.message import Message
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
@@ -240,6 +241,9 @@ class Threads:
         return await self._runs.cancel(thread.run_id)
 
 
+_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "tags": MAX_NAME}
+
+
 def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
     """Texts are text that every database can hold, tags are several."""
     by_list("tags", tags, str, "texts")
@@ -251,6 +255,9 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
             raise _faulty(path, f"must be text, not {type(text).__name__}{named}")
         if unwritable(text):
             raise _faulty(path, "must not contain NUL or lone surrogates")
+        most = _MOST_CHARACTERS.get(path)
+        if most is not None and len(text) > most:
+            raise _faulty(path, f"must have at most {most} characters")
 
 
 def _plain(path: str, value: JSONObject | None) -> None:
