@@ -1,7 +1,10 @@
 """The routes of a gateway are those that its modules declare."""
 
+import inspect
+import tokenize
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from toolwright.adapters.system import SystemClock
 from toolwright.web import routes
@@ -16,6 +19,17 @@ def test_gateways_share_their_routes_so_a_first_request_makes_none() -> None:
     for route in (*calls.router.routes, *threads.router.routes):
         assert any(route is one for one in first)
         assert any(route is one for one in second)
+
+
+def test_a_first_request_compiles_no_patterns_of_the_tokenizer() -> None:
+    """FastAPI looks up the source of a route's function when it is first called."""
+    compiled: Any = vars(tokenize)["_compile"]  # a cache of Python's own
+    compiled.cache_clear()
+    open_gateway(lambda: nullcontext(), GatewayOptions(clock=SystemClock()))  # type: ignore[arg-type, return-value]  # not opened
+    before = compiled.cache_info().misses
+    inspect.getsourcelines(threads.get_thread)
+    assert before > 0
+    assert compiled.cache_info().misses == before
 
 
 def test_no_route_judges_a_caller_by_their_kind() -> None:
