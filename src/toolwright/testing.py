@@ -11,7 +11,7 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory import MemoryStore
-from toolwright.core.asked import declared
+from toolwright.core.checks import check_kind
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.memory_state import MemoryState
 from toolwright.runtime.runtime import Runtime
@@ -41,8 +41,8 @@ __all__ = [
 @asynccontextmanager
 async def runtime(app: App, settings: Settings | None = None) -> AsyncGenerator[Runtime]:
     """Like `app.runtime`, with the journal in memory: nothing is written, nothing outlives the block."""
-    declared("What is run", app, App, "a toolwright.App")
-    declared("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
+    check_kind("What is run", app, App, "a toolwright.App")
+    check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
     chosen = (settings or Settings()).model_copy(update={"database_url": "memory://"})
     async with app.runtime(chosen, grace=1.0) as running:
         yield running

@@ -1,15 +1,21 @@
 """The page at /docs and the OpenAPI document: served from here alone, under the rules of all routes."""
 
+import asyncio
 import re
+import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
 
 from tests.api.rig import serving
 from tests.api.town import ADA, town
 from toolwright.core.errors import DefinitionError
 from toolwright.web import gateway
+from toolwright.web.document import correct_document
+from toolwright.web.routes import docs
 from toolwright.wiring.app import App
 from toolwright.wiring.gateway import gateway as application_of
 from toolwright.wiring.settings import Settings
@@ -127,6 +133,24 @@ async def test_behind_a_proxy_the_document_says_below_which_path_the_routes_are(
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             assert (await client.get("/tools/openapi.json")).json()["servers"] == [{"url": "/tools"}]
         assert "servers" not in await api.get("/openapi.json")
+
+
+async def test_the_document_is_made_once_and_not_on_the_event_loop() -> None:
+    app, threads = FastAPI(), list[int]()
+
+    def generate() -> dict[str, Any]:  # as FastAPI does, which keeps the document before it is corrected
+        if app.openapi_schema is None:
+            threads.append(threading.get_ident())
+            app.openapi_schema = {"paths": {}, "components": {"schemas": {}}}
+        return app.openapi_schema
+
+    app.openapi = generate  # type: ignore[method-assign]  # FastAPI's own way to change the document
+    correct_document(app)
+    request = Request({"type": "http", "app": app, "headers": [], "root_path": ""})
+    here: Any = None
+    await asyncio.gather(docs.describe(here, request), docs.describe(here, request))
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 async def test_pages_that_load_scripts_from_elsewhere_are_gone() -> None:

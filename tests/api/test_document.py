@@ -40,6 +40,29 @@ def test_every_body_is_a_schema_of_the_document_by_its_name() -> None:
     assert [set(body) for body in bodies] == [{"$ref"}] * len(bodies)
 
 
+LONG_TEXTS = {
+    "NewAgent.configJson": "a whole configuration, whose own texts have limits",
+    "AgentChange.configJson": "a whole configuration, whose own texts have limits",
+    "NewMessage.content": "what people write, or paste, for a model: bounded by the body",
+    "NewFile.data": "a file in base64: bounded by MAX_ATTACHMENT",
+    "Submission.error": "the text of a failure: a model is shown MAX_RESULT_TEXT of it",
+}
+"""Texts of bodies that have no `maxLength`, and why."""
+
+
+def test_every_text_of_a_body_says_how_long_it_may_be() -> None:
+    whole = document().whole
+    forms = [
+        operation["requestBody"]["content"]["application/json"]["schema"]
+        for item in whole["paths"].values()
+        for operation in item.values()
+        if "requestBody" in operation
+    ]
+    texts = {where: text for form in forms for where, text in _texts("", form, whole)}
+    assert len(texts) >= 30
+    assert {where for where, text in texts.items() if "maxLength" not in text} == set(LONG_TEXTS)
+
+
 def test_a_typescript_client_made_from_the_document_type_checks(tmp_path: Path) -> None:
     npm = _npm()
     shutil.copytree(CLIENT, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
@@ -72,6 +95,24 @@ def _found(npm: str | None, *, ci: bool) -> str:
 def _run(folder: Path, *command: str) -> None:
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, f"{' '.join(command)}:\n{ended.stdout}\n{ended.stderr}"
+
+
+def _texts(where: str, part: dict[str, Any], whole: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The texts within a schema that are open, each by its form and its field."""
+    if "$ref" in part:
+        name = part["$ref"].rpartition("/")[2]
+        if name != "JsonValue":
+            yield from _texts(name, whole["components"]["schemas"][name], whole)
+        return
+    if part.get("type") == "string" and not {"enum", "const"} & set(part):
+        yield where, part
+    for field, each in part.get("properties", {}).items():
+        yield from _texts(f"{where}.{field}", each, whole)
+    for each in part.get("anyOf", []):
+        yield from _texts(where, each, whole)
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(part.get(keyword), dict):
+            yield from _texts(where, part[keyword], whole)
 
 
 def _references(part: JsonValue) -> Iterator[str]:

@@ -11,6 +11,7 @@ from tests.runtime.rig import running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.event import Topic
+from toolwright.core.json_value import JSON
 from toolwright.core.ports import Store
 from toolwright.testing import MemoryBus, ScriptedModel
 
@@ -86,9 +87,59 @@ async def test_faulty_bodies_change_nothing() -> None:
             shown = read(response, 400)
             assert len(response.content) < 60_000, name
             assert shown["error"], name
-        missing = await api.client.post("/api/threads", content=b'{"agentId": "' + b"x" * 1_000_000 + b'"}')
+        missing = await api.client.post("/api/threads", content=b'{"agentId": "' + b"x" * 1_000 + b'"}')
         assert len(read(missing, 404)["error"]) < 3_000
         await nothing_changed(api)
+
+
+def configured(**parts: JSON) -> JSON:
+    return {"name": "a", "config": parts}
+
+
+def _of(body: JSON, length: int) -> str:
+    return json.dumps(body).replace("LONG", "x" * length)
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "path", "most"),
+    [
+        ("threads", {"agentId": "LONG"}, "agentId", 1_000),
+        ("threads", {"agentId": "tester", "userId": "LONG"}, "userId", 1_000),
+        ("threads", {"agentId": "tester", "tags": ["a", "LONG"]}, "tags.1", 200),
+        ("agents", configured(agent={"system": "LONG"}), "config.agent.system", 65_536),
+        ("agents", configured(model="LONG"), "config.model", 200),
+        ("agents", configured(model={"provider": "test", "name": "LONG"}), "config.model.name", 200),
+        ("agents", {"name": "a", "description": "LONG", "config": {}}, "description", 100_000),
+        ("entities", {"type": "human", "displayName": "LONG"}, "displayName", 200),
+        ("spaces", {"name": "LONG"}, "name", 200),
+    ],
+)
+async def test_names_and_ids_have_a_length_that_a_fault_names(
+    route: str, body: JSON, path: str, most: int
+) -> None:
+    async with serving() as api:
+        words = f"must have at most {most} characters"
+        fitting = await api.client.post(f"/api/{route}", content=_of(body, most))
+        assert words not in fitting.text
+        shown = read(await api.client.post(f"/api/{route}", content=_of(body, most + 1)), 400)
+        assert shown["error"].startswith(f"{path} {words}")
+        assert {"path": path, "message": words} in shown["details"]
+
+
+@pytest.mark.parametrize("route", ["entities", "spaces", "clients"])
+async def test_keys_of_metadata_have_a_length(route: str) -> None:
+    async with serving() as api:
+        body = {"metadata": {"x" * 201: 1}} | ({"type": "human"} if route == "entities" else {})
+        shown = read(await api.client.post(f"/api/{route}", json=body), 400)
+        assert shown["error"].startswith("metadata must have keys of at most 200 characters")
+
+
+async def test_whoever_creates_a_thread_in_python_is_held_to_the_same_lengths() -> None:
+    async with running(ScriptedModel([])) as rig:
+        for path, faulty in {"user_id": {"user_id": "x" * 1_001}, "tags": {"tags": ["x" * 201]}}.items():
+            with pytest.raises(InvalidRequest, match=f"{path} must have at most") as refused:
+                await rig.rt.threads.create("tester", **faulty)  # type: ignore[arg-type]  # one of them
+            assert refused.value.details[0]["path"] == path
 
 
 @pytest.mark.parametrize("body", [*NO_JSON.values(), b'{"content": 1}', b'{"content": null}', b"{}"])

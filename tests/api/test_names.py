@@ -49,7 +49,7 @@ async def test_the_name_of_a_person_is_short_since_every_agent_reads_it() -> Non
             answer = await made.api.client.request(
                 method, path.format(**made.ids), headers=SERVICE, json=body
             )
-            assert read(answer, 400)["error"] == "displayName must have at most 200 characters."
+            assert read(answer, 400)["error"] == "displayName must have at most 200 characters"
         assert await made.journal() == before
         await made.post("/api/entities", SERVICE, {"type": "human", "displayName": "x" * 200}, 201)
 

@@ -10,9 +10,12 @@ from pydantic import BaseModel
 import toolwright as tw
 from toolwright import testing
 from toolwright.client import Client
-from toolwright.core.counted import counted
+from toolwright.core.agent_config import Identity, read_agent
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.file import checked_path
 from toolwright.core.memory_state import MemoryState
+from toolwright.core.quantity import quantity
 
 WRONG: Any = 5  # what no parameter takes
 LIST: Any = []
@@ -224,14 +227,14 @@ async def test_a_tool_that_is_called_by_no_name_answers_with_an_error(name: Any)
 @pytest.mark.anyio
 async def test_files_in_memory_are_asked_for_by_text() -> None:
     state = MemoryState()
-    for asked, sentence in (
+    for asked, message in (
         (state.list_files(WRONG), "A folder is text, not 5."),
         (state.find_files(WRONG), "A pattern is text, not 5."),
         (state.write_file("a", "b", WRONG), "A MIME type is text, not 5."),
     ):
         with pytest.raises(InvalidRequest) as refused:
             await asked
-        assert refused.value.message == sentence
+        assert refused.value.message == message
     assert await state.list_files() == []
 
 
@@ -276,13 +279,60 @@ def test_a_docstring_may_tell_of_the_state_and_of_what_a_partial_has_given() -> 
     assert list(made.parameters["properties"]) == ["query"]  # type: ignore[call-overload]  # it is an object
 
 
-def test_no_error_ends_in_two_full_stops() -> None:
-    assert tw.ToolwrightError("This: it is so..").message == "This: it is so."
-    assert tw.ToolwrightError("And so on...").message == "And so on..."
-    nan: Any = {"a": float("nan")}
-    with pytest.raises(DefinitionError) as caught:
-        tw.Prompt("p", tenvs=nan)
-    assert caught.value.message == "Prompt 'p': tenvs must be JSON: a is nan, which JSON cannot carry."
+class Strange:
+    def __class_getitem__(cls, _: object) -> Any:
+        raise TypeError("There is none of this kind.")
+
+
+def strange(thing: "Strange[int]") -> str:  # pyright: ignore[reportInvalidTypeArguments]  # it raises
+    """Ask."""
+    return str(thing)
+
+
+def unknown_prompt() -> tw.App:
+    return tw.App(agents=[tw.Agent("a", "none")], prompts=[tw.Prompt("Dr.", "Be a doctor.")])
+
+
+def configured() -> object:
+    who = Identity(name="a")
+    return read_agent({"agent": {"system": "Be."}, "tools": ["a..b"]}, who, {}, trusted=False)
+
+
+@pytest.mark.parametrize(
+    ("declare", "end"),
+    [
+        (lambda: tw.tool(strange), "its annotations cannot be read: There is none of this kind."),
+        (unknown_prompt, "It has: Dr."),
+        (lambda: checked_path("/a/../b"), "neither '.' nor '..'."),
+        (
+            lambda: tw.Prompt("p", tenvs={"a": float("nan")}),  # type: ignore[dict-item]  # faulty
+            "tenvs must be JSON: a is nan, which JSON cannot carry.",
+        ),
+        (configured, "names the tool 'a..b'"),
+    ],
+)
+def test_foreign_words_at_the_end_of_an_error_bring_no_second_full_stop(
+    declare: Callable[[], object], end: str
+) -> None:
+    with pytest.raises(tw.ToolwrightError) as caught:
+        declare()
+    assert end in caught.value.message
+    assert not caught.value.message.endswith("..")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("It is so", "It is so."),
+        ("It is so. ", "It is so."),
+        ("Is it so?", "Is it so?"),
+        ("And so on...", "And so on..."),
+        ("The path is '..'", "The path is '..'."),
+    ],
+)
+def test_a_sentence_has_one_full_stop(text: str, said: str) -> None:
+    assert sentence(text) == said
+    assert tw.ToolwrightError(said).message == said
 
 
 @pytest.mark.anyio
@@ -309,6 +359,6 @@ async def test_an_error_that_only_names_its_key_says_that_it_was_one(raised: Exc
     ("number", "said"), [(0, "0 bytes"), (1, "1 byte"), (2, "2 bytes"), (1.5, "1.5 bytes")]
 )
 def test_one_is_no_plural(number: float, said: str) -> None:
-    assert counted(number, "byte") == said
-    assert counted(1, "property") == "1 property"
-    assert counted(3, "property") == "3 properties"
+    assert quantity(number, "byte") == said
+    assert quantity(1, "property") == "1 property"
+    assert quantity(3, "property") == "3 properties"

@@ -106,6 +106,32 @@ def test_secrets_are_known_by_their_mark() -> None:
         Needs(Marked, "t")
 
 
+class OptionalSecret(BaseModel):
+    key: Annotated[str | None, tw.Secret] = None
+
+
+class SecretOrNone(BaseModel):
+    key: Annotated[str, tw.Secret] | None = None
+
+
+class SecretOrNumber(BaseModel):
+    key: Annotated[str, tw.Secret()] | int | None = None
+
+
+class OptionalNumber(BaseModel):
+    key: Annotated[int | None, tw.Secret] = None
+
+
+@pytest.mark.parametrize("model", [SecretOrNone, SecretOrNumber, OptionalNumber])
+def test_an_optional_secret_that_is_refused_is_told_the_form_that_works(model: type[BaseModel]) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Needs(model, "t")
+    assert caught.value.message.endswith("annotate it Annotated[str | None, tw.Secret].")
+    assert Needs(OptionalSecret, "t").secrets == {"key"}
+    read = Needs(OptionalSecret, "t").read({"key": None})
+    assert read == {"key": None}
+
+
 class SecretNumber(BaseModel):
     pin: Annotated[int, tw.Secret]
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ async def test_a_cancel_at_the_moment_at_which_patience_ends_is_not_waited_for_a
             except asyncio.CancelledError:
                 continue
 
-    work = Supervised(deaf(), "deaf")
+    work = Supervision(deaf(), "deaf")
     waiting = asyncio.create_task(work.end())
     await asyncio.sleep(0)
     waiting.cancel()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolwright.core.errors import ModelUnavailable
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 from toolwright.runtime.abort import Abort
 from toolwright.runtime.answer_limit import AnswerLimit
 
@@ -36,7 +36,7 @@ def on_the_loop(body: Callable[[Ahead], Awaitable[None]]) -> None:
 
 async def ended(work: Coroutine[Any, Any, None], limit: AnswerLimit) -> bool:
     """Whether it ends by itself within the limit."""
-    supervised = Supervised(work, "model")
+    supervised = Supervision(work, "model")
     limit.begin(supervised)
     in_time = await supervised.end()
     limit.over()

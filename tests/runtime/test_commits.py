@@ -38,7 +38,7 @@ class Count:
         self.commits += statement == "COMMIT"
 
 
-def counted(path: Path, count: Count) -> Callable[[MemoryBus], Awaitable[Store]]:
+def quantity(path: Path, count: Count) -> Callable[[MemoryBus], Awaitable[Store]]:
     async def store(bus: MemoryBus) -> Store:
         upgrade_sqlite(path)
         return SqlStore(SqliteDriver(path, bus.publish, count.open))
@@ -87,7 +87,7 @@ async def test_a_run_takes_as_many_commits_as_it_must(
     tmp_path: Path, turns: list[JSONObject], course: Callable[[Rig, str], Awaitable[None]], commits: int
 ) -> None:
     count = Count()
-    store = counted(tmp_path / "t.db", count)
+    store = quantity(tmp_path / "t.db", count)
     async with running(ScriptedModel(turns), [add, outside], store=store, inline_wait=0.0) as rig:
         thread = await rig.rt.threads.create("tester")
         await rig.rt.health.check()  # the start's housekeeping is over, whose commit is none of the run's

@@ -1,8 +1,13 @@
 """The routes of a gateway are those that its modules declare."""
 
+import inspect
+import tokenize
 from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
 from toolwright.adapters.system import SystemClock
+from toolwright.web import routes
 from toolwright.web.gateway import open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.web.routes import calls, threads
@@ -14,3 +19,21 @@ def test_gateways_share_their_routes_so_a_first_request_makes_none() -> None:
     for route in (*calls.router.routes, *threads.router.routes):
         assert any(route is one for one in first)
         assert any(route is one for one in second)
+
+
+def test_a_first_request_compiles_no_patterns_of_the_tokenizer() -> None:
+    """FastAPI looks up the source of a route's function when it is first called."""
+    compiled: Any = vars(tokenize)["_compile"]  # a cache of Python's own
+    compiled.cache_clear()
+    open_gateway(lambda: nullcontext(), GatewayOptions(clock=SystemClock()))  # type: ignore[arg-type, return-value]  # not opened
+    before = compiled.cache_info().misses
+    inspect.getsourcelines(threads.get_thread)
+    assert before > 0
+    assert compiled.cache_info().misses == before
+
+
+def test_no_route_judges_a_caller_by_their_kind() -> None:
+    """What services and people are shown is one property of the caller, what they may do is in `permits`."""
+    folder = Path(routes.__file__).parent
+    for module in (*folder.glob("*.py"), folder.parent / "event_stream.py"):
+        assert "caller.kind" not in module.read_text(encoding="utf-8"), module.name

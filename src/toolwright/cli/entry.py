@@ -8,8 +8,9 @@ from typer.exceptions import Abort, TyperException
 from typer.main import get_command
 
 from toolwright.cli.commands import cli
-from toolwright.cli.last_exit import end_surely
+from toolwright.cli.last_exit import force_exit
 from toolwright.cli.refusal import FAILED, INTERRUPTED, Refusal, one_line
+from toolwright.core.brief import sentence
 from toolwright.core.errors import ToolwrightError
 
 _WORDS = {
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
     finally:
-        end_surely(code)
+        force_exit(code)
     sys.exit(code)
 
 
@@ -63,7 +64,7 @@ def _plain(message: str) -> str:
     """What the library says, as a sentence, without the words that it has from pydantic."""
     for words, plain in _WORDS.items():
         message = re.sub(words, plain, message)
-    return message if message.endswith((".", "?")) else f"{message}."
+    return sentence(message)
 
 
 def _help(error: TyperException) -> str:

@@ -10,7 +10,7 @@ PATIENCE = 5.0  # seconds for a normal end: the interpreter's own wait for threa
 log = logging.getLogger("toolwright.cli")
 
 
-def end_surely(code: int) -> None:
+def force_exit(code: int) -> None:
     """From now on the process ends in some seconds, with that exit code, if it does not end by itself.
 
     A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits for ever.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
-from toolwright.cli.last_exit import PATIENCE, end_surely
+from toolwright.cli.last_exit import PATIENCE, force_exit
 from toolwright.cli.refusal import INTERRUPTED
 from toolwright.core.supervision import leave
 
@@ -25,7 +25,7 @@ def run(work: Work[T]) -> T:
     """Carry a command's work out on a loop of its own; what it returns, or raises.
 
     Tasks that others have left in the loop are cancelled, and have some seconds to end; their threads are left to
-    `end_surely`.
+    `force_exit`.
     """
     own: list[Task] = []
 
@@ -45,7 +45,7 @@ def _end_tasks(runner: asyncio.Runner, own: Collection[Task]) -> None:
     try:
         runner.run(_cancel_all(own))
     except KeyboardInterrupt:  # a handler's own comes out once more, of the task that has waited for it
-        end_surely(INTERRUPTED)
+        force_exit(INTERRUPTED)
         raise
 
 

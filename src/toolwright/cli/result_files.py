@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from pathlib import Path
 
 from toolwright.cli.refusal import Refusal
+from toolwright.core.brief import sentence
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.file import fold, free_path, safe_name
 from toolwright.core.memory_state import MemoryState
@@ -57,4 +58,4 @@ def _those_in(taken: Set[str]) -> Callable[[Sequence[str]], Awaitable[Set[str]]]
 
 
 def _unsaved(folder: Path, error: OSError) -> Refusal:
-    return Refusal(f"The files cannot be saved in {str(folder)!r}: {error}.")
+    return Refusal(sentence(f"The files cannot be saved in {str(folder)!r}: {error}"))

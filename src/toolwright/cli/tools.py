@@ -17,6 +17,7 @@ from toolwright.cli.result_files import check_folder, show_files
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs
 from toolwright.cli.values import known_env, pairs, variables_of, voice_with
+from toolwright.core.brief import sentence
 from toolwright.core.memory_state import MemoryState
 from toolwright.core.result import ToolResult
 from toolwright.core.tool import Tool
@@ -92,7 +93,7 @@ def call(
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refusal(f"The arguments are not JSON: {error}.") from error
+        raise Refusal(sentence(f"The arguments are not JSON: {error}")) from error
     if not isinstance(given, dict):
         raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
     check_folder(folder)
@@ -153,4 +154,6 @@ def _named(name: str, tools: Toolset) -> Tool:
     close = get_close_matches(name, names, n=1)
     if close:
         raise Refusal(f"There is no tool {name!r}. Did you mean {close[0]!r}?")
-    raise Refusal(f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}.")
+    raise Refusal(
+        sentence(f"There is no tool {name!r}. {'It has: ' + ', '.join(names) if names else 'It has none'}")
+    )

@@ -22,8 +22,8 @@ RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable)
 """What may be over soon."""
 
 OK = 200
-MISSING = 404
-LIMITED = 429
+NOT_FOUND = 404
+TOO_MANY_REQUESTS = 429
 _STATUSES: Mapping[int, Kind] = {
     400: errors.InvalidRequest,
     401: errors.Unauthorized,
@@ -35,7 +35,7 @@ _STATUSES: Mapping[int, Kind] = {
     410: errors.CallExpired,
     413: errors.TooLarge,
     422: errors.InvalidRequest,
-    LIMITED: errors.Unreachable,
+    TOO_MANY_REQUESTS: errors.Unreachable,
     500: errors.ServerFailed,
     502: errors.AnswerLost,
     503: errors.Unreachable,

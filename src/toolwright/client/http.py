@@ -10,14 +10,14 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from toolwright.client.failures import LIMITED, MISSING, OK, RETRIABLE, error_of
+from toolwright.client.failures import NOT_FOUND, OK, RETRIABLE, TOO_MANY_REQUESTS, error_of
 from toolwright.client.identity import Identity
-from toolwright.core.asked import shown
 from toolwright.core.backoff import nth
-from toolwright.core.brief import brief
-from toolwright.core.counted import counted
+from toolwright.core.brief import brief, sentence
+from toolwright.core.checks import brief_value
 from toolwright.core.errors import AnswerLost, BadAnswer, InvalidRequest, ToolwrightError, Unreachable
 from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.quantity import quantity
 
 log = logging.getLogger("toolwright.client")
 
@@ -71,7 +71,9 @@ class Http:
         self._base, self._shown = _checked(base_url)
         for name, seconds in (("timeout", timeout), ("silence", silence)):
             if not isinstance(seconds, int | float) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-                raise InvalidRequest(f"{name} must be a number of seconds above 0, not {shown(seconds)}.")
+                raise InvalidRequest(
+                    f"{name} must be a number of seconds above 0, not {brief_value(seconds)}."
+                )
         self._identity = identity
         self._http = http
         self._timeout = httpx.Timeout(timeout)
@@ -100,8 +102,8 @@ class Http:
         while True:
             try:
                 answer = await self.once(method, path, body, query)
-                limited = answer.status == LIMITED
-                if 200 <= answer.status < 300 or (lost and method == "DELETE" and answer.status == MISSING):
+                limited = answer.status == TOO_MANY_REQUESTS
+                if 200 <= answer.status < 300 or (lost and method == "DELETE" and answer.status == NOT_FOUND):
                     return answer
                 raise error_of(answer.status, answer.headers, answer.body)
             except RETRIABLE as error:
@@ -170,7 +172,7 @@ class Http:
         async for chunk in response.aiter_bytes():
             read += chunk
             if len(read) > self._largest:
-                raise BadAnswer(f"The server's answer is larger than {counted(self._largest, 'byte')}.")
+                raise BadAnswer(f"The server's answer is larger than {quantity(self._largest, 'byte')}.")
         return bytes(read)
 
     @contextmanager
@@ -179,14 +181,18 @@ class Http:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
-            raise Unreachable(f"The server at {self._shown} cannot be reached: {_told(error)}.") from error
+            raise Unreachable(
+                sentence(f"The server at {self._shown} cannot be reached: {_told(error)}")
+            ) from error
         except httpx.TransportError as error:
             raise AnswerLost(
                 f"The connection to {self._shown} was lost before the answer was there ({_told(error)}): "
                 "whether the request took effect is unknown."
             ) from error
         except (httpx.DecodingError, httpx.InvalidURL) as error:
-            raise BadAnswer(f"The answer of {self._shown} cannot be read: {_told(error)}.") from error
+            raise BadAnswer(
+                sentence(f"The answer of {self._shown} cannot be read: {_told(error)}")
+            ) from error
 
 
 def segment(text: str) -> str:
@@ -214,7 +220,7 @@ def _unsent(error: ToolwrightError) -> bool:
 def _checked(base_url: str) -> tuple[str, str]:
     """The base without a slash at its end, and how it is named in words: without a password in it."""
     if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(f"The base URL must be text, not {shown(base_url)}.")
+        raise InvalidRequest(f"The base URL must be text, not {brief_value(base_url)}.")
     try:
         parts = urlsplit(base_url)
         port = parts.port
@@ -229,4 +235,4 @@ def _checked(base_url: str) -> tuple[str, str]:
 
 
 def _told(error: Exception) -> str:
-    return str(error).rstrip(".") or type(error).__name__
+    return str(error) or type(error).__name__

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolwright.core.counted import counted
 from toolwright.core.errors import BadAnswer
+from toolwright.core.quantity import quantity
 
 LARGEST = 4 * 1024 * 1024  # bytes of one event: ours are far smaller
 _END = re.compile(b"[\r\n]")
@@ -77,7 +77,7 @@ class SseParser:
     def _grow(self, part: bytes) -> None:
         self._line += part
         if len(self._line) + self._size > self._largest:
-            raise BadAnswer(f"The stream has an event of more than {counted(self._largest, 'byte')}.")
+            raise BadAnswer(f"The stream has an event of more than {quantity(self._largest, 'byte')}.")
 
     def _take(self, line: bytes) -> Sse | None:
         if not line:

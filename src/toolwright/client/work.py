@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, get_origin, get_type_hints
 
-from toolwright.core.asked import shown
 from toolwright.core.cancelling import is_cancelled
+from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
 from toolwright.core.result import ToolResult
@@ -30,7 +30,7 @@ class Work:
     async def __call__(self, arguments: JSON, threads: DaemonThreads) -> ToolResult:
         """The result of one call. Whatever the function raises is an error result; only our cancellation passes."""
         if not isinstance(arguments, dict):
-            return ToolResult.fail(f"The arguments are no JSON object: {shown(arguments)}.")
+            return ToolResult.fail(f"The arguments are no JSON object: {brief_value(arguments)}.")
         call: Callable[[], object] = (
             (lambda: self.function(arguments)) if self.whole else (lambda: self.function(**arguments))
         )
@@ -48,7 +48,9 @@ class Work:
 def work_of(name: str, function: Function) -> Work:
     """The function as work. It gets the arguments as keywords; a single one annotated as a dict gets them whole."""
     if not callable(function) or isinstance(function, type):
-        raise DefinitionError(f"The tool {name!r} needs a function to carry it out, not {shown(function)}.")
+        raise DefinitionError(
+            f"The tool {name!r} needs a function to carry it out, not {brief_value(function)}."
+        )
     on_loop = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
     )

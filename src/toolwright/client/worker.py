@@ -14,7 +14,7 @@ from toolwright.client.client import Client
 from toolwright.client.failures import RETRIABLE
 from toolwright.client.http import Pause, delay
 from toolwright.client.work import Function, Work, work_of
-from toolwright.core.asked import declared, declared_line, declared_name, shown
+from toolwright.core.checks import brief_value, check_kind, check_line, check_name
 from toolwright.core.errors import (
     AlreadyOver,
     CallClaimed,
@@ -29,7 +29,7 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.result import ToolResult
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 from toolwright.core.threads import DaemonThreads
 from toolwright.wire.seen import Call, Offer
 
@@ -64,15 +64,17 @@ class Worker:
         grace: float = GRACE,
         pause: Pause = asyncio.sleep,
     ) -> None:
-        declared("A worker's client", client, Client, "a Client")
+        check_kind("A worker's client", client, Client, "a Client")
         if not isinstance(grace, int | float) or not 0 <= grace < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"grace must be a number of seconds from 0, not {shown(grace)}.")
+            raise DefinitionError(f"grace must be a number of seconds from 0, not {brief_value(grace)}.")
         if type(concurrency) is not int or concurrency < 1:
-            raise DefinitionError(f"concurrency must be a whole number from 1, not {shown(concurrency)}.")
+            raise DefinitionError(
+                f"concurrency must be a whole number from 1, not {brief_value(concurrency)}."
+            )
         if not isinstance(lease, int | float) or not LEASES[0] <= lease <= LEASES[1]:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"lease must be from 1 to 3600 seconds, not {shown(lease)}.")
+            raise DefinitionError(f"lease must be from 1 to 3600 seconds, not {brief_value(lease)}.")
         if name is not None:
-            declared_name("A worker", name)
+            check_name("A worker", name)
         self._client = client
         self._lease = lease
         self._grace = grace
@@ -98,7 +100,7 @@ class Worker:
         which is annotated as a dict, it gets them all as that. It returns what a tool returns; what it raises is an
         error that the agent reads.
         """
-        declared_line("A tool", name)
+        check_line("A tool", name)
         if "," in name:
             raise DefinitionError(
                 f"A worker's tool cannot have a comma in its name, as {name!r}: no server offers it."
@@ -176,7 +178,7 @@ class Worker:
             call = await self._insist(lambda: self._claimed(offer.call_id))
             renewing = asyncio.create_task(self._renew(call.id))
             try:
-                work = Supervised(self._tools[call.name](call.args, self._threads), call.name)
+                work = Supervision(self._tools[call.name](call.args, self._threads), call.name)
                 await work.end()
                 work.check_cancelled()
                 await self._submit(call, work.result())

@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, Side
+from toolwright.core.brief import sentence
 from toolwright.core.callees import check_below, check_once, check_properties, takes
 from toolwright.core.env_types import SECRETS, EnvTypes, Shown
 from toolwright.core.errors import DefinitionError, InvalidRequest
@@ -337,4 +338,4 @@ def hint(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:
         return f" Did you mean {close[0]!r}?"
-    return f" It has: {', '.join(names)}." if names else ""
+    return sentence(f" It has: {', '.join(names)}") if names else ""

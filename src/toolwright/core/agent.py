@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Literal, TypeAlias, cast, get_args
 
-from toolwright.core.asked import declared, declared_line, declared_list, declared_name, refusing, shown
+from toolwright.core.checks import brief_value, check_kind, check_line, check_list, check_name, refuse_fields
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
 from toolwright.core.prompt import Env, Prompt, check_exposed, check_values, keep
@@ -36,15 +36,15 @@ class Side:
     session_fail: str | None = None
 
     def __post_init__(self) -> None:
-        declared("The prompt of a side", self.prompt, (Prompt, str), "a prompt or the name of one")
-        declared("The label of a side", self.label, (str, NoneType), "text")
+        check_kind("The prompt of a side", self.prompt, (Prompt, str), "a prompt or the name of one")
+        check_kind("The label of a side", self.label, (str, NoneType), "text")
         if self.max_steps is not None and (type(self.max_steps) is not int or self.max_steps < 1):
-            raise DefinitionError(f"max_steps must be 1 or more, not {shown(self.max_steps)}.")
-        declared("The stop_on_response of a side", self.stop_on_response, bool, "true or false")
+            raise DefinitionError(f"max_steps must be 1 or more, not {brief_value(self.max_steps)}.")
+        check_kind("The stop_on_response of a side", self.stop_on_response, bool, "true or false")
         for name in ("stop_tool", "stop_tool_response_property", "session_stop", "session_fail"):
             given = getattr(self, name)
             if given is not None:
-                declared_name(f"The {name} of a side", given)
+                check_name(f"The {name} of a side", given)
         if self.stop_tool_response_property is not None and not self.ending:
             raise DefinitionError("A side with a stop_tool_response_property needs a stop_tool.")
 
@@ -66,7 +66,7 @@ _HINTS = {
 }
 
 
-@refusing(_HINTS)
+@refuse_fields(_HINTS)
 @dataclass(frozen=True, slots=True)
 class Agent:
     """An agent: who answers in a thread. A side is a `Side`, or a prompt (by name or itself) as its only part.
@@ -99,20 +99,24 @@ class Agent:
     tool_description: str = ""
 
     def __post_init__(self) -> None:
-        declared_name("An agent", self.name)
+        check_name("An agent", self.name)
         if self.key is None:  # one that is kept was looked at when it was configured
-            declared_line("An agent", self.name)
+            check_line("An agent", self.name)
         whose = f"Agent {self.name!r}"
-        declared(f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one")
+        check_kind(
+            f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
+        )
         if self.type not in get_args(AgentType):
-            raise DefinitionError(f"{whose}: type must be 'ai_human' or 'dual_ai', not {shown(self.type)}.")
+            raise DefinitionError(
+                f"{whose}: type must be 'ai_human' or 'dual_ai', not {brief_value(self.type)}."
+            )
         self._check_sides(whose)
-        declared(f"{whose}: description", self.description, str, "text")
-        declared(f"{whose}: expose_as_tool", self.expose_as_tool, bool, "true or false")
+        check_kind(f"{whose}: description", self.description, str, "text")
+        check_kind(f"{whose}: expose_as_tool", self.expose_as_tool, bool, "true or false")
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         check_values(whose, self.tenvs, self.env)
-        declared_list(f"{whose}: user_env", self.user_env, str, "names")
-        declared_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
+        check_list(f"{whose}: user_env", self.user_env, str, "names")
+        check_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
         fault = faulty_toolkits(self.toolkits)
         if fault is not None:
             raise DefinitionError(f"{whose}: toolkits {fault}.")
@@ -120,7 +124,7 @@ class Agent:
 
     def _check_sides(self, whose: str) -> None:
         if self.type == "dual_ai":
-            declared(
+            check_kind(
                 f"{whose}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
             )
         elif self.side_b is not None:
@@ -131,7 +135,7 @@ class Agent:
                 f"{whose} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
             )
         if turns is not None and (type(turns) is not int or turns < 1):
-            raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {shown(turns)}.")
+            raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {brief_value(turns)}.")
 
     @property
     def id(self) -> str:

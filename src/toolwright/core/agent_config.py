@@ -19,18 +19,22 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agent import Agent, Side
+from toolwright.core.brief import sentence
 from toolwright.core.env import MOST_NAMES
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.form_faults import form_fault, known_and_few
+from toolwright.core.http_template import LONGEST
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.prompt import Prompt
 from toolwright.core.tool import Tool
 from toolwright.core.tool_config import EXECUTION_TYPES
 from toolwright.core.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
 from toolwright.core.value import value
 
-Words: TypeAlias = Annotated[str, Field(min_length=1)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Reference: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 Fault: TypeAlias = dict[str, str]
 MOST_TOOLS = 10_000  # of one agent
 MOST_SERVERS = 1_000
@@ -71,24 +75,24 @@ EnvForm: TypeAlias = Annotated[
     ],
     BeforeValidator(_few_names),
 ]
-Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
+Names: TypeAlias = Annotated[list[Annotated[str, Field(max_length=MAX_NAME)]], Field(max_length=MOST_NAMES)]
 
 
 class SystemForm(Form):
     """What the agent is told to be."""
 
-    system: str = ""
+    system: Annotated[str, Field(max_length=MAX_SYSTEM)] = ""
 
 
 class ModelForm(Form):
     """A model by provider and name."""
 
-    provider: Words
-    name: Words
+    provider: Name
+    name: Name
 
 
 ModelChoice: TypeAlias = Annotated[
-    Annotated[Words, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
+    Annotated[Name, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
 ]
 
 
@@ -102,10 +106,10 @@ class LoopForm(Form):
 class McpServerForm(Form):
     """A server whose tools the agent may call."""
 
-    name: Words
-    url: Words
+    name: Name
+    url: Url
     transport: Literal["http", "sse", "stdio"] = "http"
-    allowed_tools: Annotated[list[str], Field(max_length=MOST_TOOLS)] | None = None
+    allowed_tools: Annotated[list[Reference], Field(max_length=MOST_TOOLS)] | None = None
 
 
 class McpForm(Form):
@@ -124,7 +128,7 @@ class ToolOptions(Form):
 class AppToolForm(Form):
     """One of the app's tools, with values of its own."""
 
-    name: Words
+    name: Reference
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     options: ToolOptions = Field(default_factory=ToolOptions)
 
@@ -282,7 +286,7 @@ def faulty(faults: list[Fault]) -> InvalidConfiguration:
     """The error of a faulty configuration: its first fault in words, all of them in the details."""
     first = faults[0]
     where = f"{first['path']} " if first["path"] else ""
-    return InvalidConfiguration(f"{where}{first['message']}.".replace("..", "."), [*faults])
+    return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:

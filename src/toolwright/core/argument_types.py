@@ -11,6 +11,7 @@ import typing_extensions
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from toolwright.core.brief import sentence
 from toolwright.core.defaults import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.literal_types import confused, exactly
@@ -273,7 +274,7 @@ class TypeReader:
         return self._fault(path, why)
 
     def _fault(self, path: str, why: str) -> DefinitionError:
-        return DefinitionError(f"Tool {self._tool!r}: parameter {path!r} {why}.")
+        return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {path!r} {why}"))
 
 
 def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:

@@ -19,11 +19,17 @@ def words(error: BaseException) -> str:
         said = str(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text
         said = ""
-    return brief(said_of(error, said))
+    return brief(error_text(error, said))
 
 
-def said_of(error: BaseException, said: str) -> str:
+def error_text(error: BaseException, said: str) -> str:
     """The words of an error, or its type's name; both for one that only names the key which it has not found."""
     if isinstance(error, KeyError) and len(error.args) == 1 and said == repr(error.args[0]):
         return f"{type(error).__name__}: {said}"
     return said or type(error).__name__
+
+
+def sentence(text: str) -> str:
+    """The text as a sentence of its own: with a full stop, where what it quotes at its end has none."""
+    said = text.rstrip()
+    return said if said.endswith((".", "!", "?", "…")) else f"{said}."

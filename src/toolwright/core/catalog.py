@@ -7,9 +7,10 @@ from typing import TypeVar, cast
 from toolwright.core.activation import activated, hint
 from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent
-from toolwright.core.asked import declared_list, shown
+from toolwright.core.brief import sentence
+from toolwright.core.checks import brief_value, check_list
 from toolwright.core.errors import DefinitionError, NotFound
-from toolwright.core.prompt import Env, Prompt, check_values, copied
+from toolwright.core.prompt import Env, Prompt, check_values, deep_copy
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
 
@@ -31,10 +32,10 @@ class Catalog:
         env: Env | None = None,
         models: Mapping[str, str] | None = None,
     ) -> None:
-        declared_list("App: agents", agents, Agent, "agents")
-        declared_list("App: prompts", prompts, Prompt, "prompts")
+        check_list("App: agents", agents, Agent, "agents")
+        check_list("App: prompts", prompts, Prompt, "prompts")
         check_values("App", {}, {} if env is None else env)
-        self._env = cast("Env", copied({} if env is None else env))
+        self._env = cast("Env", deep_copy({} if env is None else env))
         self._models = dict(models or {})
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
@@ -102,7 +103,7 @@ class Catalog:
             TopologicalSorter(at_once).prepare()
         except CycleError as error:
             named = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
-            raise DefinitionError(f"Agents run each other at once, for ever: {named}.") from None
+            raise DefinitionError(sentence(f"Agents run each other at once, for ever: {named}")) from None
 
     @property
     def agents(self) -> Sequence[Agent]:
@@ -112,7 +113,9 @@ class Catalog:
     def agent(self, name_or_id: str) -> Agent:
         """The agent of that name or id, else `NotFound`."""
         if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise NotFound(f"An agent is named by its name or id, which is text, not {shown(name_or_id)}.")
+            raise NotFound(
+                f"An agent is named by its name or id, which is text, not {brief_value(name_or_id)}."
+            )
         found = self._by_id.get(name_or_id) or self._agents.get(name_or_id)
         if found is None:
             raise NotFound(f"There is no agent {name_or_id!r}.{hint(name_or_id, self._agents)}")

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from toolwright.core.asked import shown
+from toolwright.core.checks import brief_value
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import Path, plain, spell
@@ -92,7 +92,7 @@ def misfit_default(value: object, error: ValidationError) -> str:
     if within:
         return f"has a default whose part {within} {form_fault(first)}"
     mended = "; if it may be None, annotate it so (`int | None`)" if value is None else ""
-    return f"has the default {shown(value)}, but it {form_fault(first)}{mended}"
+    return f"has the default {brief_value(value)}, but it {form_fault(first)}{mended}"
 
 
 def place_in(value: JSON, location: tuple[int | str, ...]) -> Path:

@@ -6,11 +6,10 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from toolwright.core.asked import shown
 from toolwright.core.brief import brief
-from toolwright.core.broken import all_of
+from toolwright.core.broken_rows import all_of
+from toolwright.core.checks import brief_value
 from toolwright.core.content import AttachmentRef
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import (
     ANY_TYPE,
@@ -22,6 +21,7 @@ from toolwright.core.file import (
     free_path,
     safe_name,
 )
+from toolwright.core.quantity import quantity
 from toolwright.core.value import changed
 
 
@@ -132,7 +132,7 @@ class FileDrafts:
     async def below(self, folder: str) -> Sequence[AttachmentRef]:
         """The files in a folder and below."""
         if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A folder is text, not {shown(folder)}.")
+            raise InvalidRequest(f"A folder is text, not {brief_value(folder)}.")
         if folder.strip("/") == "":
             return [file.ref for file in await self.files()]
         start = fold(f"{checked_path(folder.rstrip('/'))}/")
@@ -141,7 +141,7 @@ class FileDrafts:
     async def matching(self, pattern: str) -> Sequence[AttachmentRef]:
         """The files whose path, or name if the pattern has no slash, matches."""
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise InvalidRequest(f"A pattern is text, not {shown(pattern)}.")
+            raise InvalidRequest(f"A pattern is text, not {brief_value(pattern)}.")
         folded = fold(pattern)
         if "/" not in pattern:
             return [file.ref for file in await self.files() if fnmatchcase(fold(file.name), folded)]
@@ -162,7 +162,7 @@ def written_file(
     """The row of a file that a program writes; without a MIME type its name tells it."""
     whole = checked_path(path)
     if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(f"A MIME type is text, not {shown(mime_type)}.")
+        raise InvalidRequest(f"A MIME type is text, not {brief_value(mime_type)}.")
     kind = mime_type or mimetypes.guess_type(whole)[0] or ANY_TYPE
     return File(
         thread_id=thread_id,
@@ -186,5 +186,5 @@ def as_bytes(content: object, limit: int) -> bytes:
     if not isinstance(content, bytes | bytearray):
         raise InvalidRequest(f"A file is bytes or text, not a {type(content).__name__}.")
     if len(content) > limit:
-        raise TooLarge(f"A file has at most {counted(limit, 'byte')}, not {len(content)}.")
+        raise TooLarge(f"A file has at most {quantity(limit, 'byte')}, not {len(content)}.")
     return bytes(content)

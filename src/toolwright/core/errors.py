@@ -51,9 +51,7 @@ class ToolwrightError(Exception):
     code: ClassVar[str] = "error"
 
     def __init__(self, message: str | None = None) -> None:
-        said = message or (type(self).__doc__ or "").strip().split("\n")[0]
-        # what it quotes at its end may be a sentence of its own
-        super().__init__(said[:-1] if said.endswith("..") and not said.endswith("...") else said)
+        super().__init__(message or (type(self).__doc__ or "").strip().split("\n")[0])
 
     @property
     def message(self) -> str:

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import jsonschema_rs
 
 from toolwright.core.brief import brief
-from toolwright.core.counted import counted
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import Path, spell
+from toolwright.core.quantity import quantity
 
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
@@ -152,17 +152,17 @@ def _words(error: jsonschema_rs.ValidationError) -> str:
         case Kind.MultipleOf(step):
             return f"must be a multiple of {step}"
         case Kind.MinLength(limit):
-            return f"must have at least {counted(limit, 'character')}"
+            return f"must have at least {quantity(limit, 'character')}"
         case Kind.MaxLength(limit):
-            return f"must have at most {counted(limit, 'character')}"
+            return f"must have at most {quantity(limit, 'character')}"
         case Kind.MinItems(limit):
-            return f"must have at least {counted(limit, 'item')}"
+            return f"must have at least {quantity(limit, 'item')}"
         case Kind.MaxItems(limit) | Kind.AdditionalItems(limit):
-            return f"must have at most {counted(limit, 'item')}"
+            return f"must have at most {quantity(limit, 'item')}"
         case Kind.MinProperties(limit):
-            return f"must have at least {counted(limit, 'property')}"
+            return f"must have at least {quantity(limit, 'property')}"
         case Kind.MaxProperties(limit):
-            return f"must have at most {counted(limit, 'property')}"
+            return f"must have at most {quantity(limit, 'property')}"
         case Kind.Pattern(pattern):
             return f"must match the pattern {pattern}"
         case Kind.Format(name):

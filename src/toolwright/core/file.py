@@ -138,7 +138,7 @@ def checked_path(path: object) -> str:
         raise _faulty(path, f"a path has at most {LONGEST_PATH} bytes")
     for segment in segments:
         if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > LONGEST_NAME:
-            raise _faulty(path, "each of its parts is a name, neither empty nor . or ..")
+            raise _faulty(path, "each of its parts is a name, not empty and neither '.' nor '..'")
         if _UNSAFE.search(segment) or _visible(segment) != segment:
             raise _faulty(path, "it holds characters that a path may not have")
     return whole

@@ -5,14 +5,14 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from toolwright.core.asked import misfit, shown
+from toolwright.core.checks import brief_value, misfit
 from toolwright.core.content import Attachment, AttachmentRef
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.event import BUILT_IN
 from toolwright.core.handed_over import Faulty, checked_parts
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, unwritable
+from toolwright.core.quantity import quantity
 
 MAX_KEY = 200
 """Characters of a value's key."""
@@ -25,7 +25,7 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 def text(what: str, given: object) -> str:
     """Text that a journal can hold, also an empty one."""
     if not isinstance(given, str):
-        raise InvalidRequest(f"{what} is text, not {shown(given)}.")
+        raise InvalidRequest(f"{what} is text, not {brief_value(given)}.")
     if unwritable(given):
         raise InvalidRequest(f"{what} is text without NUL or lone surrogates.")
     return str.__str__(given)
@@ -43,7 +43,9 @@ def page(limit: object, offset: object) -> None:
     """Which messages are asked for."""
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or not 0 <= number <= _LARGEST:
-            raise InvalidRequest(f"The {name} of messages is a whole number from 0, not {shown(number)}.")
+            raise InvalidRequest(
+                f"The {name} of messages is a whole number from 0, not {brief_value(number)}."
+            )
 
 
 def files(given: object) -> Sequence[Attachment | AttachmentRef]:
@@ -66,7 +68,7 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
     given = plain({} if arguments is None else arguments)
     if not isinstance(given, dict):
         raise InvalidRequest(
-            f"The arguments of a tool are an object or its JSON text, not {shown(arguments)}."
+            f"The arguments of a tool are an object or its JSON text, not {brief_value(arguments)}."
         )
     return called, dumps(given)
 
@@ -86,7 +88,7 @@ def kept(name: str, value: JSON) -> str | None:
     whole = dumps(value)
     if len(whole) > MAX_KEPT:
         raise InvalidRequest(
-            f"The value {shown(name)} has {counted(len(whole), 'byte')} as JSON, and {MAX_KEPT} are allowed."
+            f"The value {brief_value(name)} has {quantity(len(whole), 'byte')} as JSON, and {MAX_KEPT} are allowed."
         )
     return whole
 
@@ -108,7 +110,7 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
     """
     if not isinstance(kind, str) or not kind.strip() or unwritable(kind):
         raise InvalidRequest(
-            f"The type of an event is text, not empty and without NUL or lone surrogates, not {shown(kind)}."
+            f"The type of an event is text, not empty and without NUL or lone surrogates, not {brief_value(kind)}."
         )
     if len(kind) > MAX_EVENT_TYPE:
         raise InvalidRequest(f"The type of an event has at most {MAX_EVENT_TYPE} characters.")
@@ -122,4 +124,4 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
 def _number(name: str, given: object) -> int | float:
     if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
         return given
-    raise InvalidRequest(f"The {name} of a progress is a finite number, not {shown(given)}.")
+    raise InvalidRequest(f"The {name} of a progress is a finite number, not {brief_value(given)}.")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TypeAlias, TypeVar, cast
 
-from toolwright.core.asked import shown
+from toolwright.core.checks import brief_value
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.plain import unwritable
 from toolwright.core.value import changed
@@ -51,7 +51,8 @@ def checked_parts(parts: Sequence[P], what: str) -> list[P]:
     for number, part in enumerate(checked, 1):
         if isinstance(part, Attachment | ImageContent) and not _is_base64(part.data):
             raise Faulty(
-                f"{what} {number}: data must be base64 text, not {shown(part.data)}.", (number - 1, "data")
+                f"{what} {number}: data must be base64 text, not {brief_value(part.data)}.",
+                (number - 1, "data"),
             )
     return checked
 
@@ -79,12 +80,12 @@ def _fault(name: str, value: object) -> str | None:
         return None
     if name in _SIZES:
         whole = type(value) is int and 0 <= value < _LARGEST
-        return None if whole else f"a whole number, not {shown(value)}."
+        return None if whole else f"a whole number, not {brief_value(value)}."
     if not isinstance(value, str):
-        return f"{'base64 text' if name == 'data' else 'text'}, not {shown(value)}."
+        return f"{'base64 text' if name == 'data' else 'text'}, not {brief_value(value)}."
     if name in _PROSE or name == "data" or (value and not unwritable(value)):
         return None
-    return f"text that is not empty and holds neither NUL nor a lone surrogate, not {shown(value)}."
+    return f"text that is not empty and holds neither NUL nor a lone surrogate, not {brief_value(value)}."
 
 
 def _is_base64(value: str) -> bool:

@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSON, dumps
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
 
 
-def cleaned(text: str, clean: Callable[[JSON], JSON]) -> str | None:
+def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
     """The text of an object or a list with every string and number as `clean` gives it; None if it is neither.
 
     Where two keys become equal it is written anew, with the keys that `clean` gives to the whole.

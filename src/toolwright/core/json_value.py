@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import InvalidJSON
 
 JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
@@ -42,4 +43,4 @@ def _written(value: JSON, encode: Callable[[JSON], str]) -> str:
     try:
         return encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidJSON(f"This value cannot be written as JSON: {error}.") from error
+        raise InvalidJSON(sentence(f"This value cannot be written as JSON: {error}")) from error

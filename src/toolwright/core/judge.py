@@ -54,7 +54,7 @@ class Judge:
             return {}
         if not self._accepts(arguments):
             raise ArgumentFault(faults_of(self.compile(), arguments))
-        return self._numbers.settled(arguments) if special else arguments
+        return self._numbers.normalize(arguments) if special else arguments
 
     def _compile_and_judge(self, arguments: JSONObject) -> bool:
         return self.compile().is_valid(arguments)

@@ -12,6 +12,18 @@ MAX_SCHEMA_VALUES = 10_000
 MOST_FAULTS = 50
 """How many faults of one input are told of."""
 
+MAX_NAME = 200
+"""Characters of a name, a label, a key: what people and models read in passing."""
+
+MAX_ID = 1_000
+"""Characters of what names something: an id, ours or another program's."""
+
+MAX_DESCRIPTION = 100_000
+"""Characters of a description."""
+
+MAX_SYSTEM = 64 * 1024
+"""Characters of what a configured agent is told to be."""
+
 MAX_ATTACHMENT = 25 * 1024 * 1024
 """Bytes of one file (D20)."""
 

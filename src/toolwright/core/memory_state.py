@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from toolwright.core import given
-from toolwright.core.asked import declared, shown
 from toolwright.core.brief import brief
+from toolwright.core.checks import brief_value, check_kind
 from toolwright.core.child import Child, Kin
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts, NoFiles, as_bytes, written_file
@@ -134,7 +134,7 @@ class MemoryState:
         self.reports: list[Progress] = []
         self._execution = execution
         self._created_at = created_at
-        declared("The tenvs of a state", tenvs, (Mapping, NoneType), "a dict of names and values")
+        check_kind("The tenvs of a state", tenvs, (Mapping, NoneType), "a dict of names and values")
         self._tenvs = None if tenvs is None else Tenvs(tenvs)
         self._env: dict[str, EnvVar] | None = None if env is None else stored_only(read_env(env))
         self._drafts: FileDrafts | None = None
@@ -245,7 +245,7 @@ class MemoryState:
     def inject_message(self, content: str, role: str = "user") -> str:
         """Put a message behind the given ones; its id."""
         if role not in ("user", "assistant"):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {shown(role)}.")
+            raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
         message_id = f"msg_{uuid4().hex}"
         said = Message(
             id=message_id,

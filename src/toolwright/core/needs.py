@@ -117,12 +117,19 @@ def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
     if _marked(field.metadata):
         if field.annotation is not str and set(get_args(field.annotation)) != {str, type(None)}:
             raise DefinitionError(
-                f"{what} is a secret, and a secret is text: annotate it Annotated[str, tw.Secret]."
+                f"{what} is a secret, and a secret is text: {_right_form(field.annotation)}."
             )
         return True
     if _hides_secret(field.annotation, ()):
-        raise DefinitionError(f"{what} has a secret within it: a secret is a field of its own.")
+        raise DefinitionError(
+            f"{what} has a secret within it, and a secret is a field of its own: {_right_form(field.annotation)}."
+        )
     return False
+
+
+def _right_form(annotation: Any) -> str:  # any annotation
+    text = "str | None" if type(None) in get_args(annotation) else "str"
+    return f"annotate it Annotated[{text}, tw.Secret]"
 
 
 def _hides_secret(annotation: Any, above: tuple[object, ...]) -> bool:  # any annotation

@@ -28,11 +28,11 @@ class Numbers:
         self._registry: jsonschema_rs.Registry | None = None
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
-    def settled(self, value: JSONObject) -> JSONObject:
+    def normalize(self, value: JSONObject) -> JSONObject:
         """The value with its numbers in their form; raises `ArgumentFault` for one that no float can hold."""
-        settled = _Settling(self).at(value, (self._root, "#"), ())
-        assert isinstance(settled, dict), "an object stays one"
-        return settled
+        normal = _Normalization(self).at(value, (self._root, "#"), ())
+        assert isinstance(normal, dict), "an object stays one"
+        return normal
 
     def resolve(self, reference: JSON) -> Place | None:
         """The place that a local reference leads to."""
@@ -64,7 +64,7 @@ class Numbers:
         return validator.is_valid(value)
 
 
-class _Settling:
+class _Normalization:
     """One value on its way through the schema; each part of it is looked at once for each place."""
 
     def __init__(self, numbers: Numbers) -> None:
@@ -82,9 +82,9 @@ class _Settling:
         if key in self._done:
             return self._done[key][1]
         self._done[key] = (value, value)  # a reference to itself asks for nothing more
-        settled = self._own(self._elsewhere(value, schema, pointer, path), schema, pointer, path)
-        self._done[key] = (value, settled)
-        return settled
+        normal = self._own(self._elsewhere(value, schema, pointer, path), schema, pointer, path)
+        self._done[key] = (value, normal)
+        return normal
 
     def _elsewhere(self, value: JSON, schema: JSONObject, pointer: str, path: Path) -> JSON:
         """What the schemas say that this one refers to."""
@@ -104,13 +104,13 @@ class _Settling:
             if not self._numbers.accepts(member[1], value):
                 continue
             try:
-                settled = self.at(value, member, path)
+                normal = self.at(value, member, path)
             except ArgumentFault as error:
                 fault = fault or error
                 continue
-            if settled is value:
+            if normal is value:
                 return value
-            first.append(settled)
+            first.append(normal)
         if fault is not None and not first:
             raise fault
         return first[0] if first else value

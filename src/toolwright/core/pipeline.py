@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.cancelling import cancellations, check_cancelled
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
 from toolwright.core.faults import ArgumentFault
@@ -16,7 +16,7 @@ from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.returned import as_failure
 from toolwright.core.state import ThreadState
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 from toolwright.core.tool import Kind, Tool
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
@@ -60,7 +60,7 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
         outcome = await carry_out(executors, prepared, state)
         await check_cancelled(before)
         return outcome
-    work = Supervised(carry_out(executors, prepared, state), prepared.tool.name, seconds)
+    work = Supervision(carry_out(executors, prepared, state), prepared.tool.name, seconds)
     ended = await work.end()
     work.check_cancelled()
     return work.result() if ended else timed_out(seconds)
@@ -109,7 +109,7 @@ def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:
     """The error result of a tool whose thread does not bring what it needs (D4)."""
     invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
     return ToolResult.fail(
-        f"Tool {name!r} needs tenvs that this thread does not have: {lacking}.",
+        sentence(f"Tool {name!r} needs tenvs that this thread does not have: {lacking}"),
         error_code="tenvs_required",
         error_data={"missing": [*lacking.missing], "invalid": invalid},
     )
@@ -133,7 +133,7 @@ async def _resolves(state: ThreadState, name: str) -> bool:
 def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
     """The error result of a call that cannot wait for the values that it needs (D4)."""
     return ToolResult.fail(
-        f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}.",
+        sentence(f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}"),
         error_code=VariablesLacking.code,
         error_data={"missing": [*missing]},
     )
@@ -151,7 +151,7 @@ def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(known[:_NAMES_SHOWN])
     more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
-    exist = f"The tools are: {listed}{more}." if known else "There are no tools."
+    exist = sentence(f"The tools are: {listed}{more}") if known else "There are no tools."
     return ToolResult.fail(
         f"There is no tool {brief(repr(name), 200)}.{hint} {exist}", error_code="unknown_tool"
     )

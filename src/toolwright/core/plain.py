@@ -2,21 +2,22 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import cast
 
 from pydantic import BaseModel
 
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, has_half_characters
-from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NESTING
+from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NAME, MAX_NESTING
+from toolwright.core.quantity import quantity
 
 Path = tuple[str | int, ...]
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
+LONG_KEY = f"must have keys of at most {MAX_NAME} characters"
 NOT_ONE_LINE = "must not hold line breaks or other control characters"
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -36,6 +37,11 @@ def one_line(text: str) -> bool:
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None
 
 
+def has_long_key(value: Mapping[str, object]) -> bool:
+    """Whether a key of the object itself is longer than `MAX_NAME` characters."""
+    return any(len(key) > MAX_NAME for key in value)
+
+
 def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """Copy `value` as JSON: models and dataclasses become objects, tuples lists, enums their values.
 
@@ -44,7 +50,7 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     """
     copy = _plain(value, (), ())
     if nesting < MAX_NESTING and deeper(copy, nesting):
-        raise InvalidJSON(f"The value is nested deeper than {counted(nesting, 'level')}.")
+        raise InvalidJSON(f"The value is nested deeper than {quantity(nesting, 'level')}.")
     return copy
 
 

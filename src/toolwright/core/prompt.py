@@ -6,7 +6,7 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.asked import check_callee, declared, declared_list, declared_name, shown
+from toolwright.core.checks import brief_value, check_callee, check_kind, check_list, check_name
 from toolwright.core.env import EnvVar, faulty_name, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
@@ -56,29 +56,29 @@ class Prompt:
     expose_as_tool: bool = False
 
     def __post_init__(self) -> None:
-        declared_name("A prompt", self.name)
+        check_name("A prompt", self.name)
         whose = f"Prompt {self.name!r}"
         check_values(whose, self.tenvs, self.env)
         if not _is_model(self.model):
             raise DefinitionError(
                 f"{whose}: model must be a name such as 'openai:gpt-5' or a model object, not {self.model!r}."
             )
-        declared(f"{whose}: prompt", self.prompt, str, "text")
+        check_kind(f"{whose}: prompt", self.prompt, str, "text")
         if self.tool_choice not in get_args(ToolChoice):
             raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
         if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in _EFFORTS:
             efforts = ", ".join(map(repr, _EFFORTS))
             raise DefinitionError(
-                f"{whose}: reasoning is {efforts}, true or false, not {shown(self.reasoning)}."
+                f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
             )
         kinds = (Tool, str, SubpromptConfig, SubagentToolConfig, Mapping)
         wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
         if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             for each in self.tools:
                 check_callee(f"{whose}: tools", each)
-        declared_list(f"{whose}: tools", self.tools, kinds, wanted)
+        check_list(f"{whose}: tools", self.tools, kinds, wanted)
         for name in ("include_chat", "include_past_tools", "expose_as_tool"):
-            declared(f"{whose}: {name}", getattr(self, name), bool, "true or false")
+            check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
         declared_variables(whose, self.variables)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
         self.parameters()  # a faulty schema is told of here
@@ -101,14 +101,14 @@ class Prompt:
 def keep(declared: object, *names: str) -> None:
     """Make these fields copies of what was given: who changes that later changes nothing that is declared."""
     for name in names:
-        object.__setattr__(declared, name, copied(getattr(declared, name)))
+        object.__setattr__(declared, name, deep_copy(getattr(declared, name)))
 
 
-def copied(value: object) -> object:
+def deep_copy(value: object) -> object:
     """A copy of dicts and lists, and of those within them; all else is as it is."""
     if isinstance(value, Mapping):
-        return {name: copied(each) for name, each in cast("Mapping[object, object]", value).items()}
-    return [copied(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+        return {name: deep_copy(each) for name, each in cast("Mapping[object, object]", value).items()}
+    return [deep_copy(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def check_values(whose: str, tenvs: object, env: object) -> None:
@@ -129,7 +129,7 @@ def check_values(whose: str, tenvs: object, env: object) -> None:
 
 def check_exposed(whose: str, exposed: bool, description: object) -> None:
     """What is to be called as a tool must say what for."""
-    declared(f"{whose}: tool_description", description, str, "text")
+    check_kind(f"{whose}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
         raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")
 

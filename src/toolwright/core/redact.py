@@ -13,7 +13,7 @@ from typing import TypeAlias
 from toolwright.core.brief import CUT
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.json_escapes import layers, recent
-from toolwright.core.json_strings import cleaned
+from toolwright.core.json_strings import clean_strings
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.open_end import open_end
 from toolwright.core.result import ToolResult
@@ -69,7 +69,7 @@ class Redactor:
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
-        clean = cleaned(text, self.json)
+        clean = clean_strings(text, self.json)
         return _without(text, hits) if clean is None else clean
 
     def attachment(self, given: Attachment | AttachmentRef) -> Attachment | AttachmentRef:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.asked import shown
+from toolwright.core.brief import sentence
+from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import JSONObject
@@ -40,8 +41,8 @@ class _Form(BaseModel):
             )
             unknown = first["type"] == "extra_forbidden"
             said = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
-            whole = f"it must be {cls._wanted}, not {shown(given)}"
-            raise DefinitionError(f"{cls.__name__} is faulty: {said if path else whole}.") from None
+            whole = f"it must be {cls._wanted}, not {brief_value(given)}"
+            raise DefinitionError(sentence(f"{cls.__name__} is faulty: {said if path else whole}")) from None
 
 
 class SubpromptConfig(_Form):

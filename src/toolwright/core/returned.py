@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TypeGuard, cast
 
-from toolwright.core.brief import said_of
+from toolwright.core.brief import error_text
 from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.handed_over import Faulty, checked_parts
@@ -126,7 +126,7 @@ def _file_name(image: ImageContent, number: int) -> str:
 
 def _message(error: BaseException) -> str:
     try:
-        return said_of(error, str(error).strip())
+        return error_text(error, str(error).strip())
     except (Exception, SystemExit):  # noqa: BLE001 - a user's exception may not even have a text
         return type(error).__name__
 

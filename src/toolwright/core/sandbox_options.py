@@ -6,11 +6,11 @@ from dataclasses import fields
 from math import inf
 from typing import Any, TypeAlias, cast
 
-from toolwright.core.asked import shown
-from toolwright.core.counted import counted
+from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, unwritable
+from toolwright.core.quantity import quantity
 from toolwright.core.sandbox import CodeLimits, CodeOptions, Execute, HostFunction, Language
 from toolwright.core.value import changed
 
@@ -44,13 +44,13 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
     """The source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
-        raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {shown(source)}.")
+        raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {brief_value(source)}.")
     options = read_options(options)
     timeout = min(limits.timeout, limits.longest) if options.timeout is None else options.timeout
     memory = limits.memory if options.memory_limit_bytes is None else options.memory_limit_bytes
     if timeout > limits.longest:
         raise InvalidRequest(
-            f"Code may run for {counted(limits.longest, 'second')} at most, not for {timeout!r}."
+            f"Code may run for {quantity(limits.longest, 'second')} at most, not for {timeout!r}."
         )
     if not limits.least_memory <= memory <= limits.most_memory:
         raise InvalidRequest(
@@ -59,7 +59,7 @@ def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str
     size = _size(source, options)
     if size > limits.source:
         raise InvalidRequest(
-            f"The code with its modules, globals and arguments has {counted(size, 'byte')}, "
+            f"The code with its modules, globals and arguments has {quantity(size, 'byte')}, "
             f"and {limits.source} are allowed."
         )
     filename = options.filename or LANGUAGES[options.language]
@@ -73,7 +73,7 @@ def _given(options: object) -> Mapping[str, object]:
         return {each.name: getattr(options, each.name) for each in fields(options)}
     if isinstance(options, Mapping):
         return cast("Mapping[str, object]", options)  # names that are no text are refused as unknown
-    raise InvalidRequest(f"The options of run_code are a mapping or CodeOptions, not {shown(options)}.")
+    raise InvalidRequest(f"The options of run_code are a mapping or CodeOptions, not {brief_value(options)}.")
 
 
 def _agree(options: CodeOptions) -> None:
@@ -106,13 +106,17 @@ def _size(source: str, options: CodeOptions) -> int:
 
 def _language(given: object) -> object:
     if not isinstance(given, str) or given not in LANGUAGES:
-        raise InvalidRequest(f"The option 'language' is one of {', '.join(LANGUAGES)}, not {shown(given)}.")
+        raise InvalidRequest(
+            f"The option 'language' is one of {', '.join(LANGUAGES)}, not {brief_value(given)}."
+        )
     return given
 
 
 def _filename(given: object) -> object:
     if not isinstance(given, str) or not _FILENAME.fullmatch(given) or unwritable(given):
-        raise InvalidRequest(f"The option 'filename' is a short name as in 'main.ts', not {shown(given)}.")
+        raise InvalidRequest(
+            f"The option 'filename' is a short name as in 'main.ts', not {brief_value(given)}."
+        )
     return given
 
 
@@ -120,16 +124,18 @@ def _execute(given: object) -> object:
     if isinstance(given, Execute):
         given = {"fn": given.fn, "args": given.args}
     if not isinstance(given, Mapping):
-        raise InvalidRequest(f"The option 'execute' is a mapping with 'fn' and 'args', not {shown(given)}.")
+        raise InvalidRequest(
+            f"The option 'execute' is a mapping with 'fn' and 'args', not {brief_value(given)}."
+        )
     asked = cast("Mapping[object, object]", given)
     for name in asked:
         if name not in ("fn", "args"):
             raise InvalidRequest(f"The option 'execute' has 'fn' and 'args', and no {name!r}.")
     name, args = asked.get("fn", "default"), asked.get("args", ())
     if not isinstance(name, str) or not _GLOBAL.fullmatch(name):
-        raise InvalidRequest(f"The option 'execute.fn' is the name of an export, not {shown(name)}.")
+        raise InvalidRequest(f"The option 'execute.fn' is the name of an export, not {brief_value(name)}.")
     if not isinstance(args, list | tuple):
-        raise InvalidRequest(f"The option 'execute.args' is a list of JSON values, not {shown(args)}.")
+        raise InvalidRequest(f"The option 'execute.args' is a list of JSON values, not {brief_value(args)}.")
     listed = list(cast("Sequence[object]", args))  # isinstance does not know what it holds
     return Execute(fn=name, args=tuple(cast("list[JSON]", _json("execute.args", listed))))
 
@@ -139,7 +145,7 @@ def _imports(given: object) -> object:
     for name, function in named.items():
         if not callable(function):
             raise InvalidRequest(
-                f"The import {name!r} is a function, async or not, and not {shown(function)}."
+                f"The import {name!r} is a function, async or not, and not {brief_value(function)}."
             )
     return cast("dict[str, HostFunction]", named)
 
@@ -154,31 +160,31 @@ def _modules(given: object) -> object:
     for name, source in named.items():
         if not isinstance(source, str) or unwritable(source):
             raise InvalidRequest(
-                f"The module {name!r} is text without NUL or lone surrogates, not {shown(source)}."
+                f"The module {name!r} is text without NUL or lone surrogates, not {brief_value(source)}."
             )
     return named
 
 
 def _memory(given: object) -> object:
     if not isinstance(given, int) or isinstance(given, bool):
-        raise InvalidRequest(f"The option 'memory_limit_bytes' is a whole number, not {shown(given)}.")
+        raise InvalidRequest(f"The option 'memory_limit_bytes' is a whole number, not {brief_value(given)}.")
     return given
 
 
 def _timeout(given: object) -> object:
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < inf:
         return given
-    raise InvalidRequest(f"The option 'timeout' is a number of seconds above 0, not {shown(given)}.")
+    raise InvalidRequest(f"The option 'timeout' is a number of seconds above 0, not {brief_value(given)}.")
 
 
 def _named(option: str, given: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:
     if not isinstance(given, Mapping):
-        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {shown(given)}.")
+        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {brief_value(given)}.")
     named = cast("Mapping[object, object]", given)
     for each in named:
         if not isinstance(each, str) or not name.fullmatch(each) or each == "__proto__":
             raise InvalidRequest(
-                f"A name in the option {option!r} is one as in 'weather', not {shown(each)}."
+                f"A name in the option {option!r} is one as in 'weather', not {brief_value(each)}."
             )
     return {str(each): item for each, item in named.items()}
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.value import value
 
@@ -98,7 +98,9 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
         # What the clocks show twice is found by its first time, which may be over.
         found = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
     except CronSimError as error:
-        raise InvalidRequest(f"The cron {_said(cron)} is not valid: {str(error).lower()}.") from error
+        raise InvalidRequest(
+            sentence(f"The cron {_said(cron)} is not valid: {str(error).lower()}")
+        ) from error
     if found is None:
         raise InvalidRequest(f"The cron {_said(cron)} never comes.")
     return found

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import jsonschema_rs
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 
@@ -17,7 +18,9 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
         return jsonschema_rs.validator_for(schema, offline=True, validate_formats=True)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         why = getattr(error, "message", None) or str(error).split("\n")[0]
-        raise DefinitionError(f"Tool {name!r}: its parameters are not a valid JSON Schema: {why}.") from error
+        raise DefinitionError(
+            sentence(f"Tool {name!r}: its parameters are not a valid JSON Schema: {why}")
+        ) from error
 
 
 def closed(schema: JSON) -> JSON:

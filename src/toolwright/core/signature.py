@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from toolwright.core.argument_types import Annotation, TypeReader
 from toolwright.core.binding import Argument, Binding
+from toolwright.core.brief import sentence
 from toolwright.core.defaults import Builder, is_plain_scalar
 from toolwright.core.docstring import parameter_descriptions
 from toolwright.core.errors import DefinitionError
@@ -147,10 +148,12 @@ class _Parameters:
         try:
             return typing.get_type_hints(function, names, include_extras=True)
         except (NameError, TypeError, AttributeError, SyntaxError) as error:
-            raise DefinitionError(f"Tool {self._tool!r}: its annotations cannot be read: {error}.") from error
+            raise DefinitionError(
+                sentence(f"Tool {self._tool!r}: its annotations cannot be read: {error}")
+            ) from error
 
     def _fault(self, name: str, why: str) -> DefinitionError:
-        return DefinitionError(f"Tool {self._tool!r}: parameter {name!r} {why}.")
+        return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {name!r} {why}"))
 
 
 def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tuple[Argument, ...]]:
@@ -254,7 +257,7 @@ def _json_schemas(
     try:
         generated, shared = TypeAdapter.json_schemas(adapters)
     except PydanticUserError as error:
-        raise DefinitionError(f"Tool {tool!r}: {error.message}.") from error
+        raise DefinitionError(sentence(f"Tool {tool!r}: {error.message}")) from error
     return {str(key): typing.cast("JSONObject", schema) for (key, _), schema in generated.items()}, shared
 
 

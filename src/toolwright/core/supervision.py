@@ -19,7 +19,7 @@ told to stop waits for it, and not a whole number, for a motor that stops cancel
 log = logger("toolwright.supervision")
 
 
-class Supervised(Generic[T]):
+class Supervision(Generic[T]):
     """A coroutine in a task of its own, which can be left behind if it swallows its cancellation.
 
     It may take `seconds`, and is cancelled then, or when it is aborted. What has not ended `GRACE` seconds after that
@@ -128,7 +128,7 @@ class Supervised(Generic[T]):
             self._waiter.set_result(None)
 
 
-async def caught(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
     """What the work returns, or what it raises that would end the loop if a task raised it, or the program."""
     try:
         return await work, None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from toolwright.core.brief import sentence
 from toolwright.core.json_value import JSON
 
 
@@ -24,7 +25,7 @@ class Tenvs:
             return self._values[name]
         except KeyError:
             known = ", ".join(sorted({*self._values, *self._built})) or "none"
-            raise AttributeError(f"This thread has no tenv {name!r}; it has: {known}.") from None
+            raise AttributeError(sentence(f"This thread has no tenv {name!r}; it has: {known}")) from None
 
     def __getitem__(self, name: str) -> JSON:
         return self._values[name]

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
 
-from toolwright.core.asked import declared_line, shown
+from toolwright.core.checks import brief_value, check_line
 from toolwright.core.docstring import first_paragraph
 from toolwright.core.errors import DefinitionError
 from toolwright.core.http_execution import HttpExecution
@@ -85,7 +85,7 @@ class Tool:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
-            raise DefinitionError(f"There is no kind of tool {shown(self.kind)}.")
+            raise DefinitionError(f"There is no kind of tool {brief_value(self.kind)}.")
         if self.timeout is _BY_KIND:
             object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
         if self.visible is _SHOWN_BY_KIND:
@@ -215,7 +215,7 @@ def _doc(handler: Handler) -> str | None:
 def _check(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
-    declared_line("A tool", tool.name)
+    check_line("A tool", tool.name)
     if not isinstance(tool.description, str) or not tool.description.strip():  # type: ignore[redundant-expr]  # same
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
@@ -234,7 +234,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(f"Tool {tool.name!r} of the kind 'function' needs a handler.")
     if tool.handler is not None and not callable(tool.handler):
         raise DefinitionError(
-            f"Tool {tool.name!r}: its handler must be a function, not {shown(tool.handler)}."
+            f"Tool {tool.name!r}: its handler must be a function, not {brief_value(tool.handler)}."
         )
     if tool.kind not in _CONFIGURED and not _CONFORMING.fullmatch(tool.name):
         _warn_of_name(tool.name)

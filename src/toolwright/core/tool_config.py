@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.env import LONGEST_NAME, faulty_name
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.faults import type_name
 from toolwright.core.http_execution import HttpExecution, execution_faults
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_SCHEMA_VALUES, MOST_FAULTS
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_FAULTS
 from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
 from toolwright.core.schema import compile_schema
 from toolwright.core.variable import NamedVariable, Variable, merged
@@ -60,7 +60,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     if details:
         shown = details[:MOST_FAULTS]
         told = "; ".join(f"{each['path']} {each['message']}".strip() for each in shown)
-        raise InvalidConfiguration(f"The tool is not configured rightly: {told}.", shown)
+        raise InvalidConfiguration(sentence(f"The tool is not configured rightly: {told}"), shown)
     return fields
 
 
@@ -87,6 +87,9 @@ def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
     for name in ("name", "description"):
         if name in fine and not str(fine[name]).strip():
             fault(name, "must not be empty")
+    for name, most in (("name", MAX_NAME), ("description", MAX_DESCRIPTION)):
+        if len(str(fine.get(name, ""))) > most:
+            fault(name, f"must have at most {most} characters")
     if not one_line(str(fine.get("name", ""))):
         fault("name", NOT_ONE_LINE)
     if kind == "space" and fine.get("visible") is False:

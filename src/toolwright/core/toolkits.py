@@ -24,7 +24,7 @@ TOOLKITS: Mapping[str, tuple[str, ...]] = {
     MEMORY: ("update_memory", "search_memory", "store_memory"),
 }
 CONFIGURED: tuple[str, ...] = (SPACES, MIND)
-OTHERWISE: tuple[str, ...] = (CHANNELS, MEMORY)
+ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
 """What an agent configured as JSON has, and what it has instead where it asks for that."""
 
 
@@ -33,7 +33,7 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
     named = {*toolkits}
     if named <= {*CONFIGURED}:
         return CONFIGURED
-    return OTHERWISE if named <= {*OTHERWISE} else None
+    return ALTERNATIVE_TOOLKITS if named <= {*ALTERNATIVE_TOOLKITS} else None
 
 
 def faulty_toolkits(toolkits: Sequence[str]) -> str | None:

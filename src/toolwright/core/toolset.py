@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from toolwright.core.asked import check_callee, declared, shown
+from toolwright.core.checks import brief_value, check_callee, check_kind
 from toolwright.core.errors import DefinitionError
 from toolwright.core.function import FunctionExecutor
 from toolwright.core.json_value import JSON, JSONObject, dumps
@@ -38,12 +38,12 @@ class Toolset:
     def __init__(
         self, tools: Iterable[Tool] = (), *, executors: Mapping[Kind, Executor] | None = None
     ) -> None:
-        declared("The tools of a toolset", tools, Iterable, "a list")
+        check_kind("The tools of a toolset", tools, Iterable, "a list")
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if not isinstance(tool, Tool):  # type: ignore[redundant-expr]  # user input
                 check_callee("A toolset", tool)
-                raise DefinitionError(f"A toolset holds tools, not {shown(tool)}.")
+                raise DefinitionError(f"A toolset holds tools, not {brief_value(tool)}.")
             if tool.name in self._tools:
                 raise DefinitionError(f"Two tools are called {tool.name!r}; rename one or use .prefixed().")
             self._tools[tool.name] = tool
@@ -77,7 +77,8 @@ class Toolset:
         """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return ToolResult.fail(
-                f"A tool is called by its name, which is text, not {shown(name)}.", error_code="unknown_tool"
+                f"A tool is called by its name, which is text, not {brief_value(name)}.",
+                error_code="unknown_tool",
             )
         if state is None:
             state = MemoryState(invoke=self.call)
@@ -98,12 +99,14 @@ class Toolset:
     def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
         """The tools for which `predicate` is true."""
         if not callable(predicate):
-            raise DefinitionError(f"Tools are filtered by a function of a tool, not by {shown(predicate)}.")
+            raise DefinitionError(
+                f"Tools are filtered by a function of a tool, not by {brief_value(predicate)}."
+            )
         return self._with(tool for tool in self if predicate(tool))
 
     def prefixed(self, text: str) -> "Toolset":
         """The same tools under names that begin with `text`."""
-        declared("What tools are prefixed with", text, str, "text")
+        check_kind("What tools are prefixed with", text, str, "text")
         return self._with(replace(tool, name=text + tool.name) for tool in self)
 
     def close(self) -> None:

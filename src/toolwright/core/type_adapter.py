@@ -8,6 +8,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import SchemaError
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError
 
 
@@ -24,5 +25,5 @@ def adapter_of(annotation: Any, tool: str, path: str) -> TypeAdapter[object]:  #
         PydanticSchemaGenerationError,
         SchemaError,
     ) as error:
-        why = " ".join(str(error).partition("For further information")[0].split()).rstrip(".")
-        raise DefinitionError(f"Tool {tool!r}: parameter {path!r} cannot be used: {why}.") from error
+        why = " ".join(str(error).partition("For further information")[0].split())
+        raise DefinitionError(sentence(f"Tool {tool!r}: parameter {path!r} cannot be used: {why}")) from error

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from toolwright.core.asked import declared, declared_list, shown
+from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.env import EnvType, faulty_name
 from toolwright.core.errors import DefinitionError
 
@@ -30,10 +30,10 @@ class Variable:
             raise DefinitionError(f"A variable has the name {fault}.")
         what = f"The variable {self.name!r}"
         if self.type not in get_args(EnvType):
-            raise DefinitionError(f"{what} is of the type 'text' or 'secret', not {shown(self.type)}.")
-        declared(f"{what}: required", self.required, bool, "true or false")
-        declared(f"{what}: scoped", self.scoped, bool, "true or false")
-        declared(f"{what}: description", self.description, str, "text")
+            raise DefinitionError(f"{what} is of the type 'text' or 'secret', not {brief_value(self.type)}.")
+        check_kind(f"{what}: required", self.required, bool, "true or false")
+        check_kind(f"{what}: scoped", self.scoped, bool, "true or false")
+        check_kind(f"{what}: description", self.description, str, "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NamedVariable(Variable):
 
 def declared_variables(whose: str, given: Sequence[Variable]) -> None:
     """Raise `DefinitionError` unless these are variables, each of another name."""
-    declared_list(f"{whose}: variables", given, Variable, "variables")
+    check_list(f"{whose}: variables", given, Variable, "variables")
     names = [each.name for each in given]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

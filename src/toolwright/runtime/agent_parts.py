@@ -9,6 +9,7 @@ from toolwright.core.env import EnvVar
 from toolwright.core.env_types import EnvTypes
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 
 LONGEST_NAME = 200  # characters
@@ -27,6 +28,13 @@ def check_name(name: object) -> None:
         raise InvalidRequest(f"name {fault}.", [{"path": "name", "message": fault}])
     if not one_line(str(name)):
         raise InvalidRequest(f"name {NOT_ONE_LINE}.", [{"path": "name", "message": NOT_ONE_LINE}])
+
+
+def check_description(text: object) -> None:
+    check_text("description", text)
+    if len(str(text)) > MAX_DESCRIPTION:
+        fault = f"must have at most {MAX_DESCRIPTION} characters"
+        raise InvalidRequest(f"description {fault}.", [{"path": "description", "message": fault}])
 
 
 def check_text(path: str, text: object) -> None:

@@ -7,7 +7,7 @@ from toolwright.core.active import ActiveAgent
 from toolwright.core.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agent_config import faulty, read_agent
 from toolwright.core.brief import brief
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.catalog import Catalog
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.env import EnvChange
@@ -28,8 +28,8 @@ from toolwright.core.prompt import Prompt
 from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
 from toolwright.runtime.agent_parts import (
+    check_description,
     check_name,
-    check_text,
     env_json,
     identity_of,
     read_object,
@@ -42,7 +42,7 @@ from toolwright.runtime.asked import page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.wire.space import left_event
 
-USUAL = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
+COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that there are: of all others their library is asked, which takes a second to load."""
 REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
 
@@ -153,7 +153,7 @@ class Agents:
         except (InvalidRequest, DefinitionError):
             return None
 
-    async def homeless(self, agent_id: str) -> Lacking:
+    async def missing_home_tenvs(self, agent_id: str) -> Lacking:
         """What the agent's tools would miss in a home thread that is to begin; nothing if it has one already (D4)."""
         agent = await self.usable(agent_id)
         found = Lacking() if agent is None else agent.lacks_at_home
@@ -173,7 +173,7 @@ class Agents:
         `CannotSeal` for a secret where there are no keys.
         """
         check_name(name)
-        check_text("description", description)
+        check_description(description)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
@@ -193,7 +193,7 @@ class Agents:
         if name is not None:
             check_name(name)
         if description is not None:
-            check_text("description", description)
+            check_description(description)
         while True:
             was = await self._configured(name_or_id)
             saved = await self._save(
@@ -327,7 +327,7 @@ class Agents:
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
             said = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
             raise faulty([{"path": "config.model", "message": said}])
-        if provider in USUAL and name:
+        if provider in COMMON_PROVIDERS and name:
             return
         try:
             await self._models(model)

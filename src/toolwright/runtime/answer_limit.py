@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from toolwright.core.errors import ModelUnavailable
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 from toolwright.runtime.abort import Abort
 
 SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more often, and rings so much later
@@ -16,7 +16,7 @@ class AnswerLimit:
     __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_whole")
 
     def __init__(self, silence: float, whole: float, abort: Abort) -> None:
-        self._reading: Supervised[Any] | None = None
+        self._reading: Supervision[Any] | None = None
         self._loop = asyncio.get_running_loop()
         self._silence, self._whole = silence, whole
         self._abort = abort
@@ -25,7 +25,7 @@ class AnswerLimit:
         self._end = now + whole
         self._again = now + silence * SLACK
 
-    def begin(self, reading: "Supervised[Any]") -> None:
+    def begin(self, reading: "Supervision[Any]") -> None:
         """What is limited is this."""
         self._reading = reading
         reading.limit(min(self._loop.time() + self._ring, self._end))

@@ -1,7 +1,7 @@
 """What callers ask for, checked before a journal sees it: each would fail in its own way."""
 
-from toolwright.core.asked import Kinds, misfit, shown
 from toolwright.core.brief import brief
+from toolwright.core.checks import Kinds, brief_value, misfit
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.plain import unwritable
 
@@ -10,13 +10,13 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 def by_id(what: str, given: str) -> str:
     """The id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
-    by_itself(what, given)
+    refuse_object(what, given)
     if not can_be_id(given):
         raise NotFound(f"There is no {what} {brief(repr(given), 200)}.")
     return given
 
 
-def by_itself(what: str, given: object) -> None:
+def refuse_object(what: str, given: object) -> None:
     """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(given, name, None), str)), None)
     if name is not None:
@@ -33,7 +33,7 @@ def can_be_id(given: object) -> bool:
 def by_kind(name: str, given: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is of such a kind."""
     if not isinstance(given, kinds):
-        raise _faulty(name, f"must be {wanted}, not {shown(given)}")
+        raise _faulty(name, f"must be {wanted}, not {brief_value(given)}")
 
 
 def by_list(name: str, given: object, kinds: Kinds, wanted: str) -> None:
@@ -46,7 +46,7 @@ def by_list(name: str, given: object, kinds: Kinds, wanted: str) -> None:
 def by_text(name: str, given: str | None) -> str | None:
     """What is filtered by, or `InvalidRequest` if that is no text which a journal can hold."""
     if given is not None and (not isinstance(given, str) or unwritable(given)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        by_itself(name.removesuffix("_id"), given)
+        refuse_object(name.removesuffix("_id"), given)
         raise _faulty(name, "must be text without NUL characters or halves of characters")
     return given
 

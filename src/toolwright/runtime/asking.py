@@ -9,7 +9,7 @@ from toolwright.core.errors import ModelError, ModelRefused
 from toolwright.core.message import Message
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
-from toolwright.core.supervision import Supervised, caught
+from toolwright.core.supervision import Supervision, catch_exit
 from toolwright.runtime.answer_limit import AnswerLimit
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.frame import Frame
@@ -91,7 +91,7 @@ class Asking:
     ) -> ModelResponse | None:
         model = await self._model(voice)
         limit = AnswerLimit(*self._answer_limits, hold.abort)
-        reading = Supervised(caught(_read(model, request, limit, stream)), model.name)
+        reading = Supervision(catch_exit(_read(model, request, limit, stream)), model.name)
         limit.begin(reading)
         try:
             if not await reading.end():

@@ -11,7 +11,7 @@ from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
 
 
-def rest_of(view: ThreadView, clock: Clock) -> datetime | None:
+def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
     """Until when the thread is left alone, whatever has come; None if it is not, or its run is to be cancelled."""
     until = view.thread.not_before
     if until is None or until <= clock.now() or view.thread.is_over:
@@ -19,7 +19,7 @@ def rest_of(view: ThreadView, clock: Clock) -> datetime | None:
     return None if view.run is not None and view.run.cancel_requested_at is not None else until
 
 
-def put_off(hold: Hold, move: Move) -> Move:
+def back_off(hold: Hold, move: Move) -> Move:
     """The move, after which the thread is left alone for a while: the longer, the more often its model has failed."""
     faults = hold.thread.faults + 1
     until = hold.clock.now() + timedelta(seconds=backoff.nth(faults - 1))
@@ -27,15 +27,15 @@ def put_off(hold: Hold, move: Move) -> Move:
     return replace(move, effects=[*move.effects, effect], leaving=Leaving(gen=hold.gen, due=until))
 
 
-def kept_off(hold: Hold, move: Move) -> Move:
+def keep_back_off(hold: Hold, move: Move) -> Move:
     """The move that ends a cancelled run: what else waits in a thread that is left alone waits as long as before."""
     until = hold.thread.not_before
     if until is None or until <= hold.clock.now() or move.leaving is None or move.leaving.due is None:
-        return taken_up(hold, move)
+        return end_back_off(hold, move)
     return replace(move, leaving=Leaving(gen=hold.gen, due=until))
 
 
-def taken_up(hold: Hold, move: Move) -> Move:
+def end_back_off(hold: Hold, move: Move) -> Move:
     """The move, after which nothing is put off any more."""
     if not hold.thread.faults:
         return move

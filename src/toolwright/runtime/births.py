@@ -17,7 +17,7 @@ from toolwright.core.thread import Thread
 from toolwright.core.value import value
 from toolwright.core.variable import Variable, merged
 from toolwright.runtime.env import Environment
-from toolwright.runtime.family import NAME_TAG, copied, first_run, message_for
+from toolwright.runtime.family import NAME_TAG, copy_files, first_run, message_for
 from toolwright.runtime.wants import lacking_of, typed
 from toolwright.wire.event import run_event
 
@@ -76,7 +76,7 @@ class Births:
     async def spawn(self, birth: Birth, report: str | None) -> Spawn:
         """The effect with which it begins; `report` is the call that waits for its end."""
         drafts = FileDrafts(NoFiles())
-        refs = await copied(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
+        refs = await copy_files(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
         run = first_run(
             self._thread(birth), f"run_{birth.thread_id.removeprefix('thr_')}", birth.depth, self._clock
         )

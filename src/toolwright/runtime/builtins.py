@@ -40,7 +40,7 @@ class BuiltinState(Protocol):
         ...
 
     @property
-    def homeless(self) -> Lacking:
+    def missing_home_tenvs(self) -> Lacking:
         """What the agent's tools need and its home thread would not have."""
         ...
 

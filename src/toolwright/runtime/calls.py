@@ -63,7 +63,7 @@ class LastWords:
         return f"{self.what} while this call was waiting; a late result arrives in the inbox."
 
 
-SETTLED_AT_ONCE = 100
+CALLS_PER_UNIT = 100
 """Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
 
 
@@ -82,7 +82,7 @@ class Calls:
         those behind the first hundred: a unit is made without a pause.
         """
         tools = hold.voice.by_name
-        for call in islice(calls, SETTLED_AT_ONCE):
+        for call in islice(calls, CALLS_PER_UNIT):
             prepared = prepare(tools, call.name, call.arguments, call.id)
             if isinstance(prepared, ToolResult):
                 self.take(hold, move, call, self._cut(hold, prepared))

@@ -10,16 +10,16 @@ from toolwright.core import backoff
 from toolwright.core.active import ActiveAgent
 from toolwright.core.brief import words
 from toolwright.core.call import Call
-from toolwright.core.counted import counted
 from toolwright.core.effects_children import CloseRequest
 from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.inbox import InboxEvent, batch
 from toolwright.core.logs import logger, logging_without
 from toolwright.core.ports import Alone, Clock, NewId, Store, ThreadView, Verdict
+from toolwright.core.quantity import quantity
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.run import Run, RunStatus
 from toolwright.core.units import Claim, Committed, Leave, Leaving, Takeover
-from toolwright.runtime.backoff import rest_of
+from toolwright.runtime.backoff import back_off_end
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.ending import Ending, presence
 from toolwright.runtime.family import first_run
@@ -79,7 +79,7 @@ class Drainer:
         if view is None or view.wake is None:
             return "done"
         run = view.run
-        rest = rest_of(view, self._clock)
+        rest = back_off_end(view, self._clock)
         if rest is not None:
             put_off = view.wake.due != rest
             return await self._leave(thread_id, Leaving(gen=view.wake.gen, due=rest)) if put_off else "done"
@@ -214,7 +214,7 @@ class Drainer:
             await hold.commit(Takeover, Move(events=[run_event(taken)]), taken)
             if lives >= LAST_LIVES:
                 await self._loop.fail(
-                    hold, f"The process died {counted(lives, 'time')} while this run was at work."
+                    hold, f"The process died {quantity(lives, 'time')} while this run was at work."
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim

@@ -9,7 +9,7 @@ from toolwright.core.effects_children import CancelChildren, Close, Stop
 from toolwright.core.event import EventType
 from toolwright.core.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
-from toolwright.runtime.backoff import kept_off, put_off, taken_up
+from toolwright.runtime.backoff import back_off, end_back_off, keep_back_off
 from toolwright.runtime.calls import CANCELLED, INTERRUPTED, LastWords
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
@@ -52,10 +52,10 @@ def ended(hold: Hold, move: Move, run: Run, end: End) -> tuple[Move, Run]:
     if end.status == "failed":
         move = give_back(hold, move, failed=end.fault == "batch")
         waits = move.leaving is not None and move.leaving.due is not None
-        return (put_off if end.fault == "model" and waits else taken_up)(hold, move), over
+        return (back_off if end.fault == "model" and waits else end_back_off)(hold, move), over
     inbox = [event.processed() for event in hold.reading.values()]
     move = replace(move, inbox=inbox, leaving=hold.leaving())
-    return (kept_off if end.status == "cancelled" else taken_up)(hold, move), over
+    return (keep_back_off if end.status == "cancelled" else end_back_off)(hold, move), over
 
 
 def _left_out(hold: Hold, move: Move) -> Move:

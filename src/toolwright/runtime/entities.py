@@ -8,12 +8,12 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.entity import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.env import EnvType, EnvVar, Given, read_env
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
+from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId, Store
 from toolwright.core.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
 from toolwright.runtime.agents import Agents
@@ -256,6 +256,8 @@ def _metadata(value: object) -> dict[str, JSON]:
         raise _faulty("metadata", error.message) from error
     if not isinstance(copy, dict):
         raise _faulty("metadata", "must be an object")
+    if has_long_key(copy):
+        raise _faulty("metadata", LONG_KEY)
     return copy
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.broken import all_of
+from toolwright.core.broken_rows import all_of
 from toolwright.core.content import AttachmentRef
 from toolwright.core.delivery import Delivery
 from toolwright.core.drafts import FileDrafts
@@ -35,7 +35,7 @@ def child_id_of(call_id: str) -> str:
     return f"thr_{call_id.removeprefix('call_').replace('.', '-')}"
 
 
-async def copied(
+async def copy_files(
     thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
 ) -> tuple[AttachmentRef, ...]:
     """The same files in another thread, under names that are free there; they are in its drafts then (S0 §7)."""

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any, TypeVar
 
 from toolwright.core.brief import brief
-from toolwright.core.broken import is_there
+from toolwright.core.broken_rows import is_there
 from toolwright.core.content import Attachment, AttachmentRef
-from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts, written_file
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.file import File, checked_path, clean_mime_type, fold
 from toolwright.core.handed_over import LARGE
 from toolwright.core.ports import Clock, Files, NewId, Store
+from toolwright.core.quantity import quantity
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
 from toolwright.runtime.asked import by_id
@@ -168,7 +168,7 @@ class FileKeeper:
         return given, content
 
     def _too_large(self, given: Attachment, number: int) -> TooLarge:
-        limit = counted(self.max_attachment, "byte")
+        limit = quantity(self.max_attachment, "byte")
         return TooLarge(
             f"attachments.{number}.data: the file {brief(repr(given.name), 200)} is larger than the limit of {limit}."
         )

@@ -13,7 +13,7 @@ from toolwright.core.prepared import PreparedCall
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.returned import attached_text
 from toolwright.core.sandbox import Sandbox
-from toolwright.core.supervision import Supervised
+from toolwright.core.supervision import Supervision
 from toolwright.core.thread import Thread
 from toolwright.core.threads import in_thread_if_large
 from toolwright.core.tool import Kind
@@ -79,7 +79,7 @@ class Handlers:
             children = await hold.insist(lambda: children_of(self._store, hold.thread.id))
         state = self.state(hold, call, invoke, children)
         prepared, seconds = hold.prepared[call.id], limit_of(hold.prepared[call.id].tool)
-        work = Supervised(self._run(prepared, state), call.name, seconds)
+        work = Supervision(self._run(prepared, state), call.name, seconds)
         hold.abort.within(work, ABORT_GRACE)
         outcome: Outcome | None = None
         try:

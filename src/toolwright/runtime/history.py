@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.entity import Entity
 from toolwright.core.errors import NotFound
 from toolwright.core.ports import Store

@@ -11,7 +11,7 @@ from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.units import Act, Conflict, RetryEvent
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_kind, by_text, page
-from toolwright.runtime.rooms import homeless
+from toolwright.runtime.rooms import no_home_thread
 from toolwright.runtime.wakeups import Wakeups
 
 LONGEST_NAME = 200  # characters
@@ -48,9 +48,9 @@ class Inboxes:
         """
         _check_service(service_name)
         found = await self._agents.get(agent)
-        lacking = await self._agents.homeless(found.id)
+        lacking = await self._agents.missing_home_tenvs(found.id)
         if lacking:
-            raise homeless(f"The agent {found.name!r} cannot have a home thread", lacking)
+            raise no_home_thread(f"The agent {found.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._wakeups.delivery(found.id, "service", self._new_id("svc"), content)
         unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))

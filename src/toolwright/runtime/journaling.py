@@ -13,7 +13,7 @@ from toolwright.core.units import Advance, Committed, Conflict
 log = logger("toolwright.runtime")
 T = TypeVar("T")
 
-AT_A_STRETCH = 0.02  # seconds of one drain, while others wait
+DRAIN_SLICE = 0.02  # seconds of one drain, while others wait
 
 
 class Journaling:
@@ -24,7 +24,7 @@ class Journaling:
         self._clock = clock
         self._thread_id = thread_id
         self._nonce, self._tokens = nonce, 0
-        self._pause_at = clock.monotonic() + AT_A_STRETCH
+        self._pause_at = clock.monotonic() + DRAIN_SLICE
         self._making: Callable[[], Awaitable[Advance]] | None = None
         self._unwritten: Advance | None = None
 
@@ -45,7 +45,7 @@ class Journaling:
         """
         if self._clock.monotonic() > self._pause_at:
             await asyncio.sleep(0)
-            self._pause_at = self._clock.monotonic() + AT_A_STRETCH
+            self._pause_at = self._clock.monotonic() + DRAIN_SLICE
         self._unwritten = unit
         try:
             answer = await self.insist(lambda: self._store.commit(unit))

@@ -12,7 +12,7 @@ from toolwright.core.units import Answer, Finish, Release
 from toolwright.core.value import changed
 from toolwright.runtime.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.asking import Asking
-from toolwright.runtime.backoff import put_off, taken_up
+from toolwright.runtime.backoff import back_off, end_back_off
 from toolwright.runtime.before import Before
 from toolwright.runtime.calls import Calls
 from toolwright.runtime.carrying import Carrying
@@ -105,7 +105,7 @@ class Loop:
             return
         run = replace(hold.run, status="queued", error=hold.redactor.text(error))
         told = [] if retries(hold.run) else [run_event(run)]  # once, however often it is tried
-        await hold.commit(Release, put_off(hold, Move(events=told)), run)
+        await hold.commit(Release, back_off(hold, Move(events=told)), run)
 
     async def _take_answer(self, hold: Hold, move: Move, response: ModelResponse) -> None:
         if hold.redactor:
@@ -124,7 +124,7 @@ class Loop:
         hold.put(move, assistant_message(hold, response, calls, number, hold.place(move)))
         if retries(hold.run):
             move.events.insert(0, run_event(changed(hold.run, error=None)))
-        move = taken_up(hold, move)
+        move = end_back_off(hold, move)
         move.step = step_row(hold, response, number)
         run = changed(
             hold.run,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.broken import sliced
+from toolwright.core.broken_rows import sliced
 from toolwright.core.mind import Goal, Memory, Plan
 from toolwright.core.ports import Store
 from toolwright.runtime.agents import Agents

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.call import OPEN, Call, CallStatus, timer_of
-from toolwright.core.counted import counted
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects import SetTimer, Source
 from toolwright.core.entity import entity_of
@@ -25,6 +24,7 @@ from toolwright.core.file import FileChange
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId, Sight, Store
+from toolwright.core.quantity import quantity
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.result import ToolResult
 from toolwright.core.thread import Thread
@@ -32,7 +32,7 @@ from toolwright.core.threads import in_thread_if_large
 from toolwright.core.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.value import changed
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.asked import by_itself, by_kind, by_list, by_text, can_be_id, page
+from toolwright.runtime.asked import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.lineages import Lineages
 from toolwright.runtime.redaction import clean_call
@@ -73,7 +73,7 @@ class PendingCalls:
 
     async def get(self, call_id: str) -> Call:
         """The call, whatever its status."""
-        by_itself("call", call_id)
+        refuse_object("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
             raise NotFound("Pending tool call not found")
@@ -125,7 +125,7 @@ class PendingCalls:
         run), `CallResolved`, `CallExpired`, `CallCancelled`, and `AlreadyOver` where no agent is left to read it; then
         nothing has changed.
         """
-        by_itself("run", run_id)
+        refuse_object("run", run_id)
         call = await self.get(call_id)
         if call.run_id != run_id:
             raise Forbidden("This tool call belongs to another run.")
@@ -263,5 +263,5 @@ def _claimable(worker: str, lease: float) -> None:
     by_kind("lease", lease, (int, float), "a number of seconds")
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
-        fault = f"must be from {least:g} to {counted(most, 'second')}, not {lease!r}"
+        fault = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
         raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])

@@ -53,7 +53,7 @@ class Plans:
             if plan is None or plan.next_run_at > self._clock.now():
                 return
             then = self._then(plan)
-            lacking = await self._agents.homeless(agent_id)
+            lacking = await self._agents.missing_home_tenvs(agent_id)
             if lacking:
                 log.error(
                     "The plan %r of %s is left out, without a home thread: %s.", plan_id, agent_id, lacking

@@ -1,6 +1,6 @@
 """Reactions to messages in spaces."""
 
-from toolwright.core.broken import all_of
+from toolwright.core.broken_rows import all_of
 from toolwright.core.effects import React, Unreact
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.ports import Clock, Store

@@ -18,7 +18,7 @@ from toolwright.core.result import ToolResult
 from toolwright.core.run import Run
 from toolwright.core.thread import Thread
 from toolwright.core.value import changed
-from toolwright.runtime.family import copied, notice_for
+from toolwright.runtime.family import copy_files, notice_for
 from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.hold import Hold
 from toolwright.runtime.move import Move
@@ -46,7 +46,7 @@ class Reports:
             return []
         files = FileDrafts(StoredFiles(self._store, parent.id, hold.insist))
         own = await self._files(hold, move, run) if link.implicit else []  # else it hands on what it wants
-        refs = await copied(parent.id, files, own, hold.clock, hold.new_id)
+        refs = await copy_files(parent.id, files, own, hold.clock, hold.new_id)
         answer = _answer(run)
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)

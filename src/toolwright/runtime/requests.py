@@ -19,7 +19,7 @@ from toolwright.core.units import Act, Conflict, SetEnv
 from toolwright.core.value import changed
 from toolwright.core.variable import Variable
 from toolwright.runtime.agents import Agents
-from toolwright.runtime.asked import by_id, by_itself, can_be_id
+from toolwright.runtime.asked import by_id, can_be_id, refuse_object
 from toolwright.runtime.births import Birth, Births, birth_from_json
 from toolwright.runtime.env import Environment
 from toolwright.runtime.lineages import Lineages
@@ -141,8 +141,8 @@ class Requests:
             await self._store.commit(Act(token=self._new_id("unit"), at=now, effects=(effect,)))
 
     async def _open(self, thread_id: str, request_id: str) -> tuple[VariablesRequest, Thread]:
-        by_itself("thread", thread_id)
-        by_itself("request", request_id)
+        refuse_object("thread", thread_id)
+        refuse_object("request", request_id)
         known = can_be_id(thread_id) and can_be_id(request_id)
         request = await self._store.children.request(request_id) if known else None
         if request is None or request.thread_id != thread_id or self._is_over(request):

@@ -1,8 +1,8 @@
 """How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
 
 from toolwright.core.brief import CUT, brief
-from toolwright.core.counted import counted
 from toolwright.core.json_value import dumps
+from toolwright.core.quantity import quantity
 from toolwright.core.result import ToolResult
 from toolwright.core.value import changed
 from toolwright.wire.event import most_bytes
@@ -34,7 +34,7 @@ def too_long(result: ToolResult, most: int) -> bool:
 
 def shortened(result: ToolResult, whole: bytes, most: int, more: str) -> ToolResult:
     """The result with the first `most` bytes of its whole text, how many there are, and a further word."""
-    notice = f"[The result has {counted(len(whole), 'byte')}, of which the first {most} are shown.{more}]"
+    notice = f"[The result has {quantity(len(whole), 'byte')}, of which the first {most} are shown.{more}]"
     text = f"{whole[:most].decode('utf-8', 'ignore')}\n{notice}"
     if result.status == "error":
         return changed(result, error=text, error_data=None)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
-from toolwright.core.asked import shown
+from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
+from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.space import Space, SpaceFields, SpaceKind
 
 LONGEST_NAME = 200  # characters
@@ -30,7 +30,7 @@ def kind_of(given: object) -> SpaceKind:
     """One of the kinds."""
     if given not in get_args(SpaceKind):
         kinds = ", ".join(map(repr, get_args(SpaceKind)))
-        raise faulty("kind", f"must be one of {kinds}, not {shown(given)}")
+        raise faulty("kind", f"must be one of {kinds}, not {brief_value(given)}")
     return cast("SpaceKind", given)
 
 
@@ -57,7 +57,7 @@ def text_of(path: str, given: object) -> str | None:
     if given is None:
         return None
     if not isinstance(given, str):
-        raise faulty(path, f"must be text, not {shown(given)}")
+        raise faulty(path, f"must be text, not {brief_value(given)}")
     if unwritable(given):
         raise faulty(path, "must not contain NUL or lone surrogates")
     if len(given) > LONGEST_TEXT:
@@ -81,6 +81,8 @@ def metadata_of(given: object) -> JSONObject:
         raise faulty("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
         raise faulty("metadata", "must be an object")
+    if has_long_key(copy):
+        raise faulty("metadata", LONG_KEY)
     return copy
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
-from toolwright.core.broken import all_of, is_there
+from toolwright.core.broken_rows import all_of, is_there
 from toolwright.core.effects import (
     DropMember,
     DropSpace,

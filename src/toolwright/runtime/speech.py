@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toolwright.core.broken import all_of
+from toolwright.core.broken_rows import all_of
 from toolwright.core.effects import NOBODY, Post, Source
 from toolwright.core.entity import Entity
 from toolwright.core.errors import NotFound

@@ -29,7 +29,7 @@ class Facts:
         return self._hold.thread
 
     @property
-    def homeless(self) -> Lacking:
+    def missing_home_tenvs(self) -> Lacking:
         """What the agent's tools need and its home thread would not have, for built-in tools."""
         voice = self._hold.base
         at_home = voice is None or self._hold.thread.id == home_thread_id_of(self._hold.thread.agent)

@@ -5,7 +5,7 @@ from functools import partial
 
 from toolwright.core import given
 from toolwright.core.brief import brief
-from toolwright.core.broken import all_of
+from toolwright.core.broken_rows import all_of
 from toolwright.core.child import Child, ChildStatus
 from toolwright.core.content import AttachmentRef
 from toolwright.core.drafts import FileDrafts
@@ -17,7 +17,7 @@ from toolwright.core.message import Message
 from toolwright.core.ports import Store
 from toolwright.core.thread import Thread
 from toolwright.runtime.execution import RunExecution
-from toolwright.runtime.family import copied, first_run, message_for, notice_for
+from toolwright.runtime.family import copy_files, first_run, message_for, notice_for
 from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.hold import Hold
 from toolwright.wire.event import run_event
@@ -145,7 +145,7 @@ class Family:
         if parent is None:
             raise NotFound("The parent of this thread is not there.")
         drafts = FileDrafts(StoredFiles(self._store, parent.id))
-        refs = await copied(parent.id, drafts, files, hold.clock, hold.new_id)
+        refs = await copy_files(parent.id, drafts, files, hold.clock, hold.new_id)
         said = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
         event_id = f"sub:{self._call_id}.{number}"
         notice = notice_for(parent, event_id, {**said}, refs, hold.run.chain_depth, hold.clock, hold.new_id)

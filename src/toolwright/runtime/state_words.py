@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from toolwright.core import given
-from toolwright.core.asked import shown
 from toolwright.core.brief import brief
+from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.message import Message
 from toolwright.core.value import changed
@@ -39,7 +39,7 @@ class Words:
     def inject(self, content: str, role: str) -> str:
         """Say something with the call's result, in somebody's name; the new message's id."""
         if role not in get_args(Speaker):
-            raise InvalidRequest(f"A message is the user's or the assistant's, not {shown(role)}.")
+            raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
         message_id = self._hold.new_id("msg")
         speaker: Speaker = "user" if role == "user" else "assistant"
         self._injected[message_id] = Injected(message_id, speaker, given.message(content))

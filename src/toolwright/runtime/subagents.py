@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from toolwright.core.active import ActiveAgent
+from toolwright.core.brief import sentence
 from toolwright.core.child import Link
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.effects_children import HandOff, OpenRequest, Room, Spawn, Speak
@@ -23,7 +24,7 @@ from toolwright.core.state import ThreadState
 from toolwright.core.variable import Variable
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.births import Birth, Births
-from toolwright.runtime.family import child_id_of, copied, first_run, message_for
+from toolwright.runtime.family import child_id_of, copy_files, first_run, message_for
 from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.offering import has_room
 from toolwright.runtime.prompt_tools import paths, spoken
@@ -131,7 +132,7 @@ class Subagents:
         if child.is_over:
             raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(StoredFiles(self._store, child.id))
-        refs = await copied(child.id, files, named, self._clock, self._new_id)
+        refs = await copy_files(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
         message_id = f"msg_{state.call_id.removeprefix('call_')}"
         event = message_for(child, message_id, text, refs, state.chain_depth, self._clock)
@@ -235,8 +236,9 @@ class Subagents:
         """The child is put off until somebody gives what it lacks (S0 §6)."""
         request = self._births.request(birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}")
         state.effect(OpenRequest(thread_id=state.thread_id, request=request))
+        names = ", ".join(each.name for each in missing)
         return ToolResult.fail(
-            f"The agent {agent.agent.name!r} needs values of its own: {', '.join(each.name for each in missing)}.",
+            sentence(f"The agent {agent.agent.name!r} needs values of its own: {names}"),
             error_code=PUT_OFF,
             error_data={**waiting_json(request), "required": required_json(missing)},
         )
@@ -284,6 +286,8 @@ def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:
     found = next((each for each in relations if each.config.name == name), None)
     if found is None:
         raise NotFound(
-            f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}."
+            sentence(
+                f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}"
+            )
         )
     return found

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.broken import is_there
+from toolwright.core.brief import sentence
+from toolwright.core.broken_rows import is_there
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.env import MOST_NAMES, EnvType, faulty_name
@@ -18,6 +19,7 @@ from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, checked_fields
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_ID, MAX_NAME
 from toolwright.core.message import Message
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
@@ -245,6 +247,9 @@ class Threads:
         return await self._runs.cancel(thread.run_id)
 
 
+_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "tags": MAX_NAME}
+
+
 def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
     """Texts are text that every database can hold, tags are several."""
     by_list("tags", tags, str, "texts")
@@ -256,6 +261,9 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
             raise _faulty(path, f"must be text, not {type(text).__name__}{named}")
         if unwritable(text):
             raise _faulty(path, "must not contain NUL or lone surrogates")
+        most = _MOST_CHARACTERS.get(path)
+        if most is not None and len(text) > most:
+            raise _faulty(path, f"must have at most {most} characters")
 
 
 def _plain(path: str, value: JSONObject | None) -> None:
@@ -286,7 +294,7 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
     found = active.lacking(brought)
     if found:
         raise TenvsLacking(
-            f"The thread cannot be created, its tenvs are not what its tools need: {found}.",
+            sentence(f"The thread cannot be created, its tenvs are not what its tools need: {found}"),
             [*found.missing],
             [{"name": name, "message": message} for name, message in found.invalid],
         )

@@ -84,7 +84,7 @@ class Wakeups:
             if member.type != "agent" or member.entity_id == author.id:
                 continue
             agent_id = agent_id_of(member.entity_id)
-            lacking = await self._agents.homeless(agent_id)
+            lacking = await self._agents.missing_home_tenvs(agent_id)
             if lacking:
                 log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
             elif await self._agents.exists(agent_id):

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from toolwright.core.brief import words
 from toolwright.core.call import Call
-from toolwright.core.counted import counted
 from toolwright.core.errors import ToolwrightError, Unwritable
 from toolwright.core.logs import logger
 from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.quantity import quantity
 from toolwright.core.result import Outcome, ToolResult
 from toolwright.core.run import QueuedCall, Run
 from toolwright.core.units import Answer, Result
@@ -99,7 +99,7 @@ class Within:
         elif last is not None and last.role == "assistant" and not last.calls:
             await self._answered(hold, frame, await self._nested.answer(hold, frame))
         elif frame.steps >= self._max_steps:
-            error = f"The prompt {hold.voice.prompt.name!r} came to no answer in {counted(self._max_steps, 'step')}."
+            error = f"The prompt {hold.voice.prompt.name!r} came to no answer in {quantity(self._max_steps, 'step')}."
             await self._answered(hold, frame, ToolResult.fail(error, error_code="max_steps"))
         elif queued:
             await self._call_queued(hold, frame, queued)

@@ -11,6 +11,7 @@ from toolwright.core.entity import Entity
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.ports import Sight
 from toolwright.web.token_verifier import Named, TokenVerifier
+from toolwright.wire.presentation import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 CLOSED = "This server has no keys, so it serves callers on this machine only."
 
@@ -36,6 +37,11 @@ class Caller:
     def users(self) -> tuple[str, ...] | None:
         """Whose things they see: None for a service, which sees everybody's."""
         return None if self.kind == "service" else self.user_ids
+
+    @property
+    def presentation(self) -> Presentation:
+        """How messages and events are shown to them."""
+        return FOR_SERVICES if self.kind == "service" else FOR_PEOPLE
 
     @property
     def sight(self) -> Sight | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from toolwright.core.broken import broken_of
+from toolwright.core.broken_rows import broken_of
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.plain import is_large
 

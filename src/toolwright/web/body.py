@@ -8,7 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.form_faults import form_fault, known_and_few
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
@@ -141,4 +141,4 @@ def _not_json(why: NotJson) -> InvalidRequest:
 
 def _refused(what: str, why: NotJson) -> str:
     told = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
-    return f"{what} {told}: {why}."
+    return sentence(f"{what} {told}: {why}")

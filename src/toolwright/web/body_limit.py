@@ -5,8 +5,8 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolwright.core.counted import counted
 from toolwright.core.errors import TooLarge, TooSlow
+from toolwright.core.quantity import quantity
 from toolwright.web.faults import answer_error
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
 
@@ -61,7 +61,7 @@ class BodyLimit:
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The body is larger than the limit of {counted(limit, 'byte')}.")
+    return TooLarge(f"The body is larger than the limit of {quantity(limit, 'byte')}.")
 
 
 def _said(scope: Scope) -> int:

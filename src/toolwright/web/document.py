@@ -1,5 +1,6 @@
 """The OpenAPI document, where FastAPI does not say it right."""
 
+import threading
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,18 +14,24 @@ Part = dict[str, Any]  # of an OpenAPI document
 def correct_document(gateway: FastAPI) -> None:
     """Let the gateway's document name its bodies as it names its answers, and say how a person shows who they are."""
     generated = gateway.openapi
+    lock = threading.Lock()  # several may ask for it first, each in a thread
 
     def openapi() -> Part:  # as FastAPI has it
-        made_before = gateway.openapi_schema is not None
-        document = generated()
-        if not made_before:
-            for operations in document["paths"].values():
-                for operation in operations.values():
-                    _join(operation)
-                    _name_body(operation, document["components"]["schemas"])
+        with lock:
+            made_before = gateway.openapi_schema is not None
+            document = generated()
+            if not made_before:
+                _correct(document)
         return document
 
     gateway.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to change the document
+
+
+def _correct(document: Part) -> None:
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            _join(operation)
+            _name_body(operation, document["components"]["schemas"])
 
 
 def _join(operation: Part) -> None:

@@ -20,7 +20,7 @@ from toolwright.web.eyes import Eyes
 from toolwright.web.frames import frame_of
 from toolwright.web.serving import Serving
 from toolwright.web.staying import no_longer_allowed
-from toolwright.wire.event import for_people, frame, notice_json
+from toolwright.wire.event import frame, notice_json
 
 log = logging.getLogger("toolwright.web")
 
@@ -129,7 +129,7 @@ class EventStream(StreamingResponse):
 
     def _frame(self, event: Event) -> bytes:
         """What all readers of a kind see is made once; of an event that people see otherwise theirs is not kept."""
-        shown = event if self._caller.kind == "service" else for_people(event)
+        shown = self._caller.presentation.event(event)
         return self._serving.frames.of(event) if shown is event else frame_of(shown)
 
     def _notice(self, type_: EventType, said: JSONObject | None = None) -> bytes:

@@ -4,7 +4,10 @@ import re
 from typing import Annotated
 
 from fastapi import Path, Query
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field, JsonValue
+
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME
+from toolwright.core.plain import LONG_KEY, has_long_key
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NUMBER = re.compile("[0-9]+")
@@ -24,8 +27,30 @@ def _event_id(text: str) -> str:
     return digits if len(digits) <= _LONGEST else str(10**_LONGEST)
 
 
+def _short_keys(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if has_long_key(given):
+        raise ValueError(LONG_KEY)
+    return given
+
+
 Words = Annotated[str, AfterValidator(_storable)]
 """Text that every journal can keep."""
+
+Name = Annotated[Words, Field(max_length=MAX_NAME)]
+"""A name, a label or another short text."""
+
+Reference = Annotated[Words, Field(max_length=MAX_ID)]
+"""What names something else: its id, or a name that serves as one."""
+
+Description = Annotated[Words, Field(max_length=MAX_DESCRIPTION)]
+"""A text that says what something is."""
+
+Metadata = Annotated[
+    dict[str, JsonValue],
+    AfterValidator(_short_keys),
+    Field(json_schema_extra={"propertyNames": {"maxLength": MAX_NAME}}),
+]
+"""What programs keep beside something, by short keys."""
 
 Id = Annotated[Words, Path(description="The id.")]
 

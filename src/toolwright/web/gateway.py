@@ -1,7 +1,8 @@
 """Builds the gateway: a FastAPI application over a runtime."""
 
+import inspect
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeAlias
 
 from fastapi import FastAPI
@@ -74,10 +75,21 @@ def _serving(options: GatewayOptions) -> Serving:
     )
 
 
+def _warm_up() -> None:
+    """Do now what FastAPI's first request would do on the event loop, for a fifth of a second.
+
+    It looks up where the source of each route's function lies, for its messages: the first look compiles the patterns
+    of Python's tokenizer.
+    """
+    with suppress(OSError):  # where no sources are installed it looks in vain too
+        inspect.getsourcelines(_warm_up)
+
+
 def _application(
     serving: Serving, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None
 ) -> FastAPI:
     options = serving.options
+    _warm_up()
     gateway = FastAPI(
         title="Toolwright",
         version=options.version,

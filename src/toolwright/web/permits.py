@@ -166,6 +166,11 @@ def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
     return caller.entity_id
 
 
+def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
+    """Whose things a list holds, None for all: a person's are their own, whoever they name."""
+    return entity_id if caller.kind == "service" else caller.entity_id or ""
+
+
 def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
     """How much a person sees of a run: all of those in their threads, the status of those they caused elsewhere."""
     if owns:

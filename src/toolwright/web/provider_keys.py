@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import httpx
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import KeysUnavailable
 from toolwright.core.ports import Clock
 from toolwright.web.public_keys import PublicKey, choose, read_keys
@@ -80,7 +81,7 @@ def over_http(url: str) -> Fetch:
             ):
                 return await _read(client, url)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
-            raise KeysUnavailable(f"{url}: {str(error) or type(error).__name__}.") from error
+            raise KeysUnavailable(sentence(f"{url}: {str(error) or type(error).__name__}")) from error
 
     return fetch
 

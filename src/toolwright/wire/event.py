@@ -1,6 +1,5 @@
 """Events as they are recorded, and as a follower reads them (API §4)."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from toolwright.core.event import Event, EventDraft, EventType
@@ -86,15 +85,6 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
     if result.status == "error":
         return tool_event("tool.error", call_id, name, error_object(result))
     return tool_event("tool.done", call_id, name, {"result": result.result})
-
-
-def for_people(event: Event) -> Event:
-    """The event without the stack of the message that it carries; the same event if there is none."""
-    message = event.payload.get("message")
-    if not isinstance(message, dict) or "stack" not in message:
-        return event
-    bare: JSONObject = {name: value for name, value in message.items() if name != "stack"}
-    return replace(event, payload={**event.payload, "message": bare})
 
 
 def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:

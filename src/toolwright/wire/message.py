@@ -28,13 +28,6 @@ def message_json(message: Message) -> JSONObject:
     return shown
 
 
-def message_json_for_people(message: Message) -> JSONObject:
-    """The same without `stack`: where the server's code lies is for services alone."""
-    shown = message_json(message)
-    shown.pop("stack", None)
-    return shown
-
-
 def file_json(file: File) -> JSONObject:
     """`{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
     shown = attachment_to_json(file.ref)

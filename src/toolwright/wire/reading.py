@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import BadAnswer
 from toolwright.core.json_value import JSON
 from toolwright.core.value import value
@@ -73,4 +74,6 @@ def _adapter(kind: type[T]) -> TypeAdapter[T]:
 
 def _unreadable(kind: type[object], path: Path, why: str) -> BadAnswer:
     where = f" at {'.'.join(map(str, path))}" if path else ""
-    return BadAnswer(f"The server's answer is not a {kind.__name__} that this client knows{where}: {why}.")
+    return BadAnswer(
+        sentence(f"The server's answer is not a {kind.__name__} that this client knows{where}: {why}")
+    )

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from types import NoneType
 
 from toolwright.core.agent import Agent
-from toolwright.core.asked import declared
 from toolwright.core.catalog import Catalog
+from toolwright.core.checks import check_kind
 from toolwright.core.prompt import Env, Prompt
 from toolwright.core.tool import Tool
 from toolwright.core.toolset import Toolset
@@ -41,7 +41,7 @@ class App:
         from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
         from toolwright.wiring.parts import open_parts  # noqa: PLC0415 - the same
 
-        declared("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
+        check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
         chosen = Settings() if settings is None else settings
         runtime = assemble(self.catalog, await open_parts(chosen), chosen)
         try:

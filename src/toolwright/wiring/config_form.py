@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.agent_config import Fault, Form, Identity, read_agent
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
@@ -85,11 +86,11 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
     except HalfCharacter as error:
         raise faulty_file(path, [_fault(error.path, HALF)]) from None
     except OSError as error:
-        raise DefinitionError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+        raise DefinitionError(sentence(f"{str(path)!r} cannot be read: {error.strerror}")) from error
     except UnicodeDecodeError as error:
         raise DefinitionError(f"{str(path)!r} is not valid JSON: it is not UTF-8.") from error
     except (ValueError, RecursionError) as error:
-        raise DefinitionError(f"{str(path)!r} is not valid JSON: {error}.") from error
+        raise DefinitionError(sentence(f"{str(path)!r} is not valid JSON: {error}")) from error
     try:
         found = ConfigFile.model_validate(given)
     except ValidationError as error:
@@ -103,7 +104,7 @@ def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
 def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
     """All faults as one line."""
     said = "; ".join(f"{fault['path']} {fault['message']}".strip().rstrip(".") for fault in faults)
-    return DefinitionError(f"{path.name}: {' '.join(said.split())}.")
+    return DefinitionError(sentence(f"{path.name}: {' '.join(said.split())}"))
 
 
 def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:

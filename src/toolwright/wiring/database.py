@@ -11,7 +11,8 @@ from typing import Any
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.schema import HEAD, READ_REVISION, is_current, upgrade_sqlite
-from toolwright.core.broken import BrokenRow
+from toolwright.core.brief import sentence
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import MissingExtra, StoreError
 from toolwright.wiring.settings import Settings
 
@@ -90,7 +91,7 @@ def _sqlite_revision(path: Path) -> str | None:
                 return None
             found = connection.execute(READ_REVISION).fetchone()
     except sqlite3.Error as error:
-        raise StoreError(f"The database file {str(path)!r} cannot be read: {error}.") from error
+        raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
     return None if found is None else str(found[0])
 
 

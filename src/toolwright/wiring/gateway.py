@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from toolwright.adapters.system import SystemClock
+from toolwright.core.brief import sentence
 from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
 from toolwright.runtime.runtime import Runtime
@@ -31,7 +32,9 @@ from toolwright.wiring.unusable import warn_of_agents
 
 log = logging.getLogger("toolwright.serve")
 
-KEPT_OPEN = 75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
+KEEP_ALIVE_TIMEOUT = (
+    75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs
+)
 REQUEST_GRACE = 5  # seconds that requests at work have to end when the server stops
 
 
@@ -106,7 +109,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_keep_alive=KEPT_OPEN,
+            timeout_keep_alive=KEEP_ALIVE_TIMEOUT,
             timeout_graceful_shutdown=REQUEST_GRACE,
         )
         super().__init__(config)
@@ -190,7 +193,7 @@ def listen(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise CannotServe(f"The server cannot listen on {host!r}, port {port}: {error}.") from error
+        raise CannotServe(sentence(f"The server cannot listen on {host!r}, port {port}: {error}")) from error
     listener.setblocking(False)
     return listener
 

@@ -13,7 +13,7 @@ from toolwright.adapters.store.locks import FileLock, NoLock, beside
 from toolwright.adapters.store.memory import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.broken import broken_of
+from toolwright.core.broken_rows import broken_of
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.event import Event
 from toolwright.core.function import FunctionExecutor

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
+from toolwright.core.brief import sentence
 from toolwright.core.form_faults import form_fault
 
 PREFIX = "TOOLWRIGHT_"
@@ -32,14 +33,14 @@ def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     if not unknown:
         return None
     named = ", ".join(name + _meant(name.upper(), known, len(PREFIX)) for name in unknown)
-    return f"No setting is called so, and nothing reads it: {named}."
+    return sentence(f"No setting is called so, and nothing reads it: {named}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
     name = str(place[0]) if place else ""
     if kind == "extra_forbidden":
         return f"There is no setting {name!r}{_meant(name, settings)}."
-    return f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}."
+    return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
 
 
 def _meant(name: str, known: Sequence[str], same: int = 0) -> str:

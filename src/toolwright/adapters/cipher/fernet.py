@@ -10,6 +10,7 @@ from tempfile import NamedTemporaryFile
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import CannotSeal, CannotUnseal, DefinitionError
 
 log = logging.getLogger("toolwright.secrets")
@@ -70,7 +71,7 @@ class KeyFileCipher:
         except FileNotFoundError:
             return FernetCipher(())
         except (OSError, UnicodeDecodeError) as error:
-            raise CannotSeal(f"The key file {str(self._path)!r} cannot be read: {error}.") from error
+            raise CannotSeal(sentence(f"The key file {str(self._path)!r} cannot be read: {error}")) from error
         if not kept:
             raise CannotSeal(f"The key file {str(self._path)!r} is empty: put its key back.")
         if self._path.stat().st_mode & 0o077:
@@ -93,7 +94,7 @@ def _make(path: Path) -> None:
                 _sync_folder(path.parent)
                 log.warning("Made the key file %s for secrets: keep it with the database, and private.", path)
     except OSError as error:
-        raise CannotSeal(f"The key file {str(path)!r} cannot be made: {error}.") from error
+        raise CannotSeal(sentence(f"The key file {str(path)!r} cannot be made: {error}")) from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,11 +9,11 @@ from http import HTTPStatus
 
 from toolwright.adapters.executors.exchange import Answer
 from toolwright.adapters.executors.failure import HttpFailure
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.content import ImageContent
-from toolwright.core.counted import counted
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
 from toolwright.core.json_value import JSON
+from toolwright.core.quantity import quantity
 from toolwright.core.result import ToolResult
 from toolwright.core.returned import as_result
 
@@ -81,7 +81,7 @@ def _value(text: str, values: int) -> JSON:
     try:
         return parse_json(text, values=values)
     except TooManyValues as error:
-        raise HttpFailure("http_too_large", f"The service's answer is too large: {error}.") from None
+        raise HttpFailure("http_too_large", sentence(f"The service's answer is too large: {error}")) from None
     except NotJson:
         return text
 
@@ -141,4 +141,4 @@ def _decoded(answer: Answer, most: int) -> bytes:
 
 
 def _too_large(most: int) -> HttpFailure:
-    return HttpFailure("http_too_large", f"The service's answer is larger than {counted(most, 'byte')}.")
+    return HttpFailure("http_too_large", f"The service's answer is larger than {quantity(most, 'byte')}.")

@@ -10,7 +10,7 @@ import httpcore
 import httpx
 
 from toolwright.adapters.executors.failure import AddressRefused, HttpFailure
-from toolwright.core.brief import words
+from toolwright.core.brief import sentence, words
 
 MAX_REDIRECTS = 5
 CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS
@@ -135,7 +135,9 @@ class Exchange:
         except (httpcore.ConnectTimeout, httpcore.PoolTimeout) as error:
             raise HttpFailure("http_unreachable", f"{who} could not be reached in time.") from error
         except httpcore.ConnectError as error:
-            raise HttpFailure("http_unreachable", f"{who} cannot be reached: {_why(error)}.") from error
+            raise HttpFailure(
+                "http_unreachable", sentence(f"{who} cannot be reached: {_why(error)}")
+            ) from error
         except (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException) as error:
             raise HttpFailure(
                 "http_broken_off",

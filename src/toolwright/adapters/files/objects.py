@@ -19,7 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, 
 from obstore.store import LocalStore, ObjectStore, S3Store
 
 from toolwright.adapters.files.leftovers import FOLDER, PROBE, remove_leftovers
-from toolwright.core.brief import brief
+from toolwright.core.brief import brief, sentence
 from toolwright.core.errors import NotFound, StoreError
 
 _FAULTS = (BaseError, OSError, ValueError)
@@ -84,7 +84,7 @@ class ObjectFiles:
             return await asyncio.to_thread(remove_leftovers, self._folder, before.timestamp())
         except OSError as error:
             raise StoreError(
-                f"The files folder {str(self._folder)!r} cannot be tidied up: {error.strerror}."
+                sentence(f"The files folder {str(self._folder)!r} cannot be tidied up: {error.strerror}")
             ) from error
 
     async def close(self) -> None:
@@ -129,7 +129,9 @@ def _try(folder: Path) -> None:
             probe.write(bytes(PROBE_BYTES))
             probe.flush()
     except OSError as error:
-        raise StoreError(f"The files folder {str(folder)!r} cannot be written: {error.strerror}.") from error
+        raise StoreError(
+            sentence(f"The files folder {str(folder)!r} cannot be written: {error.strerror}")
+        ) from error
 
 
 def _key(digest: str) -> str:

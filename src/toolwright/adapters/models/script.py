@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import dumps
@@ -123,7 +124,7 @@ def _first_fault(error: ValidationError) -> str:
     path = ".".join(str(part) for part in fault["loc"] if "[" not in str(part)) or "the turn"
     if fault["type"] == "extra_forbidden":
         return f"unknown key {path!r}; the keys of a turn are {', '.join(TurnForm.model_fields)}."
-    return f"{path}: {form_fault(fault)}."
+    return sentence(f"{path}: {form_fault(fault)}")
 
 
 def _arguments(call: CallForm, where: str) -> str:

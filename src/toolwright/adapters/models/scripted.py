@@ -10,6 +10,7 @@ from uuid import uuid4
 import yaml
 
 from toolwright.adapters.models.script import Script, Turn, read_script
+from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.run import Usage
@@ -71,7 +72,9 @@ class ScriptedModel:
         except UnicodeDecodeError as error:
             raise DefinitionError(f"The script {str(path)!r} cannot be read: it is not UTF-8.") from error
         except OSError as error:
-            raise DefinitionError(f"The script {str(path)!r} cannot be read: {error.strerror}.") from error
+            raise DefinitionError(
+                sentence(f"The script {str(path)!r} cannot be read: {error.strerror}")
+            ) from error
         except yaml.YAMLError as error:
             raise DefinitionError(f"The script {str(path)!r} is not YAML{_place(error)}.") from error
         if not isinstance(turns, list | dict):

@@ -19,8 +19,8 @@ from toolwright.adapters.models.aliases import Aliases
 from toolwright.adapters.models.native import replay_native
 from toolwright.adapters.models.pictures import can_be_seen
 from toolwright.adapters.models.recent import Recent
-from toolwright.core.counted import counted
 from toolwright.core.message import Message
+from toolwright.core.quantity import quantity
 
 KEPT_MESSAGES = 4096
 LONGEST_KEPT = 16_384
@@ -105,7 +105,7 @@ def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | Bi
     if not message.attachments:
         return message.content
     named = "\n".join(
-        f"[File {ref.path} ({ref.mime_type}, {counted(ref.size, 'byte')})]" for ref in message.attachments
+        f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
     )
     text = f"{message.content}\n{named}" if message.content else named
     images = [

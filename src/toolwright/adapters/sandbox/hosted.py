@@ -7,12 +7,12 @@ from typing import cast
 
 from toolwright.core.brief import brief, words
 from toolwright.core.cancelling import is_cancelled
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import plain, surely_longer
+from toolwright.core.quantity import quantity
 from toolwright.core.sandbox import HostFunction
-from toolwright.core.supervision import Supervised, caught
+from toolwright.core.supervision import Supervision, catch_exit
 from toolwright.core.threads import DaemonThreads
 
 THREADS = 64
@@ -47,7 +47,7 @@ class Hosted:
             raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
         if surely_longer((args, named), self._most):
             raise HostError(
-                f"The arguments of {name!r} have more than the {counted(self._most, 'byte')} that are allowed."
+                f"The arguments of {name!r} have more than the {quantity(self._most, 'byte')} that are allowed."
             )
         try:
             given, keywords = self._read(args), self._read(named)
@@ -89,14 +89,14 @@ class Hosted:
         size = len(dumps(value))
         if size > self._most:
             raise HostError(
-                f"What {name!r} returns has {counted(size, 'byte')}, and {self._most} are allowed."
+                f"What {name!r} returns has {quantity(size, 'byte')}, and {self._most} are allowed."
             )
         return value
 
 
 async def _supervised(returned: Awaitable[object]) -> object:
     """What a function has still to return; one that swallows its cancellation does not hold the code up."""
-    work = Supervised(caught(returned), "function of the host")
+    work = Supervision(catch_exit(returned), "function of the host")
     await work.end()
     value, error = work.result()
     if error is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import cast, get_args
 
 from toolwright.core.brief import brief
-from toolwright.core.counted import counted
+from toolwright.core.quantity import quantity
 from toolwright.core.sandbox import CodeLog, LogLevel
 
 _LEVELS = frozenset(get_args(LogLevel))
@@ -25,7 +25,7 @@ class Log:
         """What was kept, in order; where something was not, the last entry says so."""
         if self._room >= 0:
             return tuple(self._entries)
-        note = f"The code has logged more than {counted(self._most, 'byte')}; the rest is not kept."
+        note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest is not kept."
         return (*self._entries, CodeLog(level="warn", text=note))
 
     def add(self, level: object, text: str) -> None:

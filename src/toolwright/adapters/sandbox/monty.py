@@ -22,15 +22,15 @@ from toolwright.adapters.sandbox.log import Log
 from toolwright.adapters.sandbox.monty_values import raised, read, slept_too_long
 from toolwright.adapters.sandbox.process import limit
 from toolwright.core.brief import brief
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import surely_longer
+from toolwright.core.quantity import quantity
 from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
 from toolwright.core.sandbox_options import admit
 from toolwright.core.threads import DaemonThreads
 
-AT_ONCE = 256
+MAX_PROCESSES = 256
 _SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"
 _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # the last ones of a stack that are shown
@@ -100,7 +100,7 @@ class MontySandbox:
     async def _processes(self) -> AsyncMonty:
         async with self._opening:
             if self._pool is None:
-                made = AsyncMonty(min_processes=0, max_processes=AT_ONCE, max_checkouts_per_worker=1)
+                made = AsyncMonty(min_processes=0, max_processes=MAX_PROCESSES, max_checkouts_per_worker=1)
                 self._pool = await self._open.enter_async_context(made)
             return self._pool
 
@@ -108,7 +108,9 @@ class MontySandbox:
         if isinstance(value, CodeError):
             return ended(value)
         if surely_longer(value, _WRITTEN * self._limits.result):
-            message = f"The result has more than the {counted(self._limits.result, 'byte')} that are allowed."
+            message = (
+                f"The result has more than the {quantity(self._limits.result, 'byte')} that are allowed."
+            )
             return ended(CodeError(code="result", message=message))
         try:
             result = read(value)
@@ -116,7 +118,7 @@ class MontySandbox:
         except InvalidJSON as error:
             return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
         if size > self._limits.result:
-            message = f"The result has {counted(size, 'byte')}, and {self._limits.result} are allowed."
+            message = f"The result has {quantity(size, 'byte')}, and {self._limits.result} are allowed."
             return ended(CodeError(code="result", message=message))
         return CodeResult(status="success", result=result)
 

@@ -9,13 +9,13 @@ from typing import NoReturn, cast
 from toolwright.adapters.sandbox.hosted import Hosted, HostError
 from toolwright.adapters.sandbox.log import Log
 from toolwright.core.brief import brief
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain
+from toolwright.core.quantity import quantity
 from toolwright.core.sandbox import CodeError, CodeOptions, CodeResult, ended
 
-AT_ONCE = 32
+CONCURRENT_CALLS = 32
 """Calls of host functions that are under way together; the process waits with more."""
 MOST_WORDS = 20_000  # characters of a message or stack
 _KINDS = ("log", "call", "result", "error")
@@ -47,7 +47,7 @@ class Talk:
         self._log = log
         self._most = most
         self._token = secrets.token_hex(16)
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(CONCURRENT_CALLS)
 
     async def begin(self, options: CodeOptions, most_logs: int) -> None:
         """Tell the process what is to be done."""
@@ -116,7 +116,7 @@ class Talk:
             return ended(CodeError(code="result", message=f"The result is no JSON: {error}"))
         size = len(json.dumps(result, ensure_ascii=False).encode(errors="replace"))
         if size > 2 * self._most:
-            message = f"The result has {counted(size, 'byte')}, and {self._most} are allowed."
+            message = f"The result has {quantity(size, 'byte')}, and {self._most} are allowed."
             return ended(CodeError(code="result", message=message))
         return CodeResult(status="success", result=result)
 

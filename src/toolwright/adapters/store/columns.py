@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Boolean, Column, ColumnElement, Float, Integer
 
 from toolwright.adapters.store.metadata import WORDS
-from toolwright.adapters.store.rows import Misread, Row
+from toolwright.adapters.store.rows import Row, UnreadableColumn
 
 TRUTHS = frozenset({0, 1})  # SQLite has no others
 
@@ -23,16 +23,16 @@ class Columns:
         self._good: set[tuple[type, ...]] = set()  # the types of rows that were judged already: there are few
 
     def check(self, row: Row) -> Row:
-        """The row; raises `Misread` for a value that cannot stand in its column."""
+        """The row; raises `UnreadableColumn` for a value that cannot stand in its column."""
         types = tuple(map(type, row))
         if types not in self._good:
             for n, (column, kind) in enumerate(zip(self._columns, types, strict=False)):
                 if kind not in _types(column):
-                    raise Misread(n, _fault(column, kind))
+                    raise UnreadableColumn(n, _fault(column, kind))
             self._good.add(types)
         for n, column, words in self._words:
             if row[n] is not None and row[n] not in words:
-                raise Misread(n, _no_word(column, words))
+                raise UnreadableColumn(n, _no_word(column, words))
         return row
 
 

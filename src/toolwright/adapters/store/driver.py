@@ -9,7 +9,7 @@ from toolwright.adapters.store.ops import Op
 from toolwright.adapters.store.readers import Reader
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Params, Row
-from toolwright.core.broken import Rows
+from toolwright.core.broken_rows import Rows
 from toolwright.core.units import Committed, Conflict, Unit
 
 T = TypeVar("T")

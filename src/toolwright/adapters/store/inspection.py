@@ -10,7 +10,8 @@ from toolwright.adapters.store.compiled import Compiler, DialectName
 from toolwright.adapters.store.readers import READERS, Reader
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.sqlite_file import legible
-from toolwright.core.broken import BrokenRow
+from toolwright.core.brief import sentence
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError
 
 PAGE = 1_000  # rows that are looked at together
@@ -40,5 +41,5 @@ def inspect_sqlite(path: Path) -> list[BrokenRow]:
                 while page := list(islice(cursor, PAGE)):
                     found += broken_in(reader, page)
     except sqlite3.Error as error:
-        raise StoreError(f"The database file {str(path)!r} cannot be read: {error}.") from error
+        raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
     return found

@@ -4,6 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError
 
 
@@ -67,4 +68,4 @@ def _lock(path: Path) -> int | None:
 
 
 def _unusable(path: Path, error: OSError) -> StoreError:
-    return StoreError(f"The lock file {str(path)!r} cannot be used: {error.strerror}.")
+    return StoreError(sentence(f"The lock file {str(path)!r} cannot be used: {error.strerror}"))

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from toolwright.adapters.store.sqlite_file import connect
+from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -34,8 +35,8 @@ def migrate(connection: Connection) -> None:
             command.upgrade(config(connection), "head")
     except DBAPIError as error:
         raise StoreError(
-            f"The database cannot be migrated, and stays as it was: {error.orig}. "
-            "Mend what is in the way, then run toolwright db upgrade."
+            sentence(f"The database cannot be migrated, and stays as it was: {error.orig}")
+            + " Mend what is in the way, then run toolwright db upgrade."
         ) from error
 
 

@@ -9,6 +9,7 @@ from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sql import SqlStore
 from toolwright.adapters.store.sqlite import SqliteDriver
 from toolwright.adapters.store.written import Publish
+from toolwright.core.brief import sentence
 from toolwright.core.errors import MissingExtra, StoreError
 
 
@@ -18,7 +19,7 @@ async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
     try:
         return SqlStore(SqliteDriver(path, publish))
     except sqlite3.Error as error:
-        raise StoreError(f"The database file {str(path)!r} cannot be opened: {error}.") from error
+        raise StoreError(sentence(f"The database file {str(path)!r} cannot be opened: {error}")) from error
 
 
 async def open_postgres(url: str, publish: Publish, **limits: float) -> SqlStore:

@@ -2,6 +2,7 @@
 
 import asyncpg
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError, Unwritable
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
@@ -26,9 +27,11 @@ def store_error(error: BaseException) -> StoreError | Unwritable:
     """The error as callers know it: the database is unavailable, or it cannot hold what it was given."""
     refusal: StoreError | Unwritable
     if isinstance(error, asyncpg.IntegrityConstraintViolationError | asyncpg.DataError):
-        refusal = Unwritable(f"The journal cannot hold this: {error}.")
+        refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))
         refusal.__cause__ = error
         return refusal
-    refusal = StoreError(f"The journal on Postgres cannot be used: {str(error) or type(error).__name__}.")
+    refusal = StoreError(
+        sentence(f"The journal on Postgres cannot be used: {str(error) or type(error).__name__}")
+    )
     refusal.__cause__ = error
     return refusal

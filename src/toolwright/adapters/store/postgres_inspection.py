@@ -3,7 +3,7 @@
 from toolwright.adapters.store.inspection import PAGE, broken_in, queries
 from toolwright.adapters.store.postgres_connection import connect
 from toolwright.adapters.store.postgres_faults import FAULTS, store_error
-from toolwright.core.broken import BrokenRow
+from toolwright.core.broken_rows import BrokenRow
 
 
 async def inspect_postgres(url: str) -> list[BrokenRow]:

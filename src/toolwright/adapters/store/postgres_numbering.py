@@ -22,8 +22,8 @@ from toolwright.core.logs import logger
 log = logger("toolwright.store")
 T = TypeVar("T")
 
-LOOK_AGAIN = 5.0  # seconds between two looks for what another process has left
-AT_ONCE = (
+POLL_INTERVAL = 5.0  # seconds between two looks for what another process has left
+EVENTS_PER_READ = (
     500  # events that are handed to the bus together: of more, those who follow read the rest in the table
 )
 
@@ -100,7 +100,7 @@ class SpaceNumbering:
 
     async def _look_again(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL)
             with suppress(*FAULTS, TimeoutError):
                 if await self._on_session(_something_left):
                     await self.settle()
@@ -126,7 +126,7 @@ class SpaceNumbering:
         return await self._newer(connection)
 
     async def _newer(self, connection: Connection) -> Sequence[Event]:
-        rows = [tuple(row) for row in await connection.fetch(_NEWER, self._last, AT_ONCE)]
+        rows = [tuple(row) for row in await connection.fetch(_NEWER, self._last, EVENTS_PER_READ)]
         events = each_event(SPACE_EVENTS, rows)
         if events:
             self._last = events[-1].n

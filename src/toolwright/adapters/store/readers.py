@@ -18,7 +18,7 @@ from toolwright.adapters.store import (
 )
 from toolwright.adapters.store.columns import Columns, blank
 from toolwright.adapters.store.compiled import Rows as Query
-from toolwright.adapters.store.rows import Misread, Row
+from toolwright.adapters.store.rows import Row, UnreadableColumn
 from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
 from toolwright.adapters.store.tables_calls import calls
 from toolwright.adapters.store.tables_children import asked, requests, thread_values
@@ -33,7 +33,7 @@ from toolwright.adapters.store.tables_spaces import (
     unnumbered_events,
 )
 from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
-from toolwright.core.broken import OTHER_SHAPE, BrokenRow, Rows
+from toolwright.core.broken_rows import OTHER_SHAPE, BrokenRow, Rows
 from toolwright.core.call import Call
 from toolwright.core.errors import RowBroken
 from toolwright.core.event import Event
@@ -63,7 +63,7 @@ class Reader(Generic[T]):
         for row in rows:
             try:
                 values.append(self.read(row))
-            except Misread as fault:
+            except UnreadableColumn as fault:
                 broken.append(self._broken(row, fault))
         return Rows(values, broken)
 
@@ -76,16 +76,16 @@ class Reader(Generic[T]):
         return self._one(rows[0]) if rows else None
 
     def read(self, row: Row) -> T:
-        """The value of a row; raises `Misread`."""
+        """The value of a row; raises `UnreadableColumn`."""
         return self.made(self.columns.check(row))
 
     def _one(self, row: Row) -> T:
         try:
             return self.read(row)
-        except Misread as fault:
+        except UnreadableColumn as fault:
             raise RowBroken(self._broken(row, fault).sentence) from None
 
-    def _broken(self, row: Row, fault: Misread) -> BrokenRow:
+    def _broken(self, row: Row, fault: UnreadableColumn) -> BrokenRow:
         names = self.query.selected_columns.keys()
         columns = dict(zip(names, row, strict=False))
         key = " and ".join(f"{one.name} {columns[one.name]!r}" for one in self.table.primary_key.columns)
@@ -102,7 +102,7 @@ def _shown_call(row: Row) -> Call:
     """A call whose result, if it has one, can be shown."""
     call = rows_calls.call(row)
     if not has_result_to_show(call):
-        raise Misread(RESULT, OTHER_SHAPE)
+        raise UnreadableColumn(RESULT, OTHER_SHAPE)
     return call
 
 
@@ -185,7 +185,7 @@ def _event(reader: Reader[Event], row: Row) -> Event:
     while True:
         try:
             event = reader.read(row)
-        except Misread as fault:
+        except UnreadableColumn as fault:
             n, column = fault.column, columns[fault.column]
             faults.append(f"{column.name} {fault.why}")
             row = [*row[:n], "{}" if column.name == "payload" else blank(column), *row[n + 1 :]]

@@ -10,7 +10,7 @@ from toolwright.adapters.store.driver import Driver, each_read, first_read
 from toolwright.adapters.store.readers import AGENTS, GOALS, MEMORIES, PLANS, Reader
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
-from toolwright.core.broken import Rows
+from toolwright.core.broken_rows import Rows
 from toolwright.core.configured import ConfiguredAgent
 from toolwright.core.mind import Goal, Memory, Plan
 

@@ -9,12 +9,12 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, all_read, each_read, first_read, rows_read
 from toolwright.adapters.store.readers import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES, Reader
-from toolwright.adapters.store.rows import Misread, Params, Row, a_text, read_or_none
+from toolwright.adapters.store.rows import Params, Row, UnreadableColumn, a_text, read_or_none
 from toolwright.adapters.store.tables_events import inbox
 from toolwright.adapters.store.tables_kept import entities
 from toolwright.adapters.store.tables_spaces import members, reactions, space_messages, spaces
 from toolwright.adapters.store.tables_threads import runs
-from toolwright.core.broken import Rows
+from toolwright.core.broken_rows import Rows
 from toolwright.core.space import Member, Reaction, Space, SpaceMessage
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def _with_name(row: Row) -> tuple[Member, str | None]:
     [member] = MEMBERS.all([row])
     try:
         return member, read_or_none(row, len(row) - 1, a_text)
-    except Misread:  # a person whose row is broken has no name
+    except UnreadableColumn:  # a person whose row is broken has no name
         return member, None
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, TypeVar, cast
 
 from toolwright.adapters.store.instants import instant
-from toolwright.core.broken import OTHER_SHAPE
+from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 
@@ -28,7 +28,7 @@ def long_text_or_none(value: JSON) -> str | None:
     return None if value is None else dumps_unescaped(value)
 
 
-class Misread(Exception):
+class UnreadableColumn(Exception):
     """A column cannot be read: its place in the row, and why."""
 
     def __init__(self, column: int, why: str) -> None:
@@ -38,15 +38,15 @@ class Misread(Exception):
 
 
 def read(row: Row, column: int, made: Callable[[Any], T]) -> T:  # JSON of the shape that `made` takes
-    """What `made` makes of the JSON in a column; raises `Misread`."""
+    """What `made` makes of the JSON in a column; raises `UnreadableColumn`."""
     try:
         found = json.loads(row[column])
     except (ValueError, TypeError, RecursionError):
-        raise Misread(column, "is not JSON") from None
+        raise UnreadableColumn(column, "is not JSON") from None
     try:
         return made(found)
     except (ValueError, TypeError, LookupError, AttributeError, InvalidJSON):
-        raise Misread(column, OTHER_SHAPE) from None
+        raise UnreadableColumn(column, OTHER_SHAPE) from None
 
 
 def read_or_none(row: Row, column: int, made: Callable[[Any], T]) -> T | None:  # as above
@@ -75,11 +75,11 @@ def an_object(found: JSON) -> JSONObject:
 
 
 def read_instant(row: Row, column: int) -> datetime:
-    """An instant; raises `Misread`."""
+    """An instant; raises `UnreadableColumn`."""
     try:
         return instant(row[column])
     except (TypeError, OverflowError):
-        raise Misread(column, "is not an instant") from None
+        raise UnreadableColumn(column, "is not an instant") from None
 
 
 def read_instant_or_none(row: Row, column: int) -> datetime | None:

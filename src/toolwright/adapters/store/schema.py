@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from toolwright.adapters.store.locks import beside
+from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError
 
 REVISIONS = (
@@ -40,7 +41,7 @@ def upgrade_sqlite(path: Path) -> None:
         if not is_current(_sqlite_revision(path)):
             _migrate_alone(path)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"The database file {str(path)!r} cannot be opened: {error}.") from error
+        raise StoreError(sentence(f"The database file {str(path)!r} cannot be opened: {error}")) from error
 
 
 def _migrate_alone(path: Path) -> None:

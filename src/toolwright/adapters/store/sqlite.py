@@ -18,6 +18,7 @@ from toolwright.adapters.store.sqlite_file import connect
 from toolwright.adapters.store.sqlite_readers import SqliteReaders
 from toolwright.adapters.store.statements import Statements
 from toolwright.adapters.store.written import GuardFailed, Publish, Written
+from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.units import Committed, Conflict, Unit
 
@@ -189,7 +190,7 @@ class SqliteDriver:
                 _tell(future, outcome)
 
     def _fail(self, group: list[Waiting], error: BaseException) -> None:
-        self._failed = StoreError(f"The journal's writer has stopped: {error}.")
+        self._failed = StoreError(sentence(f"The journal's writer has stopped: {error}"))
         self._failed.__cause__ = error
         group = [*group, *self._waiting(self._units.qsize())]
         self._settle(group, [self._failed] * len(group))
@@ -211,8 +212,8 @@ def _refused(error: Exception) -> Conflict | StoreError | Unwritable:
     if isinstance(error, GuardFailed):
         return Conflict(guard=error.guard)
     if isinstance(error, sqlite3.OperationalError | sqlite3.InternalError | OSError):
-        refusal = StoreError(f"The journal cannot be written: {error}.")
+        refusal = StoreError(sentence(f"The journal cannot be written: {error}"))
     else:
-        refusal = Unwritable(f"The journal cannot hold this: {error}.")
+        refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))
     refusal.__cause__ = error
     return refusal

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from toolwright.adapters.store.reads import Reading
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.sqlite_file import connect, is_illegible, legible
+from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class SqliteReaders:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, read, reading)
         except (sqlite3.Error, RuntimeError) as error:  # RuntimeError: the threads are shut down
-            raise StoreError(f"The journal cannot be read: {error}.") from error
+            raise StoreError(sentence(f"The journal cannot be read: {error}")) from error
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)

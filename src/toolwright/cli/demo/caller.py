@@ -8,6 +8,7 @@ from datetime import datetime
 
 import httpx
 
+from toolwright.core.brief import sentence
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
 
@@ -67,7 +68,7 @@ def _faults_in_words() -> Generator[None]:
         yield
     except httpx.HTTPError as error:
         raise ToolwrightError(
-            f"The gateway cannot be reached: {str(error) or type(error).__name__}."
+            sentence(f"The gateway cannot be reached: {str(error) or type(error).__name__}")
         ) from error
 
 

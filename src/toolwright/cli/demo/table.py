@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from toolwright.core.brief import sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -36,7 +38,7 @@ def read_table(folder: Path, file: str) -> Table:
     path = folder / Path(file).name
     if path.suffix != ".csv" or not path.is_file():
         there = ", ".join(sorted(each.name for each in folder.glob("*.csv")))
-        raise ValueError(f"There is no file {file!r}, only {there or 'an empty folder'}.")
+        raise ValueError(sentence(f"There is no file {file!r}, only {there or 'an empty folder'}"))
     with path.open(encoding="utf-8", newline="") as lines:
         columns, *rows = csv.reader(lines)
     return Table(columns, rows)

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-from toolwright.cli.last_exit import end_surely
+from toolwright.cli.last_exit import force_exit
 from toolwright.cli.loop import run
 from toolwright.client import Client, Worker
 
@@ -34,4 +34,4 @@ async def _work(url: str, key: str) -> None:
 
 if __name__ == "__main__":
     run(_work(sys.argv[1], os.environ[KEY]))
-    end_surely(0)
+    force_exit(0)

@@ -6,6 +6,7 @@ Everything in one call is done or nothing is. What was changed by another run of
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from toolwright.core.brief import sentence
 from toolwright.core.effects_minds import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
@@ -155,10 +156,12 @@ class MindToolkit:
         return {plan.id: plan for plan in await run.insist(lambda: self._minds.plans(run.agent_id))}
 
     async def _set_plans(self, run: BuiltinState, given: Sequence[GivenPlan]) -> JSON:
-        if given and run.homeless:
+        if given and run.missing_home_tenvs:
             raise InvalidRequest(
-                "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what its tools "
-                f"need: {run.homeless}."
+                sentence(
+                    "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
+                    f"its tools need: {run.missing_home_tenvs}"
+                )
             )
         known, now = await self._plans(run), run.clock.now()
         ids = [item_id("plan", one.id, run.call_id, n) for n, one in enumerate(given)]

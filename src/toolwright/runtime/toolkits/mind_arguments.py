@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.brief import brief
-from toolwright.core.counted import counted
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.plain import unwritable
+from toolwright.core.quantity import quantity
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
 """How many of each an agent keeps."""
@@ -91,7 +91,7 @@ def text(where: str, given: str | None, kept: str | None, most: int = LONGEST_TE
 def short(where: str, given: str, most: int = LONGEST_NAME) -> str:
     """The text, which may be empty; refused if it is too long."""
     if len(given) > most:
-        raise InvalidRequest(f"{where} has {counted(len(given), 'character')}; {most} are allowed.")
+        raise InvalidRequest(f"{where} has {quantity(len(given), 'character')}; {most} are allowed.")
     return given
 
 

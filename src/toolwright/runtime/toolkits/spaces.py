@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolwright.core.broken import all_of
+from toolwright.core.broken_rows import all_of
 from toolwright.core.effects import Enter, Tell
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.event import EventDraft, EventType

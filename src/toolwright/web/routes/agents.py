@@ -11,7 +11,7 @@ from toolwright.runtime.agents import Shown
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, parse, reads
 from toolwright.web.callers import Service
-from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.fields import Description, Id, Limit, Name, Offset, Words
 from toolwright.web.noun import noun
 from toolwright.web.options import GatewayOptions
 from toolwright.web.serving import AtWork
@@ -55,8 +55,8 @@ class Configuration(Form):
 class NewAgent(Configuration):
     """An agent to configure."""
 
-    name: Words
-    description: Words = ""
+    name: Name
+    description: Description = ""
 
     @model_validator(mode="after")
     def _some(self) -> "NewAgent":
@@ -68,14 +68,14 @@ class NewAgent(Configuration):
 class AgentChange(Configuration):
     """What to change of an agent; what is left out stays. A configuration takes the place of the whole one."""
 
-    name: Words | None = None
-    description: Words | None = None
+    name: Name | None = None
+    description: Description | None = None
 
 
 class NewTrigger(Form):
     """Why a service wakes an agent."""
 
-    service_name: Words
+    service_name: Name
     payload: JsonValue = None
 
 

@@ -13,7 +13,7 @@ from toolwright.runtime.pending import LEASES, LONGEST_NAME
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known, Service
-from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.fields import Id, Limit, Offset, Reference, Words
 from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
@@ -39,7 +39,7 @@ Statuses = Annotated[
 class Submission(Form):
     """The result of a call, any JSON value, or the text of its failure."""
 
-    call_id: Words
+    call_id: Reference
     result: JsonValue = None
     error: Words | None = None
 

@@ -3,14 +3,14 @@
 from typing import Annotated
 
 from fastapi import Depends, Query
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
-from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.fields import Id, Limit, Metadata, Name, Offset, Reference, Words
 from toolwright.web.noun import noun
-from toolwright.web.permits import speaker
+from toolwright.web.permits import owner_of_listed, speaker
 from toolwright.web.serving import Here
 from toolwright.web.shapes import Deleted, answers
 from toolwright.web.shapes_entities import ClientAnswer, ClientList
@@ -24,9 +24,9 @@ EntityId = Annotated[Words | None, Query(alias="entityId", description="Those of
 class NewClient(Form):
     """A front-end to register."""
 
-    name: Words | None = None
-    metadata: dict[str, JsonValue] | None = None
-    entity_id: Words | None = Field(
+    name: Name | None = None
+    metadata: Metadata | None = None
+    entity_id: Reference | None = Field(
         None, description="Whose it is: a service says for whom; a person's is their own."
     )
 
@@ -51,8 +51,7 @@ async def list_clients(
     caller: Known, here: Here, entity_id: EntityId = None, limit: Limit = 50, offset: Offset = 0
 ) -> Answer:
     """Registered front-ends, the oldest first; a person's are their own."""
-    whose = entity_id if caller.kind == "service" else caller.entity_id or ""
-    found = await here.runtime.clients.list(whose, limit, offset)
+    found = await here.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
     return listed("clients", found, client_json)
 
 

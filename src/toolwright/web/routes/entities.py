@@ -11,7 +11,7 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Service
 from toolwright.web.env import NewEnv, env_names
-from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.fields import Id, Limit, Metadata, Name, Offset, Reference
 from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork
 from toolwright.web.shapes import Deleted, answers
@@ -25,9 +25,9 @@ router = noun("/api/entities", "entities")
 class EntityChange(Form):
     """What to change of a human; what is left out stays."""
 
-    external_id: Words | None = Field(None, description="What the person's tokens call them; unique.")
-    display_name: Words | None = None
-    metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    external_id: Reference | None = Field(None, description="What the person's tokens call them; unique.")
+    display_name: Name | None = None
+    metadata: Metadata = Field(default_factory=dict[str, JsonValue])
 
     @property
     def fields(self) -> EntityFields:

@@ -6,10 +6,10 @@ from urllib.parse import quote
 from fastapi import Header, Path
 from starlette.responses import Response
 
-from toolwright.core.broken import sliced
-from toolwright.core.counted import counted
+from toolwright.core.broken_rows import sliced
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.file import File
+from toolwright.core.quantity import quantity
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.byte_range import Unsatisfiable, part_of
 from toolwright.web.callers import Known
@@ -71,7 +71,7 @@ async def get_file(
     try:
         part = part_of(file.size, asked if if_range in (None, headers["ETag"]) else None)
     except Unsatisfiable:
-        why = f"The file has {counted(file.size, 'byte')}, and none of these."
+        why = f"The file has {quantity(file.size, 'byte')}, and none of these."
         headers = {"Content-Range": f"bytes */{file.size}"}
         return answer({"error": why, "code": InvalidRequest.code}, 416, headers)
     content = await here.runtime.files.content(file)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 
 from toolwright.core.agent import entity_id_of
-from toolwright.core.broken import Rows, broken_of
+from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.event import Topic
 from toolwright.core.run import RunStatus
 from toolwright.web.answer import Answer, answer, broken_json, listed
@@ -15,7 +15,7 @@ from toolwright.web.noun import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes import answers
 from toolwright.web.shapes_runs import EventList, FullRunAnswer, RunAnswer, RunList
-from toolwright.wire.event import event_json, for_people
+from toolwright.wire.event import event_json
 from toolwright.wire.run import run_json, run_status_json, run_with_steps
 
 router = noun("/api/runs", "runs")
@@ -64,9 +64,8 @@ async def list_run_events(
     run = await here.runtime.runs.get(run_id)
     found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
     entity_id = entity_id_of(run.agent)
-    if caller.kind == "person":
-        return listed("events", found, lambda event: event_json(for_people(event), entity_id))
-    return listed("events", found, lambda event: event_json(event, entity_id))
+    shown = caller.presentation.event
+    return listed("events", found, lambda event: event_json(shown(event), entity_id))
 
 
 @router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))

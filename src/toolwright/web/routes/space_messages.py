@@ -3,15 +3,16 @@
 from typing import Annotated
 
 from fastapi import Depends, Query
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from toolwright.core.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.runtime.history import LONGEST_PAGE, Shown
+from toolwright.runtime.space_fields import LONGEST_TEXT
 from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
-from toolwright.web.fields import Id, Words
+from toolwright.web.fields import Id, Metadata, Name, Reference, Words
 from toolwright.web.noun import noun
 from toolwright.web.permits import speaker
 from toolwright.web.serving import Here
@@ -22,30 +23,33 @@ from toolwright.wire.space import reaction_json, space_message_json
 router = noun("/api", "spaces")
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
+Content = Annotated[Words, Field(max_length=LONGEST_TEXT)]
 
 
 class NewSpaceMessage(Form):
     """A message to say."""
 
-    content: Words
-    entity_id: Words | None = Field(
+    content: Content
+    entity_id: Reference | None = Field(
         None, description="Who speaks: a service says for whom; a person is always themselves."
     )
-    metadata: dict[str, JsonValue] | None = None
-    parent_message_id: Words | None = Field(None, description="The message of this space that it answers.")
+    metadata: Metadata | None = None
+    parent_message_id: Reference | None = Field(
+        None, description="The message of this space that it answers."
+    )
 
 
 class NewContent(Form):
     """Another text for a message."""
 
-    content: Words
+    content: Content
 
 
 class NewReaction(Form):
     """An emoji for a message."""
 
-    emoji: Words
-    entity_id: Words | None = Field(
+    emoji: Name
+    entity_id: Reference | None = Field(
         None, description="Who reacts: a service says for whom; a person is always themselves."
     )
 

@@ -11,7 +11,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.answer import Answer, answer, broken_json
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known, Service
-from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.fields import Description, Id, Limit, Metadata, Name, Offset, Reference
 from toolwright.web.noun import noun
 from toolwright.web.serving import AtWork, Here
 from toolwright.web.shapes import Deleted, answers
@@ -24,9 +24,9 @@ router = noun("/api/spaces", "spaces")
 class SpaceChange(Form):
     """What to change of a space; what is left out stays."""
 
-    name: Words | None = None
-    description: Words | None = None
-    metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    name: Name | None = None
+    description: Description | None = None
+    metadata: Metadata = Field(default_factory=dict[str, JsonValue])
 
     @property
     def fields(self) -> SpaceFields:
@@ -45,19 +45,21 @@ class NewSpace(SpaceChange):
     """A space to make."""
 
     kind: SpaceKind = Field("private", description="Everyone of the app reads and writes a public one.")
-    id: Words | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
+    id: Reference | None = Field(
+        None, description="An id of your choice, of letters, digits or any of _ . ~ -"
+    )
 
 
 class MemberRole(Form):
     """A member's role."""
 
-    role: Words = "member"
+    role: Name = "member"
 
 
 class NewMember(MemberRole):
     """An entity to take in: its id, or an agent's name or id."""
 
-    entity_id: Words
+    entity_id: Reference
 
 
 class ReadUpTo(Form):

@@ -12,7 +12,7 @@ from toolwright.web.answer import Answer, answer, listed
 from toolwright.web.body import Form, described, reads
 from toolwright.web.callers import Known
 from toolwright.web.env import NewEnv, Values, env_names
-from toolwright.web.fields import Id, Limit, Offset, Words
+from toolwright.web.fields import Id, Limit, Name, Offset, Reference, Words
 from toolwright.web.noun import noun
 from toolwright.web.permits import owner_of_new
 from toolwright.web.serving import Here
@@ -27,7 +27,7 @@ from toolwright.web.shapes_threads import (
     ThreadList,
     ThreadRefused,
 )
-from toolwright.wire.message import message_json, message_json_for_people
+from toolwright.wire.message import message_json
 from toolwright.wire.run import child_json, thread_json
 
 MOST_LISTED = 1_000
@@ -39,19 +39,19 @@ router = noun("/api/threads", "threads")
 class NewThread(Form):
     """A thread to create."""
 
-    agent_id: Words = Field(description="The agent, by its name or id.")
-    user_id: Words | None = None
+    agent_id: Reference = Field(description="The agent, by its name or id.")
+    user_id: Reference | None = None
     env: Values | None = Field(None, description="Values by name: text, or an object with value and type.")
     tenvs: dict[str, JsonValue] | None = Field(None, description="What the agent's tools need, by name.")
-    tags: Annotated[list[Words], Field(max_length=MOST_LISTED)] | None = None
+    tags: Annotated[list[Name], Field(max_length=MOST_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
 
 
 class NewFile(Form):
     """A file of a message; `data` is base64."""
 
-    name: Words
-    mime_type: Words
+    name: Reference
+    mime_type: Reference
     data: str
     width: int | None = Field(None, ge=0, lt=2**31)
     height: int | None = Field(None, ge=0, lt=2**31)
@@ -154,7 +154,7 @@ async def list_messages(
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
     await here.permits.thread(caller, thread_id)
     said = await here.runtime.threads.messages(thread_id, limit, offset)
-    return listed("messages", said, message_json if caller.kind == "service" else message_json_for_people)
+    return listed("messages", said, caller.presentation.message)
 
 
 @router.patch(

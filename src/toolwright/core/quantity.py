@@ -1,7 +1,7 @@
 """Numbers with their nouns: `1 byte`, `2 bytes`."""
 
 
-def counted(number: int | float, noun: str) -> str:
+def quantity(number: int | float, noun: str) -> str:
     """The number and the noun, in the plural but for 1."""
     said = f"{number:g}" if isinstance(number, float) else str(number)
     if number == 1:

@@ -1,4 +1,4 @@
-"""What a caller of the Python API hands over, looked at before it is used: later it would fail in a way of its own."""
+"""Checks of what a caller of the Python API hands over, before it is used: later it would fail in a way of its own."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -15,7 +15,7 @@ Kinds: TypeAlias = type | tuple[type, ...]
 _LONGEST = 40  # characters of a value that is shown itself
 
 
-def shown(value: object) -> str:
+def brief_value(value: object) -> str:
     """The value itself where it is plain and short, else its type."""
     if isinstance(value, str | int | float | None) and len(said := repr(value)) <= _LONGEST:
         return said
@@ -25,18 +25,18 @@ def shown(value: object) -> str:
 def misfit(given: object, kinds: Kinds) -> str | None:
     """What makes this no list of such things: itself, or the first thing in it that is none, in words."""
     if isinstance(given, str | bytes | dict) or not isinstance(given, Collection):
-        return shown(cast("object", given))
+        return brief_value(cast("object", given))
     items = cast("Collection[object]", given)  # isinstance does not know what it holds
-    return next((f"one with {shown(each)}" for each in items if not isinstance(each, kinds)), None)
+    return next((f"one with {brief_value(each)}" for each in items if not isinstance(each, kinds)), None)
 
 
-def declared(what: str, given: object, kinds: Kinds, wanted: str) -> None:
+def check_kind(what: str, given: object, kinds: Kinds, wanted: str) -> None:
     """Raise `DefinitionError` unless what was declared is of such a kind."""
     if not isinstance(given, kinds):
-        raise DefinitionError(f"{what} must be {wanted}, not {shown(given)}.")
+        raise DefinitionError(f"{what} must be {wanted}, not {brief_value(given)}.")
 
 
-def declared_list(what: str, given: object, kinds: Kinds, wanted: str) -> None:
+def check_list(what: str, given: object, kinds: Kinds, wanted: str) -> None:
     """The same for a list of things of such a kind."""
     found = misfit(given, kinds)
     if found is not None:
@@ -60,7 +60,7 @@ def check_callee(what: str, given: object) -> None:
         )
 
 
-def refusing(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     """A class whose constructor says of these names, which it does not take, where they belong."""
 
     def decorate(cls: type[T]) -> type[T]:
@@ -79,16 +79,16 @@ def refusing(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
-def declared_name(what: str, given: object) -> None:
+def check_name(what: str, given: object) -> None:
     """The same for a name, which is text and not blank."""
     if not isinstance(given, str):
-        raise DefinitionError(f"{what} needs a name, not {shown(given)}.")
+        raise DefinitionError(f"{what} needs a name, not {brief_value(given)}.")
     if not given.strip():
         raise DefinitionError(f"{what} needs a name.")
 
 
-def declared_line(what: str, given: object) -> None:
+def check_line(what: str, given: object) -> None:
     """The same for a name that others read: it is one line."""
-    declared_name(what, given)
+    check_name(what, given)
     if not one_line(str(given)):
         raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(given), _LONGEST)}.")
