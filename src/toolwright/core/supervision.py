@@ -154,12 +154,12 @@ def _ended(task: "asyncio.Task[Any]") -> None:
 
 
 def _drop(task: "asyncio.Task[Any]") -> None:
-    """Nobody reads how the task has ended; what it has raised is logged."""
+    """Nobody reads how the task has ended; what it has raised is logged, but for what ends the loop by itself."""
     if task.cancelled():
         return
     error = task.exception()
     late = task.result() if error is None else None
-    if error is not None:
+    if isinstance(error, Exception):
         log.warning("%r has failed after it was cancelled.", _named(task), exc_info=error)
     elif isinstance(late, ToolResult) and late.status == "error":
         log.warning("%r has failed after it was cancelled: %s", _named(task), late.stack or late.error)
