@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from toolwright.core.argument_types import model_fields
 from toolwright.core.binding import build_model
-from toolwright.core.errors import DefinitionError
+from toolwright.core.brief import sentence
+from toolwright.core.errors import DefinitionError, TenvsLacking
 from toolwright.core.faults import ArgumentFault, Fault
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.judge import Judge
@@ -44,6 +45,15 @@ class Lacking:
     def __str__(self) -> str:
         told = [f"missing: {', '.join(self.missing)}"] if self.missing else []
         return "; ".join([*told, *self.faults])
+
+
+def tenvs_lacking(what: str, lacking: Lacking) -> TenvsLacking:
+    """The error that says `what` cannot be, and names all that is lacking (S2 §9.3)."""
+    return TenvsLacking(
+        sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
+        [*lacking.missing],
+        [{"name": name, "message": message} for name, message in lacking.invalid],
+    )
 
 
 class Needs:

@@ -6,12 +6,12 @@ from toolwright.core.effects import Deliver
 from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError, ThreadTerminated
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON
+from toolwright.core.needs import tenvs_lacking
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.units import Act, Conflict, RetryEvent
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.asked import by_id, by_kind, by_text, page
-from toolwright.runtime.rooms import no_home_thread
 from toolwright.runtime.wakeups import Wakeups
 
 LONGEST_NAME = 200  # characters
@@ -50,7 +50,7 @@ class Inboxes:
         found = await self._agents.get(agent)
         lacking = await self._agents.missing_home_tenvs(found.id)
         if lacking:
-            raise no_home_thread(f"The agent {found.name!r} cannot have a home thread", lacking)
+            raise tenvs_lacking(f"The agent {found.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._wakeups.delivery(found.id, "service", self._new_id("svc"), content)
         unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))

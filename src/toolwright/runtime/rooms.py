@@ -4,26 +4,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from toolwright.core.agent import agent_id_of
-from toolwright.core.brief import sentence
 from toolwright.core.broken_rows import all_of
 from toolwright.core.effects import Effect
 from toolwright.core.entity import Entity
-from toolwright.core.errors import TenvsLacking
-from toolwright.core.needs import Lacking
+from toolwright.core.needs import tenvs_lacking
 from toolwright.core.ports import Store
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.space import Member, Space, open_to
 from toolwright.runtime.agents import Agents
 from toolwright.runtime.showing import Intended, Showing
-
-
-def no_home_thread(what: str, lacking: Lacking) -> TenvsLacking:
-    """The error of what an agent cannot do that cannot have a home thread (D4)."""
-    return TenvsLacking(
-        sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
-        [*lacking.missing],
-        [{"name": name, "message": message} for name, message in lacking.invalid],
-    )
 
 
 class Rooms:
@@ -50,7 +39,7 @@ class Rooms:
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
         found = Lacking() if agent is None else agent.lacks_at_home
         if found:
-            raise no_home_thread(f"The agent {entity.display_name!r} cannot be in a space", found)
+            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", found)
 
     async def redactor(self, space_id: str) -> Redactor:
         """What must not be said in the space."""

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.active import ActiveAgent
-from toolwright.core.brief import sentence
 from toolwright.core.broken_rows import is_there
 from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.drafts import FileDrafts
 from toolwright.core.env import MOST_NAMES, EnvType, faulty_name
 from toolwright.core.env import Given as GivenEnv
 from toolwright.core.env_types import SECRETS
-from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TenvsLacking, ThreadTerminated
+from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.file import FileChange
 from toolwright.core.handed_over import Faulty, checked_fields
 from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_NAME
 from toolwright.core.message import Message
+from toolwright.core.needs import tenvs_lacking
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId, Store
 from toolwright.core.prompt import Env
@@ -293,11 +293,7 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
             raise _faulty("tenvs", f"has the name {fault}")
     found = active.lacking(brought)
     if found:
-        raise TenvsLacking(
-            sentence(f"The thread cannot be created, its tenvs are not what its tools need: {found}"),
-            [*found.missing],
-            [{"name": name, "message": message} for name, message in found.invalid],
-        )
+        raise tenvs_lacking("The thread cannot be created", found)
     return brought
 
 

@@ -6,8 +6,8 @@ from typing import Protocol, TypeVar
 
 from toolwright.adapters.store.compiled import DialectName, Statement
 from toolwright.adapters.store.ops import Op
-from toolwright.adapters.store.readers import Reader
 from toolwright.adapters.store.reads import Reading
+from toolwright.adapters.store.row_reader import Reader
 from toolwright.adapters.store.rows import Params, Row
 from toolwright.core.broken_rows import Rows
 from toolwright.core.units import Committed, Conflict, Unit

@@ -7,7 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from toolwright.adapters.store.compiled import Compiler, DialectName
-from toolwright.adapters.store.readers import READERS, Reader
+from toolwright.adapters.store.readers import READERS
+from toolwright.adapters.store.row_reader import Reader
 from toolwright.adapters.store.rows import Row
 from toolwright.adapters.store.sqlite_file import legible
 from toolwright.core.brief import sentence

@@ -1,8 +1,8 @@
-"""Readers: for each table how its rows become values, and what becomes of a row that is broken."""
+"""The readers of all tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from sqlalchemy import Table, select
 
@@ -16,8 +16,8 @@ from toolwright.adapters.store import (
     rows_spaces,
     rows_threads,
 )
-from toolwright.adapters.store.columns import Columns, blank
-from toolwright.adapters.store.compiled import Rows as Query
+from toolwright.adapters.store.columns import blank
+from toolwright.adapters.store.row_reader import Reader
 from toolwright.adapters.store.rows import Row, UnreadableColumn
 from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
 from toolwright.adapters.store.tables_calls import calls
@@ -33,69 +33,13 @@ from toolwright.adapters.store.tables_spaces import (
     unnumbered_events,
 )
 from toolwright.adapters.store.tables_threads import messages, runs, steps, threads
-from toolwright.core.broken_rows import OTHER_SHAPE, BrokenRow, Rows
+from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.call import Call
-from toolwright.core.errors import RowBroken
 from toolwright.core.event import Event
 from toolwright.core.json_value import JSONObject
 from toolwright.wire.call import has_result_to_show
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Reader(Generic[T]):
-    """Makes values of rows that have the columns of `query`; a row's noun is called by its column `id`."""
-
-    table: Table
-    query: Query
-    made: Callable[[Row], T]
-    id: str
-    columns: Columns = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", Columns(self.query.selected_columns.values()))  # as it is frozen
-
-    def each(self, rows: Sequence[Row]) -> Rows[T]:
-        """The values of the rows, and beside them those that are broken."""
-        values: list[T] = []
-        broken: list[BrokenRow] = []
-        for row in rows:
-            try:
-                values.append(self.read(row))
-            except UnreadableColumn as fault:
-                broken.append(self._broken(row, fault))
-        return Rows(values, broken)
-
-    def all(self, rows: Sequence[Row]) -> list[T]:
-        """The values of the rows; raises `RowBroken` if one is broken."""
-        return [self._one(row) for row in rows]
-
-    def first(self, rows: Sequence[Row]) -> T | None:
-        """The value of the first row, None if there is none; raises `RowBroken`."""
-        return self._one(rows[0]) if rows else None
-
-    def read(self, row: Row) -> T:
-        """The value of a row; raises `UnreadableColumn`."""
-        return self.made(self.columns.check(row))
-
-    def _one(self, row: Row) -> T:
-        try:
-            return self.read(row)
-        except UnreadableColumn as fault:
-            raise RowBroken(self._broken(row, fault).sentence) from None
-
-    def _broken(self, row: Row, fault: UnreadableColumn) -> BrokenRow:
-        names = self.query.selected_columns.keys()
-        columns = dict(zip(names, row, strict=False))
-        key = " and ".join(f"{one.name} {columns[one.name]!r}" for one in self.table.primary_key.columns)
-        return BrokenRow(
-            table=self.table.name,
-            id=str(columns[self.id]),
-            key=key,
-            column=names[fault.column],
-            why=fault.why,
-        )
 
 
 def _shown_call(row: Row) -> Call:

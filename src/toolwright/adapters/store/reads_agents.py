@@ -7,7 +7,8 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, select
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, each_read, first_read
-from toolwright.adapters.store.readers import AGENTS, GOALS, MEMORIES, PLANS, Reader
+from toolwright.adapters.store.readers import AGENTS, GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.row_reader import Reader
 from toolwright.adapters.store.rows import Params
 from toolwright.adapters.store.tables_agents import agent_revisions, agents, goals, memories, plans
 from toolwright.core.broken_rows import Rows

@@ -8,7 +8,8 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 
 from toolwright.adapters.store.compiled import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.driver import Driver, all_read, each_read, first_read, rows_read
-from toolwright.adapters.store.readers import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES, Reader
+from toolwright.adapters.store.readers import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.row_reader import Reader
 from toolwright.adapters.store.rows import Params, Row, UnreadableColumn, a_text, read_or_none
 from toolwright.adapters.store.tables_events import inbox
 from toolwright.adapters.store.tables_kept import entities
