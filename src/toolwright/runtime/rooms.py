@@ -7,7 +7,7 @@ from toolwright.core.agent import agent_id_of
 from toolwright.core.broken_rows import all_of
 from toolwright.core.effects import Effect
 from toolwright.core.entity import Entity
-from toolwright.core.needs import tenvs_lacking
+from toolwright.core.needs import Lacking, tenvs_lacking
 from toolwright.core.ports import Store
 from toolwright.core.redact import NOTHING, Redactor
 from toolwright.core.space import Member, Space, open_to
