@@ -16,10 +16,10 @@ from tests.postgres_server import fresh_database
 
 from bench.row import Row
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
-from toolwright.adapters.store.postgres_connection import connect
-from toolwright.adapters.store.sqlite_file import connect as connect_file
-from toolwright.core.ports import Store
-from toolwright.core.units import Result
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.sqlite.file import connect as connect_file
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Result
 from toolwright.wiring.tuning import settle_memory
 
 ALONE, RUNS, EACH = 300, 50, 40

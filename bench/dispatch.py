@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pydantic_core import SchemaValidator, core_schema
 
 from bench.row import Row
-from toolwright.core.tool import tool
-from toolwright.core.toolset import Toolset
+from toolwright.core.tools.tool import tool
+from toolwright.core.tools.toolset import Toolset
 
 ROUNDS, BATCH = 400, 100
 TEXT = '{"query": "how to reset a password", "limit": 10}'

@@ -23,17 +23,17 @@ import psutil
 from tests.postgres_server import fresh_database
 
 from bench.row import Row
-from toolwright.adapters.store import rows_events, rows_messages, rows_threads
-from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables_events import events, inbox
-from toolwright.adapters.store.tables_threads import messages, runs, threads
+from toolwright.adapters.store.tables import rows_events, rows_messages, rows_threads
+from toolwright.adapters.store.tables.events import events, inbox
+from toolwright.adapters.store.tables.threads import messages, runs, threads
 from toolwright.adapters.system import SystemClock
-from toolwright.core.event import Event
-from toolwright.core.inbox import InboxEvent
-from toolwright.core.message import Message
-from toolwright.core.run import Run
-from toolwright.core.thread import Thread
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 
 THREADS, RUNS, STARTS = 10_000, 3, 5  # three runs a thread: a message, an answer and four events each
 SECONDS = 2.0

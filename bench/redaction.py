@@ -14,7 +14,7 @@ from collections.abc import Callable
 import toolwright as tw
 from bench.loop import app_of
 from bench.row import Row
-from toolwright.core.redact import Redactor
+from toolwright.core.env.redact import Redactor
 from toolwright.testing import runtime
 from toolwright.wiring.tuning import settle_memory
 

@@ -22,19 +22,19 @@ import psutil
 import toolwright as tw
 from bench.many_threads import address, serving_of
 from bench.row import Row
-from toolwright.adapters.store import rows_calls, rows_threads
-from toolwright.adapters.store.instants import micros
+from toolwright.adapters.store.engine.instants import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables_calls import calls
-from toolwright.adapters.store.tables_events import wakes
-from toolwright.adapters.store.tables_threads import runs, threads
+from toolwright.adapters.store.tables import rows_calls, rows_threads
+from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.events import wakes
+from toolwright.adapters.store.tables.threads import runs, threads
 from toolwright.adapters.system import SystemClock
-from toolwright.core.call import Call, timer_of
-from toolwright.core.event import Event, Topic
-from toolwright.core.run import Run
-from toolwright.core.thread import Thread
-from toolwright.core.units import Probe
+from toolwright.core.journal.units import Probe
+from toolwright.core.threads.call import Call, timer_of
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.tuning import settle_memory
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import pytest
 
 from tests.postgres_server import fresh_database
-from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
-from toolwright.core.ports import Store
+from toolwright.core.journal.store import Store
 from toolwright.testing import MemoryBus
 
 OpenStore: TypeAlias = Callable[[MemoryBus], Awaitable[Store]]

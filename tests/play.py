@@ -6,14 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from toolwright.core.call import Call, CallChange, CallStatus
-from toolwright.core.event import EventDraft, Topic
-from toolwright.core.inbox import InboxEvent
-from toolwright.core.message import Message, MessageCall
-from toolwright.core.ports import Store
-from toolwright.core.run import Run, Step, Usage
-from toolwright.core.thread import Thread
-from toolwright.core.units import (
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import (
     Advance,
     Answer,
     Claim,
@@ -27,6 +21,12 @@ from toolwright.core.units import (
     Settle,
     Unit,
 )
+from toolwright.core.threads.call import Call, CallChange, CallStatus
+from toolwright.core.threads.event import EventDraft, Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.run import Run, Step, Usage
+from toolwright.core.threads.thread import Thread
 
 A = TypeVar("A", bound=Advance)
 S = TypeVar("S", bound=Settle)

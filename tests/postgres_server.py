@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
-from toolwright.adapters.store.postgres_connection import connect
-from toolwright.adapters.store.postgres_opening import upgrade_postgres
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.postgres.opening import upgrade_postgres
 
 TEMPLATE = "journal_template"
 _numbers = count(1)

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from toolwright.core.agent import Agent, Side
-from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
+from toolwright.core.agents.agent import Agent, Side
+from toolwright.core.agents.prompt import Prompt
+from toolwright.core.env.variable import Variable
 from toolwright.core.errors import ToolwrightError
-from toolwright.core.needs import Secret
-from toolwright.core.prompt import Prompt
-from toolwright.core.relations import SubagentToolConfig, SubpromptConfig
-from toolwright.core.result import ToolResult
-from toolwright.core.state import ThreadState
-from toolwright.core.tool import Tool, tool
-from toolwright.core.toolset import Toolset
-from toolwright.core.variable import Variable
+from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
+from toolwright.core.tools.tenvs_needed import Secret
+from toolwright.core.tools.tool import Tool, tool
+from toolwright.core.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from toolwright.wiring.app import App

@@ -10,10 +10,10 @@ from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
-from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.checks import check_kind
-from toolwright.core.function import FunctionExecutor
-from toolwright.core.memory_state import MemoryState
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.tools.function import FunctionExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble

@@ -16,12 +16,11 @@ import toolwright as tw
 from tests.api.documented import document
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.system import SystemClock
-from toolwright.core.event import Topic
+from toolwright.core.journal.store import Store
 from toolwright.core.model import Model
-from toolwright.core.ports import Store
-from toolwright.core.tool import Kind
-from toolwright.runtime.calls import Instant
-from toolwright.runtime.instants import INSTANTS
+from toolwright.core.threads.event import Topic
+from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.kinds import INSTANTS, Instant
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

@@ -15,13 +15,13 @@ import toolwright as tw
 from tests.api.columns import junk_of, plain_columns
 from tests.api.rig import JSON, Api, calling, serving
 from tests.client.rig import client_of
-from toolwright.adapters.store.all_tables import all_tables
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.store.tables.all import all_tables
 from toolwright.client import BrokenItem
 from toolwright.core.errors import RowBroken
-from toolwright.core.event import Topic
-from toolwright.core.ports import Store
+from toolwright.core.journal.store import Store
+from toolwright.core.threads.event import Topic
 from toolwright.testing import MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio

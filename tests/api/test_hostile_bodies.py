@@ -10,9 +10,9 @@ from tests.api.rig import Api, read, serving
 from tests.runtime.rig import running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ToolwrightError
-from toolwright.core.event import Topic
+from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
-from toolwright.core.ports import Store
+from toolwright.core.threads.event import Topic
 from toolwright.testing import MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio

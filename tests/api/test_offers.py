@@ -11,11 +11,11 @@ import pytest
 import toolwright as tw
 from tests.api.rig import Api, Stream, calling, outside, read, serving
 from tests.databases import stores
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.result import Outcome, Pending
-from toolwright.core.tool import Kind
-from toolwright.runtime import offers
-from toolwright.runtime.calls import Instant
+from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.kinds import Instant
+from toolwright.runtime.pending import offers
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -14,15 +14,15 @@ from tests.play import post
 from tests.web.signing import SECRET, claims, jwk, provider, rsa_key, signed
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import DefinitionError, Forbidden
-from toolwright.core.run import Run
-from toolwright.core.units import SaveEntity, Unit
+from toolwright.core.journal.units import SaveEntity, Unit
+from toolwright.core.threads.run import Run
 from toolwright.testing import ManualClock
+from toolwright.web.auth.jwt_rules import Wanted
+from toolwright.web.auth.permits import check_answer, sight_of_run
+from toolwright.web.auth.persons import SharedSecret, SignedByProvider
+from toolwright.web.auth.provider_keys import ProviderKeys, over_http
 from toolwright.web.options import GatewayOptions
-from toolwright.web.people import SharedSecret, SignedByProvider
-from toolwright.web.permits import check_answer, sight_of_run
-from toolwright.web.provider_keys import ProviderKeys, over_http
-from toolwright.web.shapes_runs import FullRunAnswer
-from toolwright.web.tokens_judged import Wanted
+from toolwright.web.shapes.runs import FullRunAnswer
 from toolwright.wire.run import run_status_json
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from tests.api.documented import document
 from tests.api.rig import read, serving
 from tests.api.test_access import ROWS, filled
 from tests.api.town import SERVICE, town
-from toolwright.core.units import Unit
+from toolwright.core.journal.units import Unit
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ import pytest
 import toolwright as tw
 from tests.api.rig import Api, serving
 from toolwright.adapters.bus.memory import ENVELOPE, MOST_BYTES, MemoryBus, QueueFollower
-from toolwright.adapters.store.written import Publish
-from toolwright.core.event import Event, Topic
+from toolwright.adapters.store.engine.outcome import Publish
+from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
+from toolwright.core.threads.event import Event, Topic
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
 from toolwright.testing import ScriptedModel
-from toolwright.web.people import SharedSecret
-from toolwright.web.tokens_judged import Wanted
+from toolwright.web.auth.jwt_rules import Wanted
+from toolwright.web.auth.persons import SharedSecret
 
 pytestmark = pytest.mark.anyio
 

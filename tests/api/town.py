@@ -10,13 +10,13 @@ from tests.api.rig import JSON, Api, read, serving
 from tests.play import AT, dump
 from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
-from toolwright.core.child import Link
-from toolwright.core.effects_children import OpenRequest
-from toolwright.core.request import VariablesRequest
-from toolwright.core.units import Act
-from toolwright.runtime.births import Birth, birth_json
-from toolwright.web.people import SharedSecret
-from toolwright.web.tokens_judged import Wanted
+from toolwright.core.env.request import VariablesRequest
+from toolwright.core.journal.child_effects import OpenRequest
+from toolwright.core.journal.units import Act
+from toolwright.core.threads.child import Link
+from toolwright.runtime.children.births import Birth, birth_json
+from toolwright.web.auth.jwt_rules import Wanted
+from toolwright.web.auth.persons import SharedSecret
 
 SERVICE = {"x-secret-key": "sk"}
 

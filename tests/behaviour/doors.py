@@ -13,9 +13,9 @@ from tests.watched import Watched
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSON
-from toolwright.core.message import Message
 from toolwright.core.model import ModelRequest
-from toolwright.core.run import Run
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

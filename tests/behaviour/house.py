@@ -17,8 +17,8 @@ from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
-from toolwright.web.people import SharedSecret
-from toolwright.web.tokens_judged import Wanted
+from toolwright.web.auth.jwt_rules import Wanted
+from toolwright.web.auth.persons import SharedSecret
 
 JSON = dict[str, Any]  # as tests read it
 Config = Mapping[str, Any]  # a tool's, as the document prints it

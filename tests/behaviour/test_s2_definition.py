@@ -12,7 +12,7 @@ import toolwright as tw
 from tests.behaviour.doors import app_of, carried_out, results, turns
 from tests.behaviour.marks import requirement
 from toolwright.core.errors import DefinitionError
-from toolwright.core.tool import ToolNameWarning
+from toolwright.core.tools.tool import ToolNameWarning
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

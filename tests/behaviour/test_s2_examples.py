@@ -23,7 +23,7 @@ from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_htt
 from tests.behaviour.marks import requirement
 from toolwright import testing
 from toolwright.core.errors import TenvsLacking
-from toolwright.core.state import AbortSignal
+from toolwright.core.state.state import AbortSignal
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

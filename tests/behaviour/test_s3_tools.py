@@ -11,15 +11,15 @@ from tests.behaviour.house import ENTER, app, by_hand, call, calls, opened, tool
 from tests.behaviour.marks import requirement
 from toolwright import testing
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.agent_config import Identity, read_agent
+from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.toolkits import TOOLKITS
-from toolwright.runtime.rooms import Rooms
-from toolwright.runtime.speech import Speech
+from toolwright.core.tools.toolkits import TOOLKITS
+from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
-from toolwright.runtime.wakeups import Wakeups
 from toolwright.testing import MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from tests.client.rig import served
 from tests.runtime.rig import Rig, running
 from tests.web.signing import SECRET, signed
 from toolwright.testing import ManualClock, ScriptedModel
-from toolwright.web.people import SharedSecret
-from toolwright.web.tokens_judged import Wanted
+from toolwright.web.auth.jwt_rules import Wanted
+from toolwright.web.auth.persons import SharedSecret
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOUR = 3_600

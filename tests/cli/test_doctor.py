@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.postgres_server import fresh_database
-from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import HEAD
 
 

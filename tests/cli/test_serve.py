@@ -9,7 +9,7 @@ import httpx
 
 from tests.cli.shell import Running, Shell
 from tests.postgres_server import database_url, server_url
-from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.postgres.connection import connect
 
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
 

@@ -28,13 +28,13 @@ from tests.client.rig import (
 from tests.runtime.rig import running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.client import Client, Event, Run
-from toolwright.client.follow import signals
-from toolwright.client.http import Http
-from toolwright.client.identity import Identity
+from toolwright.client.transport.follow import signals
+from toolwright.client.transport.http import Http
+from toolwright.client.transport.identity import Identity
 from toolwright.core.errors import NotFound, Reset, StoreError, Unauthorized, Unreachable
-from toolwright.core.event import Topic
-from toolwright.core.ports import Store
-from toolwright.core.units import Prune
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Prune
+from toolwright.core.threads.event import Topic
 from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -14,8 +14,7 @@ from tests.api.rig import asking, outside, serving
 from tests.client.rig import client_of
 from tests.conformance.test_spaces import act
 from toolwright.client import Client, Goal, Memory, Plan
-from toolwright.core import mind
-from toolwright.core.effects_minds import SetGoal, SetMemory, SetPlan
+from toolwright.core.agents import mind
 from toolwright.core.errors import (
     AlreadyThere,
     CallCancelled,
@@ -32,6 +31,7 @@ from toolwright.core.errors import (
     TooLarge,
     Unauthorized,
 )
+from toolwright.core.journal.mind_effects import SetGoal, SetMemory, SetPlan
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -8,26 +8,27 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from toolwright.core.call import Call
 from toolwright.core.errors import BadAnswer
-from toolwright.core.event import Event
-from toolwright.core.file import File
-from toolwright.core.front_end import FrontEnd
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.files.file import File
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.message import Message, MessageCall
-from toolwright.core.run import Run, Step, Usage
-from toolwright.core.thread import Thread
-from toolwright.wire import seen, seen_agents
+from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.run import Run, Step, Usage
+from toolwright.core.threads.thread import Thread
 from toolwright.wire.agent import agent_json
 from toolwright.wire.call import call_json
 from toolwright.wire.event import event_json
 from toolwright.wire.front_end import client_json
 from toolwright.wire.inbox import inbox_json
 from toolwright.wire.message import file_json, message_json
-from toolwright.wire.reading import read, read_field, read_list
 from toolwright.wire.result import result_to_json
 from toolwright.wire.run import run_json, run_with_steps, thread_json
+from toolwright.wire.seen import agents as seen_agents
+from toolwright.wire.seen import threads as seen
+from toolwright.wire.seen.reading import read, read_field, read_list
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 USAGE = Usage(input_tokens=3, output_tokens=2, cache_read_tokens=1, cache_write_tokens=9)

@@ -22,14 +22,14 @@ from tests.databases import stores
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.client import Worker
-from toolwright.core.call import Call
 from toolwright.core.errors import DefinitionError, Unauthorized
+from toolwright.core.journal.store import Store
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.result import Outcome, Pending
-from toolwright.core.tool import Kind
-from toolwright.runtime.calls import Instant
+from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.threads.call import Call
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.kinds import Instant
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio

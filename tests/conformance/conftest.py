@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.postgres_server import fresh_database
 
-from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.core.event import Event
-from toolwright.core.ports import Store
+from toolwright.core.journal.store import Store
+from toolwright.core.threads.event import Event
 
 
 @dataclass

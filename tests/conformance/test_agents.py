@@ -8,8 +8,10 @@ import pytest
 from tests.conformance.test_spaces import act, delivery, joins, made, member, space
 from tests.play import AT, committed, later, token
 
-from toolwright.core.configured import ConfiguredAgent
-from toolwright.core.effects_minds import (
+from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.env.env import EnvChange, EnvRow
+from toolwright.core.journal.mind_effects import (
     DropGoal,
     DropMemory,
     DropPlan,
@@ -18,10 +20,8 @@ from toolwright.core.effects_minds import (
     SetMemory,
     SetPlan,
 )
-from toolwright.core.env import EnvChange, EnvRow
-from toolwright.core.mind import Goal, Memory, Plan
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, DropAgent, SaveAgent
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAgent
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,9 @@ import pytest
 from tests.conformance.conftest import Journal
 from tests.play import AT, Drain, begun, committed, create_thread, draft, dump, new_id, post, said, token
 
-from toolwright.core.child import MUTE, Link
-from toolwright.core.content import AttachmentRef
-from toolwright.core.delivery import Delivery
-from toolwright.core.effects import Deliver, Effect
-from toolwright.core.effects_children import (
+from toolwright.core.env.env import EnvChange, EnvRow
+from toolwright.core.files.file import File, FileChange
+from toolwright.core.journal.child_effects import (
     Activated,
     CancelChildren,
     Close,
@@ -26,15 +24,17 @@ from toolwright.core.effects_children import (
     Stop,
     Terminate,
 )
-from toolwright.core.env import EnvChange, EnvRow
-from toolwright.core.event import Topic
-from toolwright.core.file import File, FileChange
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.journal.effects import Deliver, Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Act, Claim, Committed, Conflict, Finish, Guard, Result
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Store
-from toolwright.core.run import QueuedCall, Run, RunStatus
-from toolwright.core.thread import Thread
-from toolwright.core.units import Act, Claim, Committed, Conflict, Finish, Guard, Result
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.child import MUTE, Link
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import QueuedCall, Run, RunStatus
+from toolwright.core.threads.thread import Thread
 
 pytestmark = pytest.mark.anyio
 

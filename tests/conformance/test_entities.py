@@ -9,9 +9,9 @@ from tests.play import AT, committed, create_thread, later, token
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.core.entity import Entity
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, DropEntity, SaveEntity
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, DropEntity, SaveEntity
+from toolwright.core.spaces.entity import Entity
 
 pytestmark = pytest.mark.anyio
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tests.play import AT, committed, later, token
 
-from toolwright.core.entity import Entity
-from toolwright.core.front_end import FrontEnd
-from toolwright.core.ports import Store
-from toolwright.core.units import Conflict, DropEntity, DropFrontEnd, SaveEntity, SaveFrontEnd
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Conflict, DropEntity, DropFrontEnd, SaveEntity, SaveFrontEnd
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.front_end import FrontEnd
 
 pytestmark = pytest.mark.anyio
 

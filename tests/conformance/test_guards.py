@@ -24,10 +24,8 @@ from tests.play import (
 )
 
 from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.event import Topic
-from toolwright.core.ports import Store
-from toolwright.core.thread import Thread
-from toolwright.core.units import (
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import (
     Advance,
     Answer,
     CancelCall,
@@ -49,6 +47,8 @@ from toolwright.core.units import (
     Takeover,
     Unit,
 )
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.thread import Thread
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from tests.conformance.test_agents import agent, drop, save
 from tests.conformance.test_spaces import act
 from tests.play import Drain, begun, change, committed, later, settle
 
-from toolwright.core.effects_children import HandOff
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, Result, Submit, Unit
+from toolwright.core.journal.child_effects import HandOff
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, Result, Submit, Unit
 
 pytestmark = pytest.mark.anyio
 RACES = 20

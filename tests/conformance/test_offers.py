@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from tests.play import AT, begun, committed, later, settle, token
 
-from toolwright.core.call import Call
-from toolwright.core.ports import Store
-from toolwright.core.store_offers import Offer
-from toolwright.core.units import LeaseCall, Submit
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.store_offers import Offer
+from toolwright.core.journal.units import LeaseCall, Submit
+from toolwright.core.threads.call import Call
 
 pytestmark = pytest.mark.anyio
 

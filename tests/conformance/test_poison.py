@@ -16,11 +16,9 @@ from tests.play import (
     token,
 )
 
-from toolwright.core.effects_children import BackOff
-from toolwright.core.inbox import InboxChange, InboxEvent
-from toolwright.core.ports import Store
-from toolwright.core.run import Run
-from toolwright.core.units import (
+from toolwright.core.journal.child_effects import BackOff
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import (
     Act,
     Advance,
     Claim,
@@ -32,6 +30,8 @@ from toolwright.core.units import (
     Takeover,
     Unit,
 )
+from toolwright.core.threads.inbox import InboxChange, InboxEvent
+from toolwright.core.threads.run import Run
 
 pytestmark = pytest.mark.anyio
 

@@ -18,12 +18,12 @@ from tests.play import (
     settle,
 )
 
-from toolwright.core.content import AttachmentRef
-from toolwright.core.event import Topic
-from toolwright.core.message import MessageCall
-from toolwright.core.ports import Sight, Store
-from toolwright.core.run import Usage
-from toolwright.core.units import Finish, Result, Submit
+from toolwright.core.journal.store import Sight, Store
+from toolwright.core.journal.units import Finish, Result, Submit
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.message import MessageCall
+from toolwright.core.threads.run import Usage
 
 pytestmark = pytest.mark.anyio
 

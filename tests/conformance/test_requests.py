@@ -7,9 +7,10 @@ import pytest
 from tests.conformance.test_values import put, row
 from tests.play import AT, committed, create, later, new_id, token
 
-from toolwright.core.child import Link
-from toolwright.core.effects import Effect
-from toolwright.core.effects_children import (
+from toolwright.core.env.env import EnvChange
+from toolwright.core.env.request import RequestKind, VariablesRequest
+from toolwright.core.env.variable import Variable
+from toolwright.core.journal.child_effects import (
     CloseRequest,
     HoldRequest,
     OpenRequest,
@@ -17,12 +18,11 @@ from toolwright.core.effects_children import (
     TakeRequest,
     Terminate,
 )
-from toolwright.core.env import EnvChange
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Act, Committed, Conflict, SetEnv
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Store
-from toolwright.core.request import RequestKind, VariablesRequest
-from toolwright.core.units import Act, Committed, Conflict, SetEnv
-from toolwright.core.variable import Variable
+from toolwright.core.threads.child import Link
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,7 @@ from tests.conformance.conftest import Journal
 from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, settle, token
 
-from toolwright.core.delivery import Delivery
-from toolwright.core.effects import (
+from toolwright.core.journal.effects import (
     Deliver,
     DropMember,
     DropSpace,
@@ -29,13 +28,8 @@ from toolwright.core.effects import (
     Tell,
     Unreact,
 )
-from toolwright.core.event import Topic
-from toolwright.core.inbox import InboxEvent
-from toolwright.core.ports import Sight, Store
-from toolwright.core.run import Run
-from toolwright.core.space import Member, Reaction, Space, SpaceMessage
-from toolwright.core.thread import Thread
-from toolwright.core.units import (
+from toolwright.core.journal.store import Sight, Store
+from toolwright.core.journal.units import (
     Act,
     Answer,
     Claim,
@@ -47,6 +41,12 @@ from toolwright.core.units import (
     Result,
     Submit,
 )
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 from toolwright.wire.call_shown import message_id_of
 
 pytestmark = pytest.mark.anyio

@@ -19,9 +19,8 @@ from tests.play import (
     settle,
 )
 
-from toolwright.core.event import Topic
-from toolwright.core.ports import Store
-from toolwright.core.units import (
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import (
     Answer,
     CancelCall,
     Committed,
@@ -32,6 +31,7 @@ from toolwright.core.units import (
     Submit,
     Unit,
 )
+from toolwright.core.threads.event import Topic
 
 pytestmark = pytest.mark.anyio
 

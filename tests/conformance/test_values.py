@@ -7,10 +7,10 @@ import pytest
 from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, begun, committed, create, later, new_id, post, token
 
-from toolwright.core.env import EnvChange, EnvRow
-from toolwright.core.file import File, FileChange, fold
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, CreateThread, Reseal, Result, SetEnv
+from toolwright.core.env.env import EnvChange, EnvRow
+from toolwright.core.files.file import File, FileChange, fold
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, CreateThread, Reseal, Result, SetEnv
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 import toolwright as tw
 from toolwright.core.errors import DefinitionError
-from toolwright.core.memory_state import MemoryState
+from toolwright.core.state.memory import MemoryState
 
 
 class Color(StrEnum):

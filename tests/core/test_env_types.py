@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from toolwright.core.catalog import Catalog
-from toolwright.core.env_types import SECRETS, EnvTypes
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.env.types import SECRETS, EnvTypes
 from toolwright.core.errors import DefinitionError, InvalidRequest
 
 IMMEDIATE: dict[str, Any] = {

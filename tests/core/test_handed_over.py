@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from tests.behaviour.marks import requirement
 
-from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.result import ToolResult
-from toolwright.core.returned import as_result
-from toolwright.core.tool import tool
-from toolwright.core.toolset import Toolset
+from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.results.result import ToolResult
+from toolwright.core.results.returned import as_result
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.tools.tool import tool
+from toolwright.core.tools.toolset import Toolset
 
 WRONG: Any = b"raw"  # what a user may pass all the same
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 from tests.behaviour.marks import requirement
 
+from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.judge import Judge
 from toolwright.core.errors import DefinitionError
-from toolwright.core.faults import ArgumentFault
 from toolwright.core.json_value import JSONObject
-from toolwright.core.judge import Judge
-from toolwright.core.tool import tool
-from toolwright.core.toolset import Toolset
+from toolwright.core.tools.tool import tool
+from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from toolwright.core.faults import ArgumentFault
+from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.judge import Judge
 from toolwright.core.json_value import JSONObject
-from toolwright.core.judge import Judge
 from toolwright.core.limits import MAX_JSON_VALUES, MOST_FAULTS
 
 TEXTS: JSONObject = {"type": "array", "items": {"type": "string"}}

@@ -10,12 +10,12 @@ from pydantic import BaseModel
 import toolwright as tw
 from toolwright import testing
 from toolwright.client import Client
-from toolwright.core.agent_config import Identity, read_agent
-from toolwright.core.brief import sentence
+from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.file import checked_path
-from toolwright.core.memory_state import MemoryState
+from toolwright.core.files.file import checked_path
 from toolwright.core.quantity import quantity
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.text import sentence
 
 WRONG: Any = 5  # what no parameter takes
 LIST: Any = []

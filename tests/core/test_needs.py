@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field, field_validator
 from tests.behaviour.marks import requirement
 
 import toolwright as tw
+from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.errors import DefinitionError
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.needs import Lacking, Needs, lacking
-from toolwright.core.tenvs import Tenvs
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
 
 
 class Region(Enum):

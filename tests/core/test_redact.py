@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 
 import toolwright as tw
-from toolwright.core.brief import CUT, brief
-from toolwright.core.open_end import open_end
-from toolwright.core.redact import NOTHING, Redactor
+from toolwright.core.env.open_end import open_end
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.text import CUT, brief
 
 SECRET = 'k3y/with+odd"chars\\and ümläut&=%'
 REDACTOR = Redactor([("API_KEY", SECRET)])

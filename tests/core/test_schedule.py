@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolwright.core.agents.schedule import Schedule, next_run, read_duration, read_schedule
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.schedule import Schedule, next_run, read_duration, read_schedule
 
 NOW = datetime(2030, 6, 15, 12, 0, 0, 250_000, tzinfo=UTC)
 ZONES = ["UTC", "Europe/Vienna", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Cairo"]

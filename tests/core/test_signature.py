@@ -13,13 +13,13 @@ import pytest
 from pydantic import BaseModel, Field
 from tests.behaviour.marks import requirement
 
+from toolwright.core.agents.prompt import Prompt
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.needs import Needs
-from toolwright.core.prompt import Prompt
-from toolwright.core.state import ThreadState
-from toolwright.core.tool import Tool, tool
-from toolwright.core.toolset import Toolset
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.tenvs_needed import Needs
+from toolwright.core.tools.tool import Tool, tool
+from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio
 

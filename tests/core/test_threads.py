@@ -9,12 +9,12 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from toolwright.core.threads import DaemonThreads
+from toolwright.core.concurrency import DaemonThreads
 
 STUCK = """
 import asyncio, threading
 import toolwright as tw
-from toolwright.core.toolset import Toolset
+from toolwright.core.tools.toolset import Toolset
 
 @tw.tool(description="Hang", timeout=0.05)
 def hang() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.http_execution import HttpExecution
-from toolwright.core.tool import Kind, Tool
-from toolwright.core.toolset import Toolset
+from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio
 

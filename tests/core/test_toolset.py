@@ -14,16 +14,16 @@ import pytest
 from pydantic import BaseModel
 from tests.behaviour.marks import requirement
 
-from toolwright.core.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.env.variable import Variable
 from toolwright.core.errors import DefinitionError
-from toolwright.core.function import FunctionExecutor
-from toolwright.core.memory_state import MemoryState, Progress
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.result import Outcome, Pending, ToolResult
-from toolwright.core.state import ThreadState
-from toolwright.core.tool import Tool, ToolNameWarning, tool
-from toolwright.core.toolset import Toolset
-from toolwright.core.variable import Variable
+from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.results.result import Outcome, Pending, ToolResult
+from toolwright.core.state.memory import MemoryState, Progress
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Tool, ToolNameWarning, tool
+from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio
 
@@ -384,7 +384,7 @@ async def test_an_executor_uses_the_pool_it_is_given_and_closes_only_its_own() -
 
 def test_importing_the_core_loads_no_io_library() -> None:
     code = (
-        "import sys, toolwright.core.toolset; "
+        "import sys, toolwright.core.tools.toolset; "
         "bad = {'sqlalchemy', 'httpx', 'fastapi', 'sqlite3', 'yaml', 'opentelemetry', 'docstring_parser'}; "
         "sys.exit(', '.join(bad & set(sys.modules)) or 0)"
     )

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 
-from toolwright.core.content import Attachment, AttachmentRef
-from toolwright.core.result import ToolResult
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
 from toolwright.wire import result as wire
 
 TEXT = st.text(max_size=10)

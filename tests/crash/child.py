@@ -12,12 +12,12 @@ from typing import Any
 import toolwright as tw
 from tests.crash.dying import FUNCTIONS, Witness, at_work, die
 from tests.crash.forks import Order, serve
-from toolwright.core.catalog import Catalog
-from toolwright.core.event import Topic
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.pipeline import Executor
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.tool import Kind
+from toolwright.core.threads.event import Topic
+from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 

@@ -12,14 +12,15 @@ from tests.databases import opened
 from toolwright.adapters.cipher.fernet import KeyFileCipher
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock
-from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.store.postgres.lock import PostgresLock
 from toolwright.adapters.system import SystemClock
-from toolwright.core.catalog import Catalog
-from toolwright.core.function import FunctionExecutor
-from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Lock, Store
-from toolwright.core.tool import Kind
-from toolwright.core.units import Committed, Conflict, Prune, Unit
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, Prune, Unit
+from toolwright.core.ports import Lock
+from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus
 from toolwright.wiring.assembly import assemble

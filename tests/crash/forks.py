@@ -17,14 +17,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from toolwright.adapters.store.compiled import statements
-from toolwright.adapters.store.front_ends import FrontEndStatements
-from toolwright.adapters.store.queries import Queries
-from toolwright.adapters.store.reads_agents import AgentQueries
-from toolwright.adapters.store.reads_offers import OfferQueries
-from toolwright.adapters.store.reads_spaces import SpaceQueries
+from toolwright.adapters.store.engine.statement import statements
+from toolwright.adapters.store.reads.agents import AgentQueries
+from toolwright.adapters.store.reads.front_ends import FrontEndStatements
+from toolwright.adapters.store.reads.offers import OfferQueries
+from toolwright.adapters.store.reads.spaces import SpaceQueries
+from toolwright.adapters.store.reads.threads import Queries
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.statements.threads import Statements
 
 Order: TypeAlias = dict[str, Any]  # JSON
 COMPILED = (Statements, Queries, AgentQueries, OfferQueries, SpaceQueries, FrontEndStatements)

@@ -5,7 +5,7 @@ from tests.crash.forks import Order, serve
 from tests.databases import opened
 from tests.runtime.mind_rig import thinking
 from toolwright.adapters.motor.manual import START
-from toolwright.core.units import Unit
+from toolwright.core.journal.units import Unit
 from toolwright.testing import MemoryBus
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash.forks import Order
 from tests.databases import database
-from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.postgres.connection import connect
 
 KILLED = -9
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."

@@ -6,8 +6,8 @@ from typing import Any
 import toolwright as tw
 from tests.crash.dying import at_work
 from tests.crash.forks import Order, serve
-from toolwright.core.catalog import Catalog
-from toolwright.core.event import Topic
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 

@@ -12,7 +12,7 @@ from tests.crash.dying import Witness
 from tests.crash.processes import KILLED, Processes, processes_of
 from tests.crash.test_crash import FLAVOURS, UNITS, Journal, check, expected
 from tests.postgres_server import fresh_database
-from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.postgres.connection import connect
 
 pytestmark = pytest.mark.anyio
 

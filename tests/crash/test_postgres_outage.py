@@ -20,7 +20,7 @@ from tests.api.rig import asking, at_work, outside
 from tests.postgres_server import MortalServer
 from tests.runtime.rig import assert_valid
 from toolwright.adapters.system import SystemClock
-from toolwright.core.event import Topic
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

@@ -8,7 +8,7 @@ from tests.crash.forks import Order, serve
 from tests.databases import OpenStore, opened
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_variables import calling, parked
-from toolwright.core.units import Unit
+from toolwright.core.journal.units import Unit
 from toolwright.testing import ScriptedModel
 
 UNITS = 8  # create, send, claim, park, the answer, claim, the model's answer, the result

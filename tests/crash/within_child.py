@@ -7,7 +7,7 @@ from typing import Any
 import toolwright as tw
 from tests.crash.dying import Witness, at_work, die
 from tests.crash.forks import Order, serve
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.json_value import JSON
 from toolwright.testing import ScriptedModel
 

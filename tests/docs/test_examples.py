@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.rig import serving
-from toolwright.core.call import Call
+from toolwright.core.threads.call import Call
 from toolwright.wire.call_shown import shown_call
 
 PAGE = (Path(__file__).parents[2] / "examples" / "confirm.html").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ import httpcore
 import toolwright as tw
 from toolwright.adapters.executors.dialing import Resolve
 from toolwright.adapters.executors.http import HttpExecutor
-from toolwright.core.env import EnvVar
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.toolset import Toolset
+from toolwright.core.env.env import EnvVar
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.tools.toolset import Toolset
 
 PUBLIC = "93.184.216.34"
 

@@ -13,8 +13,8 @@ import pytest
 
 import toolwright as tw
 from tests.executors.rig import Received, answer, as_json, bench
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.redact import Redactor
+from toolwright.core.env.redact import Redactor
+from toolwright.core.state.memory import MemoryState
 
 pytestmark = pytest.mark.anyio
 

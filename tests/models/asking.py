@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-from toolwright.adapters.models.pydantic_ai import PydanticAIModel
+from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.json_value import JSON
-from toolwright.core.message import Message, MessageCall
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, ToolDefinition
+from toolwright.core.threads.message import Message, MessageCall
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 SEARCH = ToolDefinition(

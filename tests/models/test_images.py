@@ -9,9 +9,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 
 from tests.models.asking import MakeModel, ask, assistant, request, tool, user
 from tests.models.wire_server import WireServer
-from toolwright.adapters.models.pydantic_ai import PydanticAIModel
-from toolwright.core.content import AttachmentRef
+from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.core.results.content import AttachmentRef
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,11 @@ import pytest
 from tests.behaviour.marks import requirement
 from tests.models.asking import SEARCH, MakeModel, answer_of, assistant, request, tool, user
 from tests.models.wire_server import WireCall, WireServer
-from toolwright.adapters.models.aliases import alias_of
-from toolwright.adapters.models.pydantic_ai import PydanticAIModel
+from toolwright.adapters.models.providers.aliases import alias_of
+from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.json_value import JSON
-from toolwright.core.message import Message, MessageCall
 from toolwright.core.model import ModelCall, ModelResponse, ToolDefinition
+from toolwright.core.threads.message import Message, MessageCall
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwright.adapters.models.provider import missing_sdk
+from toolwright.adapters.models.providers.provider import missing_sdk
 from toolwright.adapters.models.resolve import Resolver, resolve
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
 

@@ -10,10 +10,10 @@ import toolwright as tw
 from tests.models.asking import ask, request, user
 from tests.models.wire_server import WireServer
 from toolwright import testing
-from toolwright.adapters.models.pydantic_ai import PydanticAIModel
+from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ToolDefinition
-from toolwright.core.relations import Resumable
+from toolwright.core.tools.relations import Resumable
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from tests.models.asking import NOW, answer_of, ask, only, user
 from tests.models.conftest import Pauses
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
-from toolwright.core.message import Message
 from toolwright.core.model import CallDelta, ModelRequest, ModelResponse, TextDelta, ThinkingDelta
-from toolwright.core.run import Usage
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Usage
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import pytest
 from tests.behaviour.marks import requirement
 from tests.models.asking import MakeModel, answer_of, ask, only, request, user
 from tests.models.wire_server import WireCall, WireServer
-from toolwright.adapters.models.pydantic_ai import PydanticAIModel
+from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.model import (
     CallDelta,
     ModelCall,
@@ -14,7 +14,7 @@ from toolwright.core.model import (
     ThinkingDelta,
     ToolDefinition,
 )
-from toolwright.core.run import Usage
+from toolwright.core.threads.run import Usage
 
 pytestmark = pytest.mark.anyio
 

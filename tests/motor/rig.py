@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.event import EventDraft
-from toolwright.core.inbox import InboxEvent
-from toolwright.core.ports import Clock, Motor, Store, Verdict
-from toolwright.core.run import Run
-from toolwright.core.thread import Thread
-from toolwright.core.units import Committed, CreateThread, Leave, Leaving, PostMessage
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, CreateThread, Leave, Leaving, PostMessage
+from toolwright.core.ports import Clock, Motor, Verdict
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 from toolwright.testing import EmbeddedMotor, ManualClock, ManualMotor, MemoryStore, NoLock
 
 Hook = Callable[[str], Awaitable[None]]

@@ -10,10 +10,10 @@ from typing import Any
 import toolwright as tw
 from tests.watched import Watched
 from toolwright import testing
-from toolwright.core.event import Topic
-from toolwright.core.ports import Store
-from toolwright.core.run import Run
-from toolwright.core.thread import Thread
+from toolwright.core.journal.store import Store
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 from toolwright.runtime.runtime import Runtime
 
 Config = Mapping[str, Any]

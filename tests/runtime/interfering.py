@@ -4,7 +4,7 @@ import asyncio
 
 from tests.runtime.rig import Hook, Rig, nothing
 from toolwright.core.errors import RunOver
-from toolwright.core.units import Advance, Unit
+from toolwright.core.journal.units import Advance, Unit
 
 
 def at(n: int, when: str, act: Hook) -> tuple[Hook, Hook, asyncio.Event]:

@@ -8,7 +8,7 @@ import toolwright as tw
 from tests.databases import OpenStore
 from tests.runtime.rig import Barriers, Rig
 from toolwright.adapters.system import SystemClock
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.catalog import Catalog
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 import toolwright as tw
-from toolwright.core.catalog import Catalog
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, Unit
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore

@@ -9,17 +9,17 @@ import toolwright as tw
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock
-from toolwright.core.catalog import Catalog
-from toolwright.core.function import FunctionExecutor
-from toolwright.core.message import Message
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, Prune, Unit
 from toolwright.core.model import Model
-from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Cipher, Files, Store
-from toolwright.core.tool import Kind
-from toolwright.core.units import Committed, Conflict, Prune, Unit
-from toolwright.runtime.asking import ANSWER_LIMITS
-from toolwright.runtime.calls import Instant
-from toolwright.runtime.instants import INSTANTS
+from toolwright.core.ports import Cipher, Files
+from toolwright.core.threads.message import Message
+from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.kinds import INSTANTS, Instant
+from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
 from toolwright.wiring.assembly import assemble

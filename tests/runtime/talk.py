@@ -9,11 +9,11 @@ from typing import Any
 import toolwright as tw
 from tests.watched import Watched
 from toolwright import testing
-from toolwright.core.call import Call
-from toolwright.core.event import Topic
 from toolwright.core.json_value import JSON
-from toolwright.core.message import Message
-from toolwright.core.run import Run
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 
 

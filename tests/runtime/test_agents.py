@@ -13,7 +13,6 @@ import yaml
 import toolwright as tw
 from tests.runtime.rig import Rig, running
 from toolwright import testing
-from toolwright.core.effects import Deliver
 from toolwright.core.errors import (
     AlreadyThere,
     DefinitionError,
@@ -22,8 +21,9 @@ from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
 )
-from toolwright.core.toolkits import MIND, SPACES
-from toolwright.core.units import Act, SaveAgent, Unit
+from toolwright.core.journal.effects import Deliver
+from toolwright.core.journal.units import Act, SaveAgent, Unit
+from toolwright.core.tools.toolkits import MIND, SPACES
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
 

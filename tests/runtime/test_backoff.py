@@ -9,14 +9,14 @@ import pytest
 
 import toolwright as tw
 from tests.databases import OpenStore, store_on
-from toolwright.core.agent import home_thread_id_of
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import ModelError, ModelRefused, RunOver, StoreError
-from toolwright.core.event import Topic
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import RequestCancel
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
-from toolwright.core.run import Run
-from toolwright.core.units import RequestCancel
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 from toolwright.wiring.assembly import assemble

@@ -10,7 +10,7 @@ from tests.runtime.rig import Rig, running
 from tests.runtime.test_state_misuse import later
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.event import Topic
+from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

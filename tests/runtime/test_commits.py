@@ -10,12 +10,12 @@ import pytest
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_loop import BAD, add, calling, outside, parked
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql import SqlStore
-from toolwright.adapters.store.sqlite import SqliteDriver
-from toolwright.adapters.store.sqlite_file import connect
+from toolwright.adapters.store.sqlite.driver import SqliteDriver
+from toolwright.adapters.store.sqlite.file import connect
+from toolwright.adapters.store.store import SqlStore
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Result, Unit
 from toolwright.core.json_value import JSONObject
-from toolwright.core.ports import Store
-from toolwright.core.units import Result, Unit
 from toolwright.testing import MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio

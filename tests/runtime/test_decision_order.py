@@ -11,10 +11,10 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.executors.rig import Received, answer, bench, serving
 from tests.runtime.rig import Rig, assert_valid, running
-from toolwright.core.call import Call
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.result import Outcome
-from toolwright.core.run import Run
+from toolwright.core.results.result import Outcome
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.run import Run
+from toolwright.core.tools.prepared import PreparedCall
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

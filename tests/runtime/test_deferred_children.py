@@ -13,12 +13,12 @@ from tests.databases import OpenStore, store_on
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
 from toolwright.adapters.system import new_id
-from toolwright.core.effects_children import Terminate
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesLacking
-from toolwright.core.event import Topic
+from toolwright.core.journal.child_effects import Terminate
+from toolwright.core.journal.units import Act, SetEnv, Unit
 from toolwright.core.json_value import JSONObject
-from toolwright.core.units import Act, SetEnv, Unit
-from toolwright.runtime.expired_requests import drop_expired
+from toolwright.core.threads.event import Topic
+from toolwright.runtime.children.expired import drop_expired
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

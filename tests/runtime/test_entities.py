@@ -8,7 +8,7 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import Rig, running
 from toolwright.core.errors import AlreadyThere, Forbidden, InvalidRequest, NotFound
-from toolwright.core.units import DropEntity, SaveEntity, SetEnv, Unit
+from toolwright.core.journal.units import DropEntity, SaveEntity, SetEnv, Unit
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,8 @@ from tests.behaviour.marks import requirement
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import CannotSeal, Forbidden, InvalidRequest, NotFound, TenvsLacking
-from toolwright.core.ports import Cipher, Store
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Cipher
 from toolwright.testing import MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,6 @@ from tests.runtime.kin import kin
 from tests.runtime.rig import Rig, nothing
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
-from toolwright.core.child import Link
-from toolwright.core.effects_children import Close, Speak, Terminate
 from toolwright.core.errors import (
     AlreadyOver,
     CallCancelled,
@@ -25,12 +23,8 @@ from toolwright.core.errors import (
     ThreadTerminated,
     Unwritable,
 )
-from toolwright.core.event import Topic
-from toolwright.core.json_value import JSONObject
-from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.run import Run
-from toolwright.core.thread import Thread
-from toolwright.core.units import (
+from toolwright.core.journal.child_effects import Close, Speak, Terminate
+from toolwright.core.journal.units import (
     Act,
     Claim,
     Conflict,
@@ -41,7 +35,13 @@ from toolwright.core.units import (
     Submit,
     Unit,
 )
-from toolwright.runtime.family import first_run, message_for
+from toolwright.core.json_value import JSONObject
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.threads.child import Link
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.threads.family import first_run, message_for
 from toolwright.wire.event import run_event
 
 pytestmark = pytest.mark.anyio

@@ -13,13 +13,13 @@ from tests.runtime.test_loop import calling, outside, parked, until_runs
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
-from toolwright.core.event import Topic
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, Release, Result, Unit
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed, Conflict, Release, Result, Unit
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
 from toolwright.wiring.assembly import assemble

@@ -14,8 +14,8 @@ from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import finished, script
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, TooLarge
+from toolwright.core.journal.units import PostMessage, Unit
 from toolwright.core.json_value import JSON
-from toolwright.core.units import PostMessage, Unit
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.settings import Settings
 

@@ -8,10 +8,10 @@ import pytest
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.files.objects import open_folder
 from toolwright.adapters.motor.manual import ManualClock
-from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import StoreError
-from toolwright.core.units import Committed, Conflict, Probe, Unit
+from toolwright.core.journal.units import Committed, Conflict, Probe, Unit
 from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import NotFound, TenvsLacking
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.core.message import Message
+from toolwright.core.journal.store import Store
 from toolwright.core.model import (
     AttemptStarted,
     CallDelta,
@@ -20,8 +20,8 @@ from toolwright.core.model import (
     ModelResponse,
     TextDelta,
 )
-from toolwright.core.ports import Store
-from toolwright.core.run import Run, Usage
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, Usage
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio

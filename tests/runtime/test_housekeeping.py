@@ -9,15 +9,15 @@ from tests.motor.rig import Rig
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
-from toolwright.core.effects_children import OpenRequest
+from toolwright.core.env.request import VariablesRequest
 from toolwright.core.errors import Reset
-from toolwright.core.event import Topic
-from toolwright.core.request import VariablesRequest
-from toolwright.core.units import Act
-from toolwright.runtime.env import Environment
-from toolwright.runtime.follow import Events
+from toolwright.core.journal.child_effects import OpenRequest
+from toolwright.core.journal.units import Act
+from toolwright.core.threads.event import Topic
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.env.keys import Keys
 from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper
-from toolwright.runtime.keys import Keys
+from toolwright.runtime.threads.events import Events
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 
 pytestmark = pytest.mark.anyio

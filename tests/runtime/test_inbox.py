@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.run import Run
-from toolwright.runtime.inbox import inbox_message
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run
+from toolwright.runtime.threads.inbox import inbox_message
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 

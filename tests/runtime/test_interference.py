@@ -7,8 +7,8 @@ from tests.databases import OpenStore, store_on
 from tests.runtime.interfering import at, cancelled_at
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside
+from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.model import Model
-from toolwright.core.units import Advance, Unit
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

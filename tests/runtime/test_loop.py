@@ -7,11 +7,11 @@ import pytest
 
 import toolwright as tw
 from tests.runtime.rig import assert_valid, running
-from toolwright.core.event import Topic
+from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.run import Run
-from toolwright.core.units import Unit
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 

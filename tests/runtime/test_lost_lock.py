@@ -11,11 +11,11 @@ from tests.postgres_server import fresh_database
 from tests.runtime.rig import assert_valid
 from tests.runtime.test_loop import calling
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.postgres_connection import connect
-from toolwright.adapters.store.postgres_lock import DRAIN_LOCK, PostgresLock
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.postgres.lock import DRAIN_LOCK, PostgresLock
 from toolwright.adapters.system import SystemClock
-from toolwright.core.catalog import Catalog
-from toolwright.core.event import Topic
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import assemble

@@ -8,8 +8,8 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import running
 from tests.runtime.test_loop import add, calling, outside
-from toolwright.core.ports import Store
-from toolwright.core.units import Advance, Unit
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Advance, Unit
 from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on, stores
 from tests.runtime.turned import Turned, expiring, outside, turned
-from toolwright.core.call import timer_of
 from toolwright.core.errors import (
     AlreadyOver,
     CallCancelled,
@@ -21,6 +20,7 @@ from toolwright.core.errors import (
     NotFound,
     ToolwrightError,
 )
+from toolwright.core.threads.call import timer_of
 
 pytestmark = pytest.mark.anyio
 EXPIRED = '{"error":"Tool call expired"}'

@@ -15,11 +15,11 @@ from tests.runtime.test_loop import calling
 from toolwright import testing
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Claim, Committed, Result, Takeover, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
-from toolwright.core.units import Claim, Committed, Result, Takeover, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
 from toolwright.wiring.assembly import assemble

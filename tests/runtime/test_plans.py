@@ -15,11 +15,11 @@ from tests.databases import database, opened, stores
 from tests.play import committed
 from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
-from toolwright.core.effects_minds import DropPlan, FirePlan, SetPlan
-from toolwright.core.event import Topic
-from toolwright.core.mind import Plan
-from toolwright.core.ports import Store
-from toolwright.core.units import Act, Unit
+from toolwright.core.agents.mind import Plan
+from toolwright.core.journal.mind_effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Act, Unit
+from toolwright.core.threads.event import Topic
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import ManualClock, MemoryBus, MemoryStore, ScriptedModel
 

@@ -8,11 +8,11 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import ModelUnavailable, NotFailed, NotFound, Unwritable
-from toolwright.core.event import Topic
-from toolwright.core.inbox import InboxEvent
+from toolwright.core.journal.units import Advance, Claim, Finish, Submit, Unit
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.run import Run
-from toolwright.core.units import Advance, Claim, Finish, Submit, Unit
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run
 
 pytestmark = pytest.mark.anyio
 

@@ -14,16 +14,16 @@ from tests.conformance.test_entities import human, save
 from tests.play import AT, token
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.system import SystemClock
-from toolwright.core.catalog import Catalog
-from toolwright.core.child import Link
-from toolwright.core.env import EnvChange, EnvVar
-from toolwright.core.thread import Thread
-from toolwright.core.units import CreateThread
-from toolwright.runtime.agents import Agents
-from toolwright.runtime.env import Environment
-from toolwright.runtime.lineages import Lineages
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.env.env import EnvChange, EnvVar
+from toolwright.core.journal.units import CreateThread
+from toolwright.core.threads.child import Link
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.threads.lineages import Lineages
 from toolwright.testing import MemoryStore
-from toolwright.wiring.models import NamedModels
+from toolwright.wiring.lazy import NamedModels
 
 NAMES = ("A", "B")
 names = st.sets(st.sampled_from(NAMES))

@@ -9,8 +9,8 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from tests.runtime.test_env import finished, script
 from tests.runtime.test_hostile_models import DONE, Saying, calls
-from toolwright.core.prepared import PreparedCall
-from toolwright.runtime.result_limit import LONGEST_CODE, recordable
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.runtime.files.limits import LONGEST_CODE, recordable
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.rig import running
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.memory_state import MemoryState
+from toolwright.core.state.memory import MemoryState
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,6 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, house, says
 from toolwright import testing
-from toolwright.core.event import Event, Topic
 from toolwright.core.model import (
     AttemptStarted,
     CallDelta,
@@ -20,7 +19,8 @@ from toolwright.core.model import (
     ModelRequest,
     ModelResponse,
 )
-from toolwright.core.run import Usage
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.run import Usage
 
 pytestmark = pytest.mark.anyio
 

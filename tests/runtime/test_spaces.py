@@ -12,10 +12,10 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from toolwright import testing
 from toolwright.core.errors import InvalidConfiguration, InvalidRequest, TenvsLacking
-from toolwright.core.event import Topic
-from toolwright.core.message import Message
 from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.space import SpaceMessage
+from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.message import Message
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
 

@@ -9,9 +9,9 @@ import pytest
 import toolwright
 import toolwright as tw
 from tests.runtime.rig import running
-from toolwright.core.event import BUILT_IN, Topic
 from toolwright.core.json_value import JSONObject, dumps
-from toolwright.core.run import RunStatus
+from toolwright.core.threads.event import BUILT_IN, Topic
+from toolwright.core.threads.run import RunStatus
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ import toolwright as tw
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.ports import Store
+from toolwright.core.journal.store import Store
+from toolwright.core.state.memory import MemoryState
 from toolwright.testing import CodeSandbox, MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio

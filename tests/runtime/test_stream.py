@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.runtime.rig import running
-from toolwright.core.event import Event, Topic
 from toolwright.core.model import (
     AttemptStarted,
     CallDelta,
@@ -15,6 +14,7 @@ from toolwright.core.model import (
     ModelResponse,
     TextDelta,
 )
+from toolwright.core.threads.event import Event, Topic
 
 pytestmark = pytest.mark.anyio
 

@@ -28,11 +28,11 @@ from tests.runtime.family_rig import (
 from tests.runtime.kin import kin
 from tests.watched import Watched
 from toolwright import testing
-from toolwright.core.effects_children import Spawn, Speak
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.event import Topic
-from toolwright.core.message import Message
-from toolwright.core.units import Act, Result, Unit
+from toolwright.core.journal.child_effects import Spawn, Speak
+from toolwright.core.journal.units import Act, Result, Unit
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.message import Message
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import toolwright as tw
 from tests.runtime.rig import running
 from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.message import Message
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.threads.message import Message
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

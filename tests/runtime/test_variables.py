@@ -14,11 +14,11 @@ from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
-from toolwright.core.event import Topic
+from toolwright.core.journal.units import Answer, Leave, Park, Unit
 from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.units import Answer, Leave, Park, Unit
-from toolwright.runtime.requests import Requests
+from toolwright.core.threads.event import Topic
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.runtime.children.requests import Requests
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

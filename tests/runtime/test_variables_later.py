@@ -17,7 +17,7 @@ from tests.runtime.rig import Rig, running
 from tests.runtime.test_variables import KEY, REGION, calling, parked, searching
 from toolwright.adapters.cipher.fernet import FernetCipher
 from toolwright.core.errors import NotFound, VariablesLacking
-from toolwright.core.units import SetEnv
+from toolwright.core.journal.units import SetEnv
 from toolwright.testing import MemoryBus, ScriptedModel
 
 pytestmark = pytest.mark.anyio

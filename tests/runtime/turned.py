@@ -8,13 +8,12 @@ import toolwright as tw
 from tests.api.rig import calling
 from tests.databases import OpenStore
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
-from toolwright.core.catalog import Catalog
-from toolwright.core.ports import Store
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.result import Outcome, Pending
-from toolwright.core.tool import Kind
-from toolwright.runtime.calls import Instant
-from toolwright.runtime.instants import INSTANTS
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.store import Store
+from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.kinds import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import assemble

@@ -11,8 +11,8 @@ from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has 
 from tests.behaviour.marks import requirement
 from tests.sandbox.rig import children, folders, reason, run, sandbox
 from toolwright.adapters.sandbox.deno import FLAGS
-from toolwright.core.sandbox import CodeLimits
-from toolwright.core.sandbox_options import read_options
+from toolwright.core.state.sandbox import CodeLimits
+from toolwright.core.state.sandbox_options import read_options
 from toolwright.wiring.sandbox import CodeSandbox
 
 pytestmark = pytest.mark.anyio

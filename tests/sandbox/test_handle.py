@@ -7,8 +7,8 @@ import pytest
 
 from tests.sandbox.rig import children, run, sandbox
 from toolwright.adapters.sandbox.handle import Runs
-from toolwright.adapters.sandbox.log import Log
-from toolwright.core.sandbox import CodeResult, Language
+from toolwright.adapters.sandbox.logged import Log
+from toolwright.core.state.sandbox import CodeResult, Language
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ import pytest
 from tests.sandbox.rig import children, descriptors, folders, run, sandbox
 from toolwright.adapters.sandbox.deno import DenoSandbox
 from toolwright.adapters.sandbox.process import LifeLine, kill, sweep
-from toolwright.core.sandbox import CodeOptions
+from toolwright.core.state.sandbox import CodeOptions
 
 pytestmark = pytest.mark.anyio
 JS = 'import ready from "ready"; await ready(); '

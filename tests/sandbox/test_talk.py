@@ -11,10 +11,10 @@ import pytest
 
 from toolwright.adapters.sandbox.deno import Names
 from toolwright.adapters.sandbox.hosted import Hosted
-from toolwright.adapters.sandbox.log import Log
+from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.talk import Talk, longest_line
-from toolwright.core.sandbox import CodeLog, CodeOptions, CodeResult
-from toolwright.core.threads import DaemonThreads
+from toolwright.core.concurrency import DaemonThreads
+from toolwright.core.state.sandbox import CodeLog, CodeOptions, CodeResult
 
 pytestmark = pytest.mark.anyio
 MOST = 1000

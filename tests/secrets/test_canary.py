@@ -23,14 +23,15 @@ from toolwright.adapters.cipher.fernet import FernetCipher, KeyFileCipher
 from toolwright.adapters.files.objects import open_folder
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
+from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import CannotUnseal, ModelRefused
-from toolwright.core.event import Event, Topic
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
-from toolwright.core.ports import Cipher, Store
-from toolwright.core.redact import Redactor
-from toolwright.core.units import Unit
-from toolwright.runtime.redaction import clean_response
+from toolwright.core.ports import Cipher
+from toolwright.core.threads.event import Event, Topic
+from toolwright.runtime.env.redaction import clean_response
 from toolwright.testing import MemoryBus
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

@@ -13,12 +13,12 @@ from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import script
 from tests.secrets.leaks import leaked_on_disk
 from toolwright.adapters.files.objects import open_folder
-from toolwright.adapters.models.faults import translate
+from toolwright.adapters.models.providers.faults import translate
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import ModelRefused
-from toolwright.core.event import Event, Topic
+from toolwright.core.journal.store import Store
 from toolwright.core.model import CallDelta, Model, ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import Store
+from toolwright.core.threads.event import Event, Topic
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio

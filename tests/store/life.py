@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 from tests.play import Drain, change, create_thread, dump, later, post, said, settle, token
 
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.core.call import OPEN, Call, CallStatus, timer_of
-from toolwright.core.effects import DropTimer, SetTimer
-from toolwright.core.ports import Store
-from toolwright.core.units import (
+from toolwright.core.journal.effects import DropTimer, SetTimer
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import (
     Advance,
     Answer,
     Committed,
@@ -28,6 +27,7 @@ from toolwright.core.units import (
     Takeover,
     Unit,
 )
+from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """What Postgres may write in one statement: never the same row twice, for one of the writes would be lost."""
 
-from toolwright.adapters.store.compiled import statements
-from toolwright.adapters.store.postgres_merge import apart
-from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.engine.statement import statements
+from toolwright.adapters.store.postgres.merge import apart
+from toolwright.adapters.store.statements.threads import Statements
 
 SQL = statements(Statements, "postgresql")
 

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Boolean, Column, Float, Integer, create_engine
 from tests.api.columns import is_time, junk_of, plain_columns
 
-from toolwright.adapters.store.all_tables import all_tables
+from toolwright.adapters.store.engine.metadata import WORDS
 from toolwright.adapters.store.inspection import inspect_sqlite
-from toolwright.adapters.store.metadata import WORDS
+from toolwright.adapters.store.tables.all import all_tables
 
 NO_VALUE = {"agents", "commits", "unnumbered_events"}
 """Of whose rows no value is made: that a number is too large for a time is not seen there."""

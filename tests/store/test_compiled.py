@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolwright.adapters.store.compiled import DialectName, statements
-from toolwright.adapters.store.queries import Queries
-from toolwright.adapters.store.statements import Statements
+from toolwright.adapters.store.engine.statement import DialectName, statements
+from toolwright.adapters.store.reads.threads import Queries
+from toolwright.adapters.store.statements.threads import Statements
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql"])

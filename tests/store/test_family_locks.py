@@ -9,11 +9,11 @@ from tests.play import AT, Drain, begun, committed, draft
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres_connection import Connection, connect
-from toolwright.core.effects import Effect
-from toolwright.core.effects_children import CancelChildren, Notify, SetValue, Terminate
-from toolwright.core.ports import Store
-from toolwright.core.units import Claim, Result
+from toolwright.adapters.store.postgres.connection import Connection, connect
+from toolwright.core.journal.child_effects import CancelChildren, Notify, SetValue, Terminate
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Claim, Result
 
 pytestmark = pytest.mark.anyio
 

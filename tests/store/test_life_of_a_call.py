@@ -6,8 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.play import change, said
 from tests.store.life import Life
 
-from toolwright.core.call import MOVES, Call, CallStatus
-from toolwright.core.units import Advance, Answer, CancelCall, Claim, Finish, Park, Result, Submit
+from toolwright.core.journal.units import Advance, Answer, CancelCall, Claim, Finish, Park, Result, Submit
+from toolwright.core.threads.call import MOVES, Call, CallStatus
 
 KINDS: st.SearchStrategy[type[Advance]] = st.sampled_from([Answer, Result, Park, Finish, Claim])
 STATUSES: st.SearchStrategy[CallStatus] = st.sampled_from(["created", "running", "waiting", "pending"])

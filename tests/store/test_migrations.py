@@ -17,9 +17,9 @@ from tests.postgres_server import fresh_database
 
 import toolwright as tw
 from toolwright.adapters.store import migrate
-from toolwright.adapters.store.postgres_connection import connect
+from toolwright.adapters.store.postgres.connection import connect
 from toolwright.core.errors import StoreError
-from toolwright.core.event import Topic
+from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
 from toolwright.wiring import database
 

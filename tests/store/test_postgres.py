@@ -15,14 +15,23 @@ from tests.store.pg_proxy import Proxy
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres_connection import Connection, connect
-from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.store.postgres.connection import Connection, connect
+from toolwright.adapters.store.postgres.lock import PostgresLock
 from toolwright.adapters.system import new_id
-from toolwright.core.env import EnvChange
+from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import StoreError
-from toolwright.core.event import Event, Topic
-from toolwright.core.file import FileChange
-from toolwright.core.units import Answer, Committed, Conflict, Finish, PostMessage, Result, Submit, Unit
+from toolwright.core.files.file import FileChange
+from toolwright.core.journal.units import (
+    Answer,
+    Committed,
+    Conflict,
+    Finish,
+    PostMessage,
+    Result,
+    Submit,
+    Unit,
+)
+from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio

@@ -8,27 +8,21 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.adapters.store import (
-    rows_calls,
-    rows_events,
-    rows_kept,
-    rows_messages,
-    rows_threads,
-    tables_calls,
-    tables_events,
-    tables_kept,
-    tables_threads,
-)
-from toolwright.adapters.store.rows import Params
-from toolwright.core.call import MOVES, Call
-from toolwright.core.content import AttachmentRef
-from toolwright.core.entity import Entity
-from toolwright.core.event import Event
-from toolwright.core.inbox import InboxEvent
+from toolwright.adapters.store.engine.codecs import Params
+from toolwright.adapters.store.tables import calls as tables_calls
+from toolwright.adapters.store.tables import events as tables_events
+from toolwright.adapters.store.tables import kept as tables_kept
+from toolwright.adapters.store.tables import rows_calls, rows_events, rows_kept, rows_messages, rows_threads
+from toolwright.adapters.store.tables import threads as tables_threads
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.message import Message, MessageCall
-from toolwright.core.run import Run, Step, Usage
-from toolwright.core.thread import Thread
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.threads.call import MOVES, Call
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.run import Run, Step, Usage
+from toolwright.core.threads.thread import Thread
 
 texts = st.text(st.characters(), max_size=20)  # lone surrogates and NUL among them
 numbers = st.integers(0, 2**53)

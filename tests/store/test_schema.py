@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 from tests.postgres_server import fresh_database
 
-from toolwright.adapters.store.all_tables import all_tables
 from toolwright.adapters.store.migrate import config, sqlite_engine
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
-from toolwright.adapters.store.postgres_connection import connect
-from toolwright.adapters.store.postgres_opening import upgrade_postgres
+from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.postgres.opening import upgrade_postgres
 from toolwright.adapters.store.schema import REVISIONS, upgrade_sqlite
+from toolwright.adapters.store.tables.all import all_tables
 from toolwright.core.errors import StoreError
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ from tests.play import committed, token
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres_connection import Connection, connect
-from toolwright.core.event import Event, Topic
-from toolwright.core.ports import Store
-from toolwright.core.units import Committed
+from toolwright.adapters.store.postgres.connection import Connection, connect
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed
+from toolwright.core.threads.event import Event, Topic
 
 pytestmark = pytest.mark.anyio
 

@@ -17,15 +17,15 @@ from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.locks import FileLock, NoLock
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.adapters.store.postgres_lock import PostgresLock
+from toolwright.adapters.store.postgres.lock import PostgresLock
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql import SqlStore
-from toolwright.adapters.store.sqlite import SqliteDriver
-from toolwright.adapters.store.sqlite_file import connect
+from toolwright.adapters.store.sqlite.driver import SqliteDriver
+from toolwright.adapters.store.sqlite.file import connect
+from toolwright.adapters.store.store import SqlStore
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.units import Committed, Conflict, Result, Submit
 from toolwright.core.ports import Lock
-from toolwright.core.units import Committed, Conflict, Result, Submit
 from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio

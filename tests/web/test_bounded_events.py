@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.message import Message, MessageCall
-from toolwright.core.run import Run
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.run import Run
 from toolwright.wire.event import MAX_PAYLOAD, message_event, run_event, tool_event
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)

@@ -14,9 +14,9 @@ from tests.api.rig import read, serving
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.limits import MOST_FAULTS
-from toolwright.web.answer import Answer, answer
-from toolwright.web.body import Form, reads
+from toolwright.web.answers.answer import Answer, answer
 from toolwright.web.options import GatewayOptions
+from toolwright.web.requests.body import Form, reads
 from toolwright.web.serving import Serving
 
 pytestmark = pytest.mark.anyio
@@ -165,7 +165,7 @@ async def test_a_large_answer_is_written_in_a_thread_and_a_small_one_at_once(
         wrote.append(threading.current_thread().name)
         return dumps_unescaped(value)
 
-    monkeypatch.setattr("toolwright.web.answer.dumps_unescaped", dump)
+    monkeypatch.setattr("toolwright.web.answers.answer.dumps_unescaped", dump)
     app = FastAPI()
 
     async def told(text: str, times: int) -> Answer:

@@ -24,10 +24,10 @@ from tests.web.signing import (
 )
 from toolwright.core.errors import KeysUnavailable, Unauthorized
 from toolwright.testing import ManualClock
-from toolwright.web.people import SignedByProvider
-from toolwright.web.provider_keys import FIRST_PAUSE, LARGEST, LIFE, PAUSE, ProviderKeys, over_http
-from toolwright.web.public_keys import read_keys
-from toolwright.web.tokens_judged import Wanted
+from toolwright.web.auth.jwt_rules import Wanted
+from toolwright.web.auth.persons import SignedByProvider
+from toolwright.web.auth.provider_keys import FIRST_PAUSE, LARGEST, LIFE, PAUSE, ProviderKeys, over_http
+from toolwright.web.auth.public_keys import read_keys
 
 pytestmark = pytest.mark.anyio
 

@@ -9,14 +9,14 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Literal
 
+from toolwright.cli.output import Refusal
 from toolwright.cli.places import shown_url
-from toolwright.cli.refusal import Refusal
 from toolwright.cli.settings import the_app
 from toolwright.core.errors import ToolwrightError
-from toolwright.web.access import is_loopback
+from toolwright.web.auth.access import is_loopback
 from toolwright.wiring import database
+from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.loading import DEFAULT_FILE
-from toolwright.wiring.models import NamedModels
 from toolwright.wiring.parts import file_store, key_file
 from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.variables import warning

@@ -62,7 +62,7 @@ def serve(
     ] = False,
 ) -> int:
     """Serve an app over HTTP."""
-    from toolwright.cli.serve import serve as run  # noqa: PLC0415 - loads the server
+    from toolwright.cli.serve.serve import serve as run  # noqa: PLC0415 - loads the server
 
     return run(target, host, port, dev=dev)
 
@@ -77,7 +77,7 @@ def chat(
     app: AppOption = None,
 ) -> int:
     """Talk to an agent. Ctrl-C cancels what it does, Ctrl-D or /quit ends the conversation."""
-    from toolwright.cli.chat import chat as run  # noqa: PLC0415 - loads the runtime
+    from toolwright.cli.chat.chat import chat as run  # noqa: PLC0415 - loads the runtime
 
     return run(agent, model, app)
 

@@ -11,7 +11,7 @@ from toolwright.cli import checks
 from toolwright.cli.checks import Finding
 from toolwright.cli.log import log_briefly
 from toolwright.cli.loop import run
-from toolwright.cli.refusal import FAILED, Refusal, one_line
+from toolwright.cli.output import FAILED, Refusal, one_line
 from toolwright.cli.settings import read_settings
 from toolwright.wiring.settings import Settings
 

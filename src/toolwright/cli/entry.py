@@ -9,9 +9,9 @@ from typer.main import get_command
 
 from toolwright.cli.commands import cli
 from toolwright.cli.last_exit import force_exit
-from toolwright.cli.refusal import FAILED, INTERRUPTED, Refusal, one_line
-from toolwright.core.brief import sentence
+from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, one_line
 from toolwright.core.errors import ToolwrightError
+from toolwright.core.text import sentence
 
 _WORDS = {
     r"Input should be a valid integer.*": "must be a whole number",

@@ -2,7 +2,7 @@
 
 import logging
 
-from toolwright.core.logs import WithoutSecrets
+from toolwright.core.env.logs import WithoutSecrets
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

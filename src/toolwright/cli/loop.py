@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from toolwright.cli.last_exit import PATIENCE, force_exit
-from toolwright.cli.refusal import INTERRUPTED
+from toolwright.cli.output import INTERRUPTED
 from toolwright.core.supervision import leave
 
 T = TypeVar("T")

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence, Set
 from pathlib import Path
 
-from toolwright.cli.refusal import Refusal
-from toolwright.core.brief import sentence
-from toolwright.core.content import Attachment, AttachmentRef
-from toolwright.core.file import fold, free_path, safe_name
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.result import ToolResult
-from toolwright.wire.clean import clean_text
+from toolwright.cli.output import Refusal
+from toolwright.core.files.file import fold, free_path, safe_name
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.text import sentence
+from toolwright.wire.text import clean_text
 
 
 def check_folder(folder: Path | None) -> None:

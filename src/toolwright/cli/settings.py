@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from toolwright.cli.refusal import Refusal
+from toolwright.cli.output import Refusal
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
 from toolwright.wiring.config_file import ConfigApp

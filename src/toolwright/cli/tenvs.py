@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from toolwright.cli.refusal import Refusal
+from toolwright.cli.output import Refusal
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.needs import Lacking, Needs
-from toolwright.core.tool import Tool
+from toolwright.core.tools.tenvs_needed import Lacking, Needs
+from toolwright.core.tools.tool import Tool
 
 
 def described(tool: Tool) -> list[JSON]:

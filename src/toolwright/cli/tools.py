@@ -12,18 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.loop import run
-from toolwright.cli.refusal import Refusal
+from toolwright.cli.output import Refusal
 from toolwright.cli.result_files import check_folder, show_files
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.cli.tenvs import described, given_tenvs
 from toolwright.cli.values import known_env, pairs, variables_of, voice_with
-from toolwright.core.brief import sentence
-from toolwright.core.memory_state import MemoryState
-from toolwright.core.result import ToolResult
-from toolwright.core.tool import Tool
-from toolwright.core.toolset import Toolset
-from toolwright.wire.clean import clean_text
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.text import sentence
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import error_object, model_text
+from toolwright.wire.text import clean_text
 from toolwright.wiring.app import App
 from toolwright.wiring.http_tools import HttpTools
 

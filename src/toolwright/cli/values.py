@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from toolwright.cli.refusal import Refusal
-from toolwright.core.active import ActiveAgent
-from toolwright.core.env import EnvVar
-from toolwright.core.env_types import EnvTypes
+from toolwright.cli.output import Refusal
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvVar
+from toolwright.core.env.types import EnvTypes
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON
-from toolwright.core.tool import Tool
+from toolwright.core.tools.tool import Tool
 from toolwright.wiring.app import App
 
 

@@ -1,10 +1,11 @@
 """The client: a server's threads, runs and calls from another program, over HTTP."""
 
 from toolwright.client.client import Client
-from toolwright.client.identity import Token
+from toolwright.client.transport.identity import Token
 from toolwright.client.worker import Worker
-from toolwright.wire.reading import BrokenItem, Items
-from toolwright.wire.seen import (
+from toolwright.wire.seen.agents import Agent, Goal, Memory, Plan
+from toolwright.wire.seen.reading import BrokenItem, Items
+from toolwright.wire.seen.threads import (
     Call,
     Entity,
     Event,
@@ -22,7 +23,6 @@ from toolwright.wire.seen import (
     StreamToken,
     Thread,
 )
-from toolwright.wire.seen_agents import Agent, Goal, Memory, Plan
 
 __all__ = [
     "Agent",

@@ -1,9 +1,9 @@
 """Agents, as a client sees them."""
 
-from toolwright.client.http import Http, segment
+from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.reading import Items, read, read_field, read_list
-from toolwright.wire.seen_agents import Agent, Goal, Memory, Plan, Told
+from toolwright.wire.seen.agents import Agent, Goal, Memory, Plan, Told
+from toolwright.wire.seen.reading import Items, read, read_field, read_list
 
 
 class Agents:

@@ -4,15 +4,15 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from urllib.parse import quote
 
-from toolwright.client.follow import follow
-from toolwright.client.http import Http, segment
-from toolwright.core.call import CallStatus
+from toolwright.client.transport.follow import follow
+from toolwright.client.transport.http import Http, segment
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.core.result import ToolResult
-from toolwright.wire.reading import Items, read, read_field, read_list
-from toolwright.wire.seen import Call, Offer
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import CallStatus
+from toolwright.wire.seen.reading import Items, read, read_field, read_list
+from toolwright.wire.seen.threads import Call, Offer
 
 OFFERED = "tool.call"
 

@@ -8,18 +8,18 @@ import httpx
 from toolwright.client.agents import Agents
 from toolwright.client.calls import Calls
 from toolwright.client.entities import Entities
-from toolwright.client.failures import error_of, shown_in
 from toolwright.client.files import Files
 from toolwright.client.front_ends import FrontEnds
-from toolwright.client.http import Http, Pause
-from toolwright.client.identity import Identity, Token
 from toolwright.client.inboxes import Inboxes
 from toolwright.client.requests import Requests
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Spaces
 from toolwright.client.threads import Threads
-from toolwright.wire.reading import read
-from toolwright.wire.seen import Health, StreamToken
+from toolwright.client.transport.failures import error_of, shown_in
+from toolwright.client.transport.http import Http, Pause
+from toolwright.client.transport.identity import Identity, Token
+from toolwright.wire.seen.reading import read
+from toolwright.wire.seen.threads import Health, StreamToken
 
 
 class Client:

@@ -3,12 +3,12 @@
 from typing import Unpack
 
 from toolwright.client.env import Values, read_names, values_json
-from toolwright.client.http import Http, segment
-from toolwright.core.entity import EntityFields
-from toolwright.core.env import EnvType
+from toolwright.client.transport.http import Http, segment
+from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.reading import Items, read_field, read_list
-from toolwright.wire.seen import Entity
+from toolwright.core.spaces.entity import EntityFields
+from toolwright.wire.seen.reading import Items, read_field, read_list
+from toolwright.wire.seen.threads import Entity
 
 _ROOT = "/api/entities"
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from toolwright.core.env import EnvType, EnvVar
+from toolwright.core.env.env import EnvType, EnvVar
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.wire.reading import read_field
+from toolwright.wire.seen.reading import read_field
 
 Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 """Texts by name, or `{"value": …, "type": "text"}`; None takes a name away."""

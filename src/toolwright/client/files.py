@@ -1,8 +1,8 @@
 """Files of threads, as a client sees them."""
 
-from toolwright.client.http import Http, segment
-from toolwright.wire.reading import Items, read_list
-from toolwright.wire.seen import File
+from toolwright.client.transport.http import Http, segment
+from toolwright.wire.seen.reading import Items, read_list
+from toolwright.wire.seen.threads import File
 
 
 class Files:

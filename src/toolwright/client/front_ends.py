@@ -1,9 +1,9 @@
 """Registered front-ends, as a client sees them."""
 
-from toolwright.client.http import Http, segment
+from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSONObject
-from toolwright.wire.reading import Items, read_field, read_list
-from toolwright.wire.seen import FrontEnd
+from toolwright.wire.seen.reading import Items, read_field, read_list
+from toolwright.wire.seen.threads import FrontEnd
 
 _ROOT = "/api/clients"
 

@@ -1,8 +1,8 @@
 """The inboxes of agents, as a client sees them."""
 
-from toolwright.client.http import Http, segment
-from toolwright.wire.reading import Items, read_field, read_list
-from toolwright.wire.seen import InboxEvent
+from toolwright.client.transport.http import Http, segment
+from toolwright.wire.seen.reading import Items, read_field, read_list
+from toolwright.wire.seen.threads import InboxEvent
 
 
 class Inboxes:

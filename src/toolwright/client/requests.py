@@ -1,10 +1,10 @@
 """Requests for values, as a client sees them."""
 
 from toolwright.client.env import Values, values_json
-from toolwright.client.http import Http, segment
+from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSONObject
-from toolwright.wire.reading import read
-from toolwright.wire.seen import Answered, Wanted
+from toolwright.wire.seen.reading import read
+from toolwright.wire.seen.threads import Answered, Wanted
 
 
 class Requests:

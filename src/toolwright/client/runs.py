@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from toolwright.client.failures import RETRIABLE
-from toolwright.client.follow import CONNECTED, follow, signals
-from toolwright.client.http import Http, segment
-from toolwright.core.run import OVER, RunStatus
-from toolwright.wire.reading import Items, read_field, read_list
-from toolwright.wire.seen import Event, Run
+from toolwright.client.transport.failures import RETRIABLE
+from toolwright.client.transport.follow import CONNECTED, follow, signals
+from toolwright.client.transport.http import Http, segment
+from toolwright.core.threads.run import OVER, RunStatus
+from toolwright.wire.seen.reading import Items, read_field, read_list
+from toolwright.wire.seen.threads import Event, Run
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 

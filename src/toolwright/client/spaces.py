@@ -3,13 +3,13 @@
 from collections.abc import AsyncGenerator
 from typing import Unpack
 
-from toolwright.client.follow import follow
-from toolwright.client.http import Http, segment
+from toolwright.client.transport.follow import follow
+from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSONObject
-from toolwright.core.space import SpaceFields, SpaceKind
-from toolwright.wire.reading import Items, read, read_field, read_list
-from toolwright.wire.seen import Event
-from toolwright.wire.seen_spaces import Member, Reaction, Space, SpaceMessage, Spoken
+from toolwright.core.spaces.space import SpaceFields, SpaceKind
+from toolwright.wire.seen.reading import Items, read, read_field, read_list
+from toolwright.wire.seen.spaces import Member, Reaction, Space, SpaceMessage, Spoken
+from toolwright.wire.seen.threads import Event
 
 _ROOT = "/api/spaces"
 

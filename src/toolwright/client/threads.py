@@ -3,15 +3,15 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from toolwright.client.env import Values, read_names, values_json
-from toolwright.client.follow import follow
-from toolwright.client.http import Http, segment
-from toolwright.core.content import Attachment
-from toolwright.core.env import EnvType
+from toolwright.client.transport.follow import follow
+from toolwright.client.transport.http import Http, segment
+from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.wire.reading import Items, read, read_field, read_list
+from toolwright.core.results.content import Attachment
 from toolwright.wire.result import attachment_to_json
-from toolwright.wire.seen import Child, Event, Message, Sent, Thread
+from toolwright.wire.seen.reading import Items, read, read_field, read_list
+from toolwright.wire.seen.threads import Child, Event, Message, Sent, Thread
 
 
 class Threads:

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias, cast, get_origin, get_type_hints
 
 from toolwright.core.cancelling import is_cancelled
 from toolwright.core.checks import brief_value
+from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
-from toolwright.core.result import ToolResult
-from toolwright.core.returned import as_failure, as_result
-from toolwright.core.threads import DaemonThreads
+from toolwright.core.results.result import ToolResult
+from toolwright.core.results.returned import as_failure, as_result
 
 Function: TypeAlias = Callable[..., object]  # sync or async, of any arguments
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -11,10 +11,11 @@ from math import inf
 from typing import TypeVar, overload
 
 from toolwright.client.client import Client
-from toolwright.client.failures import RETRIABLE
-from toolwright.client.http import Pause, delay
+from toolwright.client.transport.failures import RETRIABLE
+from toolwright.client.transport.http import Pause, delay
 from toolwright.client.work import Function, Work, work_of
 from toolwright.core.checks import brief_value, check_kind, check_line, check_name
+from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.errors import (
     AlreadyOver,
     CallClaimed,
@@ -28,10 +29,9 @@ from toolwright.core.errors import (
     TooLarge,
     ToolwrightError,
 )
-from toolwright.core.result import ToolResult
+from toolwright.core.results.result import ToolResult
 from toolwright.core.supervision import Supervision
-from toolwright.core.threads import DaemonThreads
-from toolwright.wire.seen import Call, Offer
+from toolwright.wire.seen.threads import Call, Offer
 
 log = logging.getLogger("toolwright.worker")
 F = TypeVar("F", bound=Function)

@@ -5,9 +5,9 @@ from functools import wraps
 from inspect import isroutine
 from typing import TypeAlias, TypeVar, cast
 
-from toolwright.core.brief import brief
 from toolwright.core.errors import DefinitionError
 from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.text import brief
 
 T = TypeVar("T")
 Kinds: TypeAlias = type | tuple[type, ...]

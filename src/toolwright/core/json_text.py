@@ -11,10 +11,10 @@ from typing import NoReturn
 
 from pydantic_core import from_json
 
-from toolwright.core.brief import brief
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.plain import Path, spell
+from toolwright.core.text import brief
 
 PIECE = 64 * 1024
 """Bytes that are counted at once: a few milliseconds in the worst case, as of `"","","",…`."""

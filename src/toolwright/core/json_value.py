@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
-from toolwright.core.brief import sentence
 from toolwright.core.errors import InvalidJSON
+from toolwright.core.text import sentence
 
 JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
 JSONObject: TypeAlias = dict[str, JSON]

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
-from toolwright.core.content import AttachmentRef
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.message import Message
-from toolwright.core.run import Usage
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Usage
 from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]

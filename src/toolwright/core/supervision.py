@@ -5,8 +5,8 @@ import ctypes
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from toolwright.core.logs import logger
-from toolwright.core.result import ToolResult
+from toolwright.core.env.logs import logger
+from toolwright.core.results.result import ToolResult
 
 T = TypeVar("T")
 CutOff: TypeAlias = Literal["time", "abort"]

@@ -5,8 +5,9 @@ from collections.abc import Callable, Coroutine
 from typing import TypeAlias
 
 from toolwright.core.errors import StoreError
-from toolwright.core.ports import Clock, Files, NewId, Store
-from toolwright.core.units import Probe
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Probe
+from toolwright.core.ports import Clock, Files, NewId
 
 PATIENCE = 3.0  # seconds
 FRESH = 1.0  # seconds for which an answer is everybody's

@@ -5,10 +5,11 @@ import logging
 from datetime import timedelta
 
 from toolwright.core.errors import ToolwrightError
-from toolwright.core.ports import Clock, Files, Motor, NewId, Store
-from toolwright.core.units import Committed, Prune
-from toolwright.runtime.expired_requests import drop_expired
-from toolwright.runtime.keys import Keys
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Prune
+from toolwright.core.ports import Clock, Files, Motor, NewId
+from toolwright.runtime.children.expired import drop_expired
+from toolwright.runtime.env.keys import Keys
 
 log = logging.getLogger("toolwright.runtime")
 

@@ -3,27 +3,28 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from toolwright.core.catalog import Catalog
-from toolwright.core.ports import Motor, Store
-from toolwright.core.toolset import Toolset
-from toolwright.runtime.agents import Agents
-from toolwright.runtime.drain import Drainer
-from toolwright.runtime.entities import Entities
-from toolwright.runtime.files import ThreadFiles
-from toolwright.runtime.follow import Events
-from toolwright.runtime.front_ends import FrontEnds
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Motor
+from toolwright.core.tools.toolset import Toolset
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.minds import Minds
+from toolwright.runtime.children.requests import Requests
+from toolwright.runtime.env.keys import Keys
+from toolwright.runtime.files.files import ThreadFiles
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
-from toolwright.runtime.inboxes import Inboxes
-from toolwright.runtime.keys import Keys
-from toolwright.runtime.minds import Minds
-from toolwright.runtime.offers import Offers
-from toolwright.runtime.pending import PendingCalls
-from toolwright.runtime.prompts import Prompts
-from toolwright.runtime.requests import Requests
-from toolwright.runtime.runs import Runs
-from toolwright.runtime.spaces import Spaces
-from toolwright.runtime.threads import Threads
+from toolwright.runtime.pending.offers import Offers
+from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.runs.drain import Drainer
+from toolwright.runtime.spaces.entities import Entities
+from toolwright.runtime.spaces.front_ends import FrontEnds
+from toolwright.runtime.spaces.prompts import Prompts
+from toolwright.runtime.spaces.spaces import Spaces
+from toolwright.runtime.threads.events import Events
+from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import Timers
 
 

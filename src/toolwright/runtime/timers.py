@@ -7,8 +7,9 @@ like every other wake.
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from toolwright.core.ports import Clock, Drain, NewId, Store, Verdict
-from toolwright.core.units import Committed, Leave, Leaving
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Leave, Leaving
+from toolwright.core.ports import Clock, Drain, NewId, Verdict
 
 Fire: TypeAlias = Callable[[str], Awaitable[None]]
 """Does what a timer is for; `what` is what its name says behind the kind. Does nothing if it is not due any more."""

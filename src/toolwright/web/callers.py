@@ -10,8 +10,8 @@ from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
 from toolwright.core.errors import Forbidden, Unauthorized
-from toolwright.web.access import Caller, person
-from toolwright.web.query import refuse_unknown
+from toolwright.web.auth.access import Caller, person
+from toolwright.web.requests.query import refuse_unknown
 from toolwright.web.serving import Here, Serving
 
 _KEY = APIKeyHeader(

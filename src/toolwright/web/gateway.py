@@ -8,13 +8,14 @@ from typing import TypeAlias
 from fastapi import FastAPI
 
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.access import Access
-from toolwright.web.body_limit import BodyLimit
-from toolwright.web.cors import HEADERS, METHODS, Cors
-from toolwright.web.document import correct_document
-from toolwright.web.faults import Guard, add_fault_handlers
+from toolwright.web.answers.document import correct_document
+from toolwright.web.auth.access import Access
+from toolwright.web.auth.stream_tokens import StreamTokens
+from toolwright.web.middleware.body_limit import BodyLimit
+from toolwright.web.middleware.cors import HEADERS, METHODS, Cors
+from toolwright.web.middleware.errors import Guard, add_fault_handlers
+from toolwright.web.middleware.other_paths import OtherPaths
 from toolwright.web.options import GatewayOptions
-from toolwright.web.other_paths import OtherPaths
 from toolwright.web.routes import (
     agents,
     calls,
@@ -34,7 +35,6 @@ from toolwright.web.routes import (
     variables,
 )
 from toolwright.web.serving import Serving
-from toolwright.web.stream_tokens import StreamTokens
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 

@@ -7,11 +7,11 @@ from fastapi import Depends, Request
 
 from toolwright.core.errors import StoreError
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.access import Access
-from toolwright.web.frames import Frames
+from toolwright.web.answers.frames import Frames
+from toolwright.web.auth.access import Access
+from toolwright.web.auth.permits import Permits
+from toolwright.web.auth.stream_tokens import StreamTokens
 from toolwright.web.options import GatewayOptions
-from toolwright.web.permits import Permits
-from toolwright.web.stream_tokens import StreamTokens
 
 
 @dataclass(slots=True, kw_only=True)

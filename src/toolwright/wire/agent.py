@@ -1,6 +1,6 @@
 """Agents as JSON on the wire (API §3)."""
 
-from toolwright.core.agent import Agent
+from toolwright.core.agents.agent import Agent
 from toolwright.core.json_value import JSONObject
 
 

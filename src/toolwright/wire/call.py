@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from toolwright.core.agent import entity_id_of
-from toolwright.core.call import Call
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.call import Call
 from toolwright.wire.call_shown import arguments_json
 from toolwright.wire.result import result_from_json, s3_result
 

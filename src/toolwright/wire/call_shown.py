@@ -2,11 +2,11 @@
 
 import json
 
-from toolwright.core.agent import entity_id_of
-from toolwright.core.call import Call
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.result import ToolResult
-from toolwright.core.space import CallShown, SpaceMessage
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.space import CallShown, SpaceMessage
+from toolwright.core.threads.call import Call
 from toolwright.wire.result import s3_result
 
 

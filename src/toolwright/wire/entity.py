@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from toolwright.core.entity import Entity
 from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.entity import Entity
 
 
 def entity_json(entity: Entity) -> JSONObject:

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from toolwright.core.event import Event, EventDraft, EventType
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.message import Message
 from toolwright.core.plain import surely_longer
-from toolwright.core.result import ToolResult
-from toolwright.core.run import Run, Usage
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.event import Event, EventDraft, EventType
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
 from toolwright.wire.result import error_object
 from toolwright.wire.run import usage_json

@@ -1,7 +1,7 @@
 """Registered front-ends as JSON on the wire, which calls them clients (API §3)."""
 
-from toolwright.core.front_end import FrontEnd
 from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.front_end import FrontEnd
 
 
 def client_json(front_end: FrontEnd) -> JSONObject:

@@ -1,7 +1,7 @@
 """Inbox events as JSON on the wire (API §4)."""
 
-from toolwright.core.inbox import InboxEvent
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.inbox import InboxEvent
 
 
 def inbox_json(event: InboxEvent) -> JSONObject:

@@ -1,8 +1,8 @@
 """Messages and files as JSON on the wire (API §3)."""
 
-from toolwright.core.file import File
+from toolwright.core.files.file import File
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.message import Message
+from toolwright.core.threads.message import Message
 from toolwright.wire.result import attachment_to_json
 
 

@@ -1,7 +1,7 @@
 """What agents keep in mind as JSON on the wire (API §3): what the routes and the built-in tools show."""
 
+from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.json_value import JSONObject
-from toolwright.core.mind import Goal, Memory, Plan
 
 
 def goal_json(goal: Goal) -> JSONObject:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from toolwright.core.event import Event
 from toolwright.core.json_value import JSONObject
-from toolwright.core.message import Message
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.message import Message
 from toolwright.wire.message import message_json
 
 

@@ -2,11 +2,11 @@
 
 from typing import Literal, cast
 
-from toolwright.core.content import Attachment, AttachmentRef
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.result import ToolResult
-from toolwright.wire.clean import clean_json, clean_text, readable
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.wire.text import clean_json, clean_text, readable
 
 
 def result_to_json(result: ToolResult) -> JSONObject:

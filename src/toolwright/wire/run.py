@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.message import Message
-from toolwright.core.run import Run, Step, Usage
-from toolwright.core.thread import Thread
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, Step, Usage
+from toolwright.core.threads.thread import Thread
 
 
 def usage_json(usage: Usage) -> JSONObject:

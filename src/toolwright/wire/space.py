@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from toolwright.core.entity import Entity
-from toolwright.core.event import EventDraft, EventType
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.wire.entity import entity_json
 from toolwright.wire.event import bounded
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from toolwright.core.env.variable import Variable
 from toolwright.core.json_value import JSON
-from toolwright.core.variable import Variable
 
 
 def required_json(variables: Sequence[Variable]) -> list[JSON]:

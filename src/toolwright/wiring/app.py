@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import NoneType
 
-from toolwright.core.agent import Agent
-from toolwright.core.catalog import Catalog
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.prompt import Env, Prompt
 from toolwright.core.checks import check_kind
-from toolwright.core.prompt import Env, Prompt
-from toolwright.core.tool import Tool
-from toolwright.core.toolset import Toolset
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.settings import Settings
 

@@ -3,58 +3,58 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolwright.core.catalog import Catalog
-from toolwright.core.pipeline import Executor
-from toolwright.core.tool import Kind
-from toolwright.core.toolkits import MIND, SPACES
-from toolwright.runtime.acts import Acts
-from toolwright.runtime.agents import Agents
-from toolwright.runtime.asking import ANSWER_LIMITS, Asking
-from toolwright.runtime.before import Before
-from toolwright.runtime.births import Births
-from toolwright.runtime.calls import Calls
-from toolwright.runtime.carrying import Carrying
-from toolwright.runtime.closing import Closing
-from toolwright.runtime.drain import Drainer
-from toolwright.runtime.ending import Ending
-from toolwright.runtime.entities import Entities
-from toolwright.runtime.env import Environment
-from toolwright.runtime.equipment import Equipment
-from toolwright.runtime.files import FileKeeper, ThreadFiles
-from toolwright.runtime.follow import Events
-from toolwright.runtime.front_ends import FrontEnds
-from toolwright.runtime.handlers import Handlers
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.tool import Kind
+from toolwright.core.tools.toolkits import MIND, SPACES
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.agents.equipment import Equipment
+from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.minds import Minds
+from toolwright.runtime.agents.plans import Plans
+from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.agents.system_prompt import Homes
+from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.handlers import Handlers
+from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
+from toolwright.runtime.children.births import Births
+from toolwright.runtime.children.lifecycle import lifecycle_tools
+from toolwright.runtime.children.offering import Offering
+from toolwright.runtime.children.reports import Reports
+from toolwright.runtime.children.requests import Requests
+from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.env.keys import Keys
+from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
-from toolwright.runtime.home import Homes
+from toolwright.runtime.hold.listeners import Listeners
 from toolwright.runtime.housekeeping import Housekeeper
-from toolwright.runtime.inboxes import Inboxes
-from toolwright.runtime.keys import Keys
-from toolwright.runtime.lifecycle import lifecycle_tools
-from toolwright.runtime.lineages import Lineages
-from toolwright.runtime.listeners import Listeners
-from toolwright.runtime.loop import Loop
-from toolwright.runtime.minds import Minds
-from toolwright.runtime.nested import Nested
-from toolwright.runtime.offering import Offering
-from toolwright.runtime.offers import Offers
-from toolwright.runtime.pending import PendingCalls
-from toolwright.runtime.plans import Plans
-from toolwright.runtime.prompts import Prompts
-from toolwright.runtime.reports import Reports
-from toolwright.runtime.requests import Requests
-from toolwright.runtime.rooms import Rooms
-from toolwright.runtime.runs import Runs
+from toolwright.runtime.journal import Acts
+from toolwright.runtime.model.ask import ANSWER_LIMITS, Asking
+from toolwright.runtime.pending.offers import Offers
+from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.runs.before_step import Before
+from toolwright.runtime.runs.closing import Closing
+from toolwright.runtime.runs.drain import Drainer
+from toolwright.runtime.runs.ending import Ending
+from toolwright.runtime.runs.loop import Loop
+from toolwright.runtime.runs.step_calls import Carrying
 from toolwright.runtime.runtime import Runtime
-from toolwright.runtime.spaces import Spaces
-from toolwright.runtime.speakers import Speakers
-from toolwright.runtime.speech import Speech
-from toolwright.runtime.subagents import Subagents
-from toolwright.runtime.threads import Threads
+from toolwright.runtime.spaces.entities import Entities
+from toolwright.runtime.spaces.front_ends import FrontEnds
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.prompts import Prompts
+from toolwright.runtime.spaces.spaces import Spaces
+from toolwright.runtime.spaces.speech import Speech
+from toolwright.runtime.threads.events import Events
+from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
-from toolwright.runtime.waiting import INLINE_WAIT, Waiting
-from toolwright.runtime.wakeups import Wakeups
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 

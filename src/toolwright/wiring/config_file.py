@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from toolwright.core.entity import Entity
 from toolwright.core.errors import AlreadyThere, DefinitionError, InvalidRequest, NotFound
-from toolwright.core.space import Space
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Space
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.config_form import ConfigFile, SpaceEntry, faulty_file, read_config

@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
-from toolwright.core.agent_config import Fault, Form, Identity, read_agent
-from toolwright.core.brief import sentence
+from toolwright.core.agents.config import Fault, Form, Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line
-from toolwright.core.space import DM_MEMBERS, SpaceKind
-from toolwright.core.tool import Tool
-from toolwright.runtime.space_fields import LONGEST_NAME, id_of
+from toolwright.core.spaces.space import DM_MEMBERS, SpaceKind
+from toolwright.core.text import sentence
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
 
 Words = Annotated[str, Field(min_length=1)]
 

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.web.answer import answer
-from toolwright.web.event_stream import CUT
+from toolwright.web.answers.answer import answer
+from toolwright.web.streams.stream import CUT
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds in which the head of a request must have come

@@ -11,12 +11,12 @@ from typing import Any
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.locks import FileLock, beside
 from toolwright.adapters.store.schema import HEAD, READ_REVISION, is_current, upgrade_sqlite
-from toolwright.core.brief import sentence
 from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import MissingExtra, StoreError
+from toolwright.core.text import sentence
 from toolwright.wiring.settings import Settings
 
-_POSTGRES = "toolwright.adapters.store.postgres"
+_POSTGRES = "toolwright.adapters.store.postgres.driver"
 
 
 async def revision(settings: Settings) -> str | None:

@@ -15,17 +15,17 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from toolwright.adapters.system import SystemClock
-from toolwright.core.brief import sentence
 from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
+from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.access import is_loopback
+from toolwright.web.auth.access import is_loopback
+from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.web.gateway import create_gateway, open_gateway
 from toolwright.web.options import GatewayOptions
-from toolwright.web.token_verifier import TokenVerifier
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import Connection
-from toolwright.wiring.models import NamedModels
+from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.tuning import settle_memory
 from toolwright.wiring.unusable import warn_of_agents

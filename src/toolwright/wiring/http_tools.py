@@ -3,9 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolwright.core.prepared import PreparedCall
-from toolwright.core.result import ToolResult
-from toolwright.core.state import ThreadState
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.prepared import PreparedCall
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,21 +10,21 @@ from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock, NoLock, beside
-from toolwright.adapters.store.memory import MemoryStore
+from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.errors import CannotUnseal
-from toolwright.core.event import Event
-from toolwright.core.function import FunctionExecutor
-from toolwright.core.pipeline import Executor
-from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId, Store
-from toolwright.core.sandbox import Sandbox
-from toolwright.core.tool import Kind
-from toolwright.runtime.calls import Instant
-from toolwright.runtime.instants import INSTANTS
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId
+from toolwright.core.state.sandbox import Sandbox
+from toolwright.core.threads.event import Event
+from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.kinds import INSTANTS, Instant
 from toolwright.wiring.http_tools import HttpTools
-from toolwright.wiring.models import NamedModels
+from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 
@@ -128,5 +128,5 @@ async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None
     if settings.database_url.startswith("memory:"):
         return MemoryStore(publish), NoLock()
     store = await open_postgres(settings.database_url, publish, connections=settings.database_connections)
-    locks = import_module("toolwright.adapters.store.postgres_lock")  # by name: it needs the extra
+    locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
     return store, locks.PostgresLock(settings.database_url)

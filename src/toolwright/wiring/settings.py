@@ -17,7 +17,6 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from toolwright.core.addresses import Allowed
 from toolwright.core.errors import DefinitionError
 from toolwright.core.limits import (
     MAX_ATTACHMENT,
@@ -26,7 +25,8 @@ from toolwright.core.limits import (
     MAX_NESTING,
     MAX_RESULT_TEXT,
 )
-from toolwright.web.access import is_loopback
+from toolwright.core.tools.addresses import Allowed
+from toolwright.web.auth.access import is_loopback
 from toolwright.wiring.variables import PREFIX, told
 
 MEMORY = "memory://"

@@ -5,8 +5,8 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
-from toolwright.core.brief import sentence
 from toolwright.core.form_faults import form_fault
+from toolwright.core.text import sentence
 
 PREFIX = "TOOLWRIGHT_"
 _ELSEWHERE = ("APP",)  # read by the command line, not by the settings

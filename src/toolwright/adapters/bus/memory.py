@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
-from toolwright.core.event import Event, Topic
 from toolwright.core.json_value import dumps
+from toolwright.core.threads.event import Event, Topic
 
 BACKLOG = 2_000  # events that may wait for one follower
 MOST_BYTES = 1024 * 1024  # of events that may wait for one follower

@@ -10,8 +10,8 @@ from tempfile import NamedTemporaryFile
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from toolwright.core.brief import sentence
 from toolwright.core.errors import CannotSeal, CannotUnseal, DefinitionError
+from toolwright.core.text import sentence
 
 log = logging.getLogger("toolwright.secrets")
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import httpcore
 
 from toolwright.adapters.executors.failure import AddressRefused
-from toolwright.core.addresses import Address, Allowed, is_public
+from toolwright.core.tools.addresses import Address, Allowed, is_public
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 Judge: TypeAlias = Callable[[str, int, Address], bool]

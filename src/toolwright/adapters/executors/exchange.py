@@ -10,7 +10,7 @@ import httpcore
 import httpx
 
 from toolwright.adapters.executors.failure import AddressRefused, HttpFailure
-from toolwright.core.brief import sentence, words
+from toolwright.core.text import sentence, words
 
 MAX_REDIRECTS = 5
 CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS

@@ -19,8 +19,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, InvalidPathError, 
 from obstore.store import LocalStore, ObjectStore, S3Store
 
 from toolwright.adapters.files.leftovers import FOLDER, PROBE, remove_leftovers
-from toolwright.core.brief import brief, sentence
 from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.text import brief, sentence
 
 _FAULTS = (BaseError, OSError, ValueError)
 PROBE_BYTES = 32 * 1024  # as much as the journal's own probe: a disk may have room for less

@@ -6,7 +6,7 @@ from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.core.errors import DefinitionError, MissingExtra
 from toolwright.core.model import Model
 
-_PYDANTIC_AI = "toolwright.adapters.models.pydantic_ai"
+_PYDANTIC_AI = "toolwright.adapters.models.providers.model"
 
 
 def resolve(name: str) -> Model:

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_value import dumps
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, TextDelta, ThinkingDelta
-from toolwright.core.run import Usage
+from toolwright.core.text import sentence
+from toolwright.core.threads.run import Usage
 
 _SAYS = ("text", "calls", "thinking", "fail")
 _TEXT_PIECE = 24

@@ -10,10 +10,10 @@ from uuid import uuid4
 import yaml
 
 from toolwright.adapters.models.script import Script, Turn, read_script
-from toolwright.core.brief import sentence
 from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.run import Usage
+from toolwright.core.text import sentence
+from toolwright.core.threads.run import Usage
 
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 20

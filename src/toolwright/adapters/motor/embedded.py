@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 from toolwright.core import backoff
 from toolwright.core.errors import StoreError
-from toolwright.core.ports import Alone, Clock, Drain, Lock, Store
-from toolwright.core.units import Wake
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Wake
+from toolwright.core.ports import Alone, Clock, Drain, Lock
 
 log = logging.getLogger("toolwright.motor")
 

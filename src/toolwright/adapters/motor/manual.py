@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from toolwright.core.ports import Alone, Drain, Store
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Alone, Drain
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -13,13 +13,13 @@ from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has 
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
 from toolwright.adapters.sandbox.hosted import THREADS, Hosted
-from toolwright.adapters.sandbox.log import Log
+from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
 from toolwright.adapters.sandbox.talk import Talk, longest_line
-from toolwright.core.brief import brief
-from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, ended
-from toolwright.core.sandbox_options import admit
-from toolwright.core.threads import DaemonThreads
+from toolwright.core.concurrency import DaemonThreads
+from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, ended
+from toolwright.core.state.sandbox_options import admit
+from toolwright.core.text import brief
 from toolwright.core.value import changed
 
 FLAGS = (

@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from toolwright.adapters.sandbox.log import Log
-from toolwright.core.brief import brief
-from toolwright.core.sandbox import CodeError, CodeResult, ended
+from toolwright.adapters.sandbox.logged import Log
+from toolwright.core.state.sandbox import CodeError, CodeResult, ended
+from toolwright.core.text import brief
 from toolwright.core.value import changed
 
 INSIST = 0.5  # seconds between two cancellations of work that does not end

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.log import Log
-from toolwright.core.sandbox import CodeLimits, CodeOptions, CodeResult
-from toolwright.core.sandbox_options import admit
+from toolwright.adapters.sandbox.logged import Log
+from toolwright.core.state.sandbox import CodeLimits, CodeOptions, CodeResult
+from toolwright.core.state.sandbox_options import admit
 
 Answer: TypeAlias = Callable[[str, CodeOptions], Awaitable[CodeResult]]
 

@@ -18,17 +18,17 @@ from pydantic_monty import (
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
 from toolwright.adapters.sandbox.hosted import THREADS, Hosted
-from toolwright.adapters.sandbox.log import Log
+from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.monty_values import raised, read, slept_too_long
 from toolwright.adapters.sandbox.process import limit
-from toolwright.core.brief import brief
+from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import surely_longer
 from toolwright.core.quantity import quantity
-from toolwright.core.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
-from toolwright.core.sandbox_options import admit
-from toolwright.core.threads import DaemonThreads
+from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
+from toolwright.core.state.sandbox_options import admit
+from toolwright.core.text import brief
 
 MAX_PROCESSES = 256
 _SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"

@@ -7,13 +7,13 @@ import secrets
 from typing import NoReturn, cast
 
 from toolwright.adapters.sandbox.hosted import Hosted, HostError
-from toolwright.adapters.sandbox.log import Log
-from toolwright.core.brief import brief
+from toolwright.adapters.sandbox.logged import Log
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain
 from toolwright.core.quantity import quantity
-from toolwright.core.sandbox import CodeError, CodeOptions, CodeResult, ended
+from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, ended
+from toolwright.core.text import brief
 
 CONCURRENT_CALLS = 32
 """Calls of host functions that are under way together; the process waits with more."""

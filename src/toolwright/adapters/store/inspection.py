@@ -6,14 +6,14 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from toolwright.adapters.store.compiled import Compiler, DialectName
-from toolwright.adapters.store.readers import READERS
-from toolwright.adapters.store.row_reader import Reader
-from toolwright.adapters.store.rows import Row
-from toolwright.adapters.store.sqlite_file import legible
-from toolwright.core.brief import sentence
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.row_reader import Reader
+from toolwright.adapters.store.engine.statement import Compiler, DialectName
+from toolwright.adapters.store.reads.readers import READERS
+from toolwright.adapters.store.sqlite.file import legible
 from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError
+from toolwright.core.text import sentence
 
 PAGE = 1_000  # rows that are looked at together
 

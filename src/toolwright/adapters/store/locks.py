@@ -4,8 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError
+from toolwright.core.text import sentence
 
 
 class NoLock:

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from toolwright.adapters.store.sqlite_file import connect
-from toolwright.core.brief import sentence
+from toolwright.adapters.store.sqlite.file import connect
 from toolwright.core.errors import StoreError
+from toolwright.core.text import sentence
 
 _ONE_AT_A_TIME = threading.Lock()
 """Alembic keeps what it is doing in globals of the process: two databases cannot be migrated at once."""

@@ -5,12 +5,12 @@ import sqlite3
 from importlib import import_module
 from pathlib import Path
 
+from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql import SqlStore
-from toolwright.adapters.store.sqlite import SqliteDriver
-from toolwright.adapters.store.written import Publish
-from toolwright.core.brief import sentence
+from toolwright.adapters.store.sqlite.driver import SqliteDriver
+from toolwright.adapters.store.store import SqlStore
 from toolwright.core.errors import MissingExtra, StoreError
+from toolwright.core.text import sentence
 
 
 async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
@@ -29,7 +29,7 @@ async def open_postgres(url: str, publish: Publish, **limits: float) -> SqlStore
     """
     try:
         # Loaded by name: asyncpg is there only with the extra.
-        opening = import_module("toolwright.adapters.store.postgres_opening")
+        opening = import_module("toolwright.adapters.store.postgres.opening")
     except ImportError as error:
         raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
     store: SqlStore = await opening.open_postgres(url, publish, **limits)

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 
 from toolwright.adapters.store.locks import beside
-from toolwright.core.brief import sentence
 from toolwright.core.errors import StoreError
+from toolwright.core.text import sentence
 
 REVISIONS = (
     "0001",

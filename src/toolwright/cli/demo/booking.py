@@ -10,8 +10,8 @@ from typing import cast
 
 from rich.console import Console
 
+from toolwright.cli.chat.lines import Lines
 from toolwright.cli.demo.worker import KEY
-from toolwright.cli.lines import Lines
 from toolwright.client import Client, Event
 from toolwright.core.json_value import JSONObject
 

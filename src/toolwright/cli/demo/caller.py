@@ -8,9 +8,9 @@ from datetime import datetime
 
 import httpx
 
-from toolwright.core.brief import sentence
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.text import sentence
 
 TIMEOUT = 30.0
 

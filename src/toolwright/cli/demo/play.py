@@ -11,7 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from toolwright.cli.calls_seen import table_of
+from toolwright.cli.chat.calls_seen import table_of
+from toolwright.cli.chat.view import View
 from toolwright.cli.demo.booking import book
 from toolwright.cli.demo.caller import Caller
 from toolwright.cli.demo.desk import demo_app
@@ -20,11 +21,10 @@ from toolwright.cli.demo.weather import weather_service
 from toolwright.cli.keys import new_secret_key
 from toolwright.cli.log import log_briefly
 from toolwright.cli.loop import run
-from toolwright.cli.refusal import FAILED, INTERRUPTED
+from toolwright.cli.output import FAILED, INTERRUPTED
 from toolwright.cli.settings import read_settings
-from toolwright.cli.view import View
 from toolwright.core.errors import MissingExtra
-from toolwright.core.run import OVER
+from toolwright.core.threads.run import OVER
 from toolwright.wiring.app import App
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings

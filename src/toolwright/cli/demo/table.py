@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from toolwright.core.brief import sentence
+from toolwright.core.text import sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ Everything in one call is done or nothing is. What was changed by another run of
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from toolwright.core.brief import sentence
-from toolwright.core.effects_minds import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
+from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.agents.schedule import Schedule, read_schedule
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.journal.mind_effects import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
-from toolwright.core.mind import Goal, Memory, Plan
-from toolwright.core.ports import Store
-from toolwright.core.result import ToolResult
-from toolwright.core.schedule import Schedule, read_schedule
-from toolwright.core.state import ThreadState
-from toolwright.core.tool import Tool
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.state import ThreadState
+from toolwright.core.text import sentence
+from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.builtins import BuiltinState, builtin, within_run
+from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.runtime.toolkits.mind_arguments import (
     LONGEST_NAME,
     LONGEST_TEXT,

@@ -7,10 +7,10 @@ from hashlib import sha256
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.brief import brief
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.plain import unwritable
 from toolwright.core.quantity import quantity
+from toolwright.core.text import brief
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
 """How many of each an agent keeps."""

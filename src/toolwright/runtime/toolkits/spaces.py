@@ -6,18 +6,18 @@ from typing import Annotated
 from pydantic import Field
 
 from toolwright.core.broken_rows import all_of
-from toolwright.core.effects import Enter, Tell
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.event import EventDraft, EventType
+from toolwright.core.journal.effects import Enter, Tell
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.result import ToolResult
-from toolwright.core.space import Space, SpaceMessage
-from toolwright.core.state import ThreadState
-from toolwright.core.tool import Tool
-from toolwright.runtime.builtins import BuiltinState, builtin, within_run
-from toolwright.runtime.history import LONGEST_PAGE, Shown
-from toolwright.runtime.spaces import Spaces
-from toolwright.runtime.speech import Speech, words_of
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.space import Space, SpaceMessage
+from toolwright.core.state.state import ThreadState
+from toolwright.core.threads.event import EventDraft, EventType
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
+from toolwright.runtime.spaces.spaces import Spaces
+from toolwright.runtime.spaces.speech import Speech, words_of
+from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.wire.call_shown import message_id_of
 from toolwright.wire.space import space_event
 

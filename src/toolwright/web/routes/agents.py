@@ -5,18 +5,18 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from pydantic import Field, JsonValue, model_validator
 
-from toolwright.core.agent_config import check_script
+from toolwright.core.agents.config import check_script
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.agents import Shown
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.body import Form, described, parse, reads
+from toolwright.runtime.agents.agents import Shown
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.callers import Service
-from toolwright.web.fields import Description, Id, Limit, Name, Offset, Words
-from toolwright.web.noun import noun
 from toolwright.web.options import GatewayOptions
+from toolwright.web.requests.body import Form, described, parse, reads
+from toolwright.web.requests.fields import Description, Id, Limit, Name, Offset, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import Deleted, answers
-from toolwright.web.shapes_agents import AgentAnswer, AgentList, AgentSaved, PromptShape, Triggered
+from toolwright.web.shapes.agents import AgentAnswer, AgentList, AgentSaved, PromptShape, Triggered
 from toolwright.wire.agent import agent_json
 
 router = noun("/api/agents", "agents")

@@ -5,19 +5,19 @@ from typing import Annotated, Any
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from toolwright.core.call import CallStatus
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
-from toolwright.core.result import ToolResult
-from toolwright.runtime.pending import LEASES, LONGEST_NAME
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.body import Form, described, reads
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import CallStatus
+from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Known, Service
-from toolwright.web.fields import Id, Limit, Offset, Reference, Words
-from toolwright.web.noun import noun
+from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.fields import Id, Limit, Offset, Reference, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import answers
-from toolwright.web.shapes_runs import CallAnswer, CallList, ResultTaken
+from toolwright.web.shapes.runs import CallAnswer, CallList, ResultTaken
 from toolwright.wire.call import agent_entity_id, call_json
 
 router = noun("/api", "calls")

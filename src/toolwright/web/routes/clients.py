@@ -5,15 +5,15 @@ from typing import Annotated
 from fastapi import Depends, Query
 from pydantic import Field
 
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.body import Form, described, reads
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import Deleted, answers
+from toolwright.web.auth.permits import owner_of_listed, speaker
 from toolwright.web.callers import Known
-from toolwright.web.fields import Id, Limit, Metadata, Name, Offset, Reference, Words
-from toolwright.web.noun import noun
-from toolwright.web.permits import owner_of_listed, speaker
+from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.fields import Id, Limit, Metadata, Name, Offset, Reference, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import Deleted, answers
-from toolwright.web.shapes_entities import ClientAnswer, ClientList
+from toolwright.web.shapes.entities import ClientAnswer, ClientList
 from toolwright.wire.front_end import client_json
 
 router = noun("/api/clients", "clients")

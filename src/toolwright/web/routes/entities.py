@@ -5,18 +5,18 @@ from typing import Annotated, Literal
 from fastapi import Depends
 from pydantic import Field, JsonValue
 
-from toolwright.core.entity import EntityFields
-from toolwright.core.env import read_env
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.body import Form, described, reads
+from toolwright.core.env.env import read_env
+from toolwright.core.spaces.entity import EntityFields
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.callers import Service
-from toolwright.web.env import NewEnv, env_names
-from toolwright.web.fields import Id, Limit, Metadata, Name, Offset, Reference
-from toolwright.web.noun import noun
+from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.env import NewEnv, env_names
+from toolwright.web.requests.fields import Id, Limit, Metadata, Name, Offset, Reference
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import Deleted, answers
-from toolwright.web.shapes_entities import EntityAnswer, EntityList
-from toolwright.web.shapes_threads import EnvNames
+from toolwright.web.shapes.entities import EntityAnswer, EntityList
+from toolwright.web.shapes.threads import EnvNames
 from toolwright.wire.entity import entity_json
 
 router = noun("/api/entities", "entities")

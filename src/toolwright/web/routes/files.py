@@ -8,16 +8,16 @@ from starlette.responses import Response
 
 from toolwright.core.broken_rows import sliced
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.file import File
+from toolwright.core.files.file import File
 from toolwright.core.quantity import quantity
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.byte_range import Unsatisfiable, part_of
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import answers, failures
 from toolwright.web.callers import Known
-from toolwright.web.fields import Id, Limit, Offset, Words
-from toolwright.web.noun import noun
+from toolwright.web.requests.byte_range import Unsatisfiable, part_of
+from toolwright.web.requests.fields import Id, Limit, Offset, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import answers, failures
-from toolwright.web.shapes_threads import FileList
+from toolwright.web.shapes.threads import FileList
 from toolwright.wire.message import file_json
 
 router = noun("/api/threads/{thread_id}/files", "files")

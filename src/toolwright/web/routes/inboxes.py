@@ -4,13 +4,13 @@ from typing import Annotated
 
 from fastapi import Query
 
-from toolwright.web.answer import Answer, answer, listed
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Service
-from toolwright.web.fields import Id, Limit, Offset, Words
-from toolwright.web.noun import noun
+from toolwright.web.requests.fields import Id, Limit, Offset, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import answers
-from toolwright.web.shapes_agents import InboxEventAnswer, InboxEventList
+from toolwright.web.shapes.agents import InboxEventAnswer, InboxEventList
 from toolwright.wire.inbox import inbox_json
 
 router = noun("/api/agents/{agent_id}/inbox", "agents")

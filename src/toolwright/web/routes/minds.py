@@ -1,12 +1,12 @@
 """What agents keep in mind."""
 
-from toolwright.web.answer import Answer, listed
+from toolwright.web.answers.answer import Answer, listed
+from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Service
-from toolwright.web.fields import Id, Limit, Offset
-from toolwright.web.noun import noun
+from toolwright.web.requests.fields import Id, Limit, Offset
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes import answers
-from toolwright.web.shapes_minds import GoalList, MemoryList, PlanList
+from toolwright.web.shapes.minds import GoalList, MemoryList, PlanList
 from toolwright.wire.mind import goal_json, memory_json, plan_json
 
 router = noun("/api/agents/{agent_id}", "agents")

@@ -4,17 +4,17 @@ from typing import Annotated
 
 from fastapi import Query
 
-from toolwright.core.agent import entity_id_of
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.broken_rows import Rows, broken_of
-from toolwright.core.event import Topic
-from toolwright.core.run import RunStatus
-from toolwright.web.answer import Answer, answer, broken_json, listed
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import RunStatus
+from toolwright.web.answers.answer import Answer, answer, broken_json, listed
+from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Known, Service
-from toolwright.web.fields import EventId, Id, Limit, Offset, Words
-from toolwright.web.noun import noun
+from toolwright.web.requests.fields import EventId, Id, Limit, Offset, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import answers
-from toolwright.web.shapes_runs import EventList, FullRunAnswer, RunAnswer, RunList
+from toolwright.web.shapes.runs import EventList, FullRunAnswer, RunAnswer, RunList
 from toolwright.wire.event import event_json
 from toolwright.wire.run import run_json, run_status_json, run_with_steps
 

@@ -5,19 +5,19 @@ from typing import Annotated
 from fastapi import Depends, Query
 from pydantic import Field
 
-from toolwright.core.agent import entity_id_of
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.history import LONGEST_PAGE, Shown
-from toolwright.runtime.space_fields import LONGEST_TEXT
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.body import Form, described, reads
+from toolwright.runtime.spaces.fields import LONGEST_TEXT
+from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import Deleted, answers
+from toolwright.web.auth.permits import speaker
 from toolwright.web.callers import Known
-from toolwright.web.fields import Id, Metadata, Name, Reference, Words
-from toolwright.web.noun import noun
-from toolwright.web.permits import speaker
+from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.fields import Id, Metadata, Name, Reference, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import Deleted, answers
-from toolwright.web.shapes_spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken
+from toolwright.web.shapes.spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken
 from toolwright.wire.space import reaction_json, space_message_json
 
 router = noun("/api", "spaces")

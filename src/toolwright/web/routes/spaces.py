@@ -6,16 +6,16 @@ from fastapi import Depends
 from pydantic import Field, JsonValue
 
 from toolwright.core.json_value import JSON
-from toolwright.core.space import Member, Space, SpaceFields, SpaceKind
+from toolwright.core.spaces.space import Member, Space, SpaceFields, SpaceKind
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.answer import Answer, answer, broken_json
-from toolwright.web.body import Form, described, reads
+from toolwright.web.answers.answer import Answer, answer, broken_json
+from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.callers import Known, Service
-from toolwright.web.fields import Description, Id, Limit, Metadata, Name, Offset, Reference
-from toolwright.web.noun import noun
+from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.fields import Description, Id, Limit, Metadata, Name, Offset, Reference
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, Here
-from toolwright.web.shapes import Deleted, answers
-from toolwright.web.shapes_spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList
+from toolwright.web.shapes.spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList
 from toolwright.wire.space import member_json, space_json
 
 router = noun("/api/spaces", "spaces")

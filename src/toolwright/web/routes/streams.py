@@ -5,15 +5,15 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
-from toolwright.core.agent import entity_id_of
-from toolwright.core.event import Topic
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import Topic
+from toolwright.web.answers.shapes import Responses, failures
 from toolwright.web.callers import Follower, FollowingService
-from toolwright.web.event_stream import EventStream
-from toolwright.web.fields import EventId, Id, Words
-from toolwright.web.noun import noun
+from toolwright.web.requests.fields import EventId, Id, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import Responses, failures
+from toolwright.web.streams.stream import EventStream
 
 router = noun("/api", "streams")
 

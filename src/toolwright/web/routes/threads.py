@@ -5,19 +5,19 @@ from typing import Annotated, cast
 from fastapi import Depends, Query
 from pydantic import Field, JsonValue
 
-from toolwright.core.content import Attachment
-from toolwright.core.env import Given, read_env, stored_only
-from toolwright.core.prompt import Env
-from toolwright.web.answer import Answer, answer, listed
-from toolwright.web.body import Form, described, reads
+from toolwright.core.agents.prompt import Env
+from toolwright.core.env.env import Given, read_env, stored_only
+from toolwright.core.results.content import Attachment
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import answers
+from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.callers import Known
-from toolwright.web.env import NewEnv, Values, env_names
-from toolwright.web.fields import Id, Limit, Name, Offset, Reference, Words
-from toolwright.web.noun import noun
-from toolwright.web.permits import owner_of_new
+from toolwright.web.requests.body import Form, described, reads
+from toolwright.web.requests.env import NewEnv, Values, env_names
+from toolwright.web.requests.fields import Id, Limit, Name, Offset, Reference, Words
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import answers
-from toolwright.web.shapes_threads import (
+from toolwright.web.shapes.threads import (
     ChildList,
     EnvNames,
     MessageList,

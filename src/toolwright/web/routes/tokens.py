@@ -1,10 +1,10 @@
 """Tokens for streams."""
 
-from toolwright.web.answer import Answer, answer
+from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers.shapes import StreamTokenShape, answers
 from toolwright.web.callers import Known
-from toolwright.web.noun import noun
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import StreamTokenShape, answers
 
 router = noun("/api/stream-tokens", "streams")
 

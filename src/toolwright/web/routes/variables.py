@@ -7,17 +7,17 @@ from typing import Annotated, cast
 
 from fastapi import Depends
 
-from toolwright.core.env import Given
+from toolwright.core.env.env import Given
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.web.answer import Answer, answer
-from toolwright.web.body import described, reads
+from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Known
-from toolwright.web.env import NewEnv
-from toolwright.web.fields import Id
-from toolwright.web.noun import noun
+from toolwright.web.requests.body import described, reads
+from toolwright.web.requests.env import NewEnv
+from toolwright.web.requests.fields import Id
+from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes import answers
-from toolwright.web.shapes_threads import VariablesAnswered, VariablesMissing, VariablesWanted
+from toolwright.web.shapes.threads import VariablesAnswered, VariablesMissing, VariablesWanted
 from toolwright.wire.variables import required_json
 
 router = noun("/api/threads", "variables")

@@ -1,0 +1,1 @@
+"""Models of providers, by way of pydantic-ai."""

@@ -1,0 +1,102 @@
+"""A provider's stream as our events, and its whole answer as our response."""
+
+from collections.abc import Iterator
+
+from pydantic_ai.messages import (
+    ModelResponse as NativeResponse,
+)
+from pydantic_ai.messages import (
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_core import to_json
+
+from toolwright.adapters.models.providers.aliases import Aliases
+from toolwright.adapters.models.providers.native import dump_native
+from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
+from toolwright.core.threads.run import Usage
+
+
+class Reader:
+    """Reads the events of one answer. The text deltas add up to the response's text."""
+
+    def __init__(self, aliases: Aliases) -> None:
+        self._aliases = aliases
+        self._calls: dict[int, tuple[int, str]] = {}
+        self._has_text = False
+
+    def read(self, event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
+        """Our events for one of the provider's; most are one, many are none."""
+        match event:
+            case PartStartEvent(part=TextPart(content=content)):
+                yield from self._text_started(content, adjacent=event.previous_part_kind == "text")
+            case PartStartEvent(part=ThinkingPart(content=content)) if content:
+                yield ThinkingDelta(text=content)
+            case PartStartEvent(part=ToolCallPart() as part):
+                yield from self._call_started(event.index, part)
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=content)) if content:
+                yield TextDelta(text=content)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=content)) if content:
+                yield ThinkingDelta(text=content)
+            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)) if args:
+                index, name = self._calls[event.index]
+                yield CallDelta(index=index, name=name, arguments=_json_text(args))
+            case _:
+                pass
+
+    def _text_started(self, content: str, *, adjacent: bool) -> Iterator[ModelEvent]:
+        apart = "\n\n" if self._has_text and not adjacent else ""
+        self._has_text = True
+        if apart or content:
+            yield TextDelta(text=apart + content)
+
+    def _call_started(self, part_index: int, part: ToolCallPart) -> Iterator[ModelEvent]:
+        index, name = len(self._calls), self._aliases.real(part.tool_name)
+        self._calls[part_index] = (index, name)
+        yield CallDelta(index=index, name=name, arguments="")
+        if part.args:
+            yield CallDelta(index=index, name=name, arguments=_json_text(part.args))
+
+
+def read_response(response: NativeResponse, aliases: Aliases) -> ModelResponse:
+    """The whole answer."""
+    return ModelResponse(
+        text=response.text or "",
+        calls=tuple(
+            ModelCall(
+                id=part.tool_call_id,
+                name=aliases.real(part.tool_name),
+                arguments=_json_text(part.args) if part.args else "{}",
+            )
+            for part in response.tool_calls
+        ),
+        usage=Usage(
+            input_tokens=response.usage.input_tokens,
+            output_tokens=response.usage.output_tokens,
+            cache_read_tokens=response.usage.cache_read_tokens,
+            cache_write_tokens=response.usage.cache_write_tokens,
+        ),
+        cost=_cost(response),
+        finish_reason=response.finish_reason,
+        model=response.model_name or "",
+        native=dump_native(response),
+    )
+
+
+def _json_text(arguments: str | dict[str, object]) -> str:
+    return arguments if isinstance(arguments, str) else to_json(arguments).decode()
+
+
+def _cost(response: NativeResponse) -> float | None:
+    """US dollars; None where the price is not known. A price must never cost a run its answer."""
+    try:
+        return float(response.cost().total_price)
+    except Exception:  # noqa: BLE001  genai-prices raises LookupError, ValueError, AssertionError and others
+        return None

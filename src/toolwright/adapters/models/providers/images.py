@@ -1,0 +1,68 @@
+"""The images of a conversation, for models that can see: loaded once, while they are in use."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from toolwright.core.model import ModelRequest
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.message import Message
+
+SEEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_BEGINNINGS: Mapping[str, tuple[bytes, ...]] = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+}
+LARGEST = 5 * 1024 * 1024  # bytes of one image that every provider takes
+KEPT = 64 * 1024 * 1024  # bytes kept from request to request
+
+
+class Pictures:
+    """Loads the images that a request's messages refer to, by their digests."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+
+    async def of(self, request: ModelRequest) -> Mapping[str, bytes]:
+        """The bytes of all images that can be shown; one whose bytes are gone, or are none, is left out."""
+        found: dict[str, bytes] = {}
+        for ref in _images(request.messages):
+            assert ref.digest is not None, "checked by _images"
+            picture = self._kept.pop(ref.digest, None)
+            if picture is None:
+                picture = await _loaded(request, ref)
+                self._size += len(picture or b"")
+            if picture is not None:
+                found[ref.digest] = self._kept[ref.digest] = picture
+        while self._size > KEPT:
+            self._size -= len(self._kept.popitem(last=False)[1])
+        return found
+
+
+def can_be_seen(ref: AttachmentRef) -> bool:
+    """Whether the file is an image that providers take."""
+    return ref.digest is not None and ref.mime_type in SEEN and ref.size <= LARGEST
+
+
+async def _loaded(request: ModelRequest, ref: AttachmentRef) -> bytes | None:
+    """The bytes of an image, None if they are gone or are no such image."""
+    content = None if request.load is None else await request.load(ref)
+    return content if content is not None and is_image(content, ref.mime_type) else None
+
+
+def is_image(content: bytes, mime_type: str) -> bool:
+    """Whether the bytes begin as such an image does: a provider refuses the whole conversation for one that is none."""
+    if mime_type == "image/webp":
+        return content[:4] == b"RIFF" and content[8:12] == b"WEBP"
+    return content.startswith(_BEGINNINGS[mime_type])
+
+
+def _images(messages: tuple[Message, ...]) -> list[AttachmentRef]:
+    refs = {
+        ref.digest: ref
+        for message in messages
+        for ref in message.attachments
+        if ref.digest is not None and can_be_seen(ref)
+    }
+    return list(refs.values())

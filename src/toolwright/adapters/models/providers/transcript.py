@@ -1,0 +1,116 @@
+"""Our messages as pydantic-ai's, in the shape that every provider accepts."""
+
+from collections.abc import Iterable, Mapping
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from toolwright.adapters.models.providers.aliases import Aliases
+from toolwright.adapters.models.providers.images import can_be_seen
+from toolwright.adapters.models.providers.native import replay_native
+from toolwright.adapters.models.providers.recent import Recent
+from toolwright.core.quantity import quantity
+from toolwright.core.threads.message import Message
+
+KEPT_MESSAGES = 4096
+LONGEST_KEPT = 16_384
+NOTHING_SEEN: Mapping[str, bytes] = {}
+
+
+class Transcript:
+    """Converts messages, each once: a step then costs what it adds.
+
+    With `flags_errors` a failed tool's result has the provider's own error flag; elsewhere its text says so.
+    """
+
+    def __init__(self, aliases: Aliases, *, flags_errors: bool) -> None:
+        self._aliases = aliases
+        self._flags_errors = flags_errors
+        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._made, KEPT_MESSAGES)
+
+    def convert(
+        self, messages: Iterable[Message], seen: Mapping[str, bytes] | None = None
+    ) -> list[ModelMessage]:
+        """The conversation. What stands between two answers is one request, tool results first in it.
+
+        `seen` are the images to show, by their digests; all files are named.
+        """
+        converted: list[ModelMessage] = []
+        results: list[ModelRequestPart] = []
+        prompts: list[ModelRequestPart] = []
+        for message in messages:
+            piece = self._made(message, seen or {}) if message.attachments else self._piece(message)
+            if not isinstance(piece, ModelResponse):
+                (results if message.role == "tool" else prompts).append(piece)
+                continue
+            if results or prompts:
+                converted.append(ModelRequest([*results, *prompts]))
+                results, prompts = [], []
+            converted.append(piece)
+        if results or prompts:
+            converted.append(ModelRequest([*results, *prompts]))
+        return converted
+
+    def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
+        """Long texts are not kept alive for the sake of a few microseconds."""
+        keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
+        return self._pieces.get(message) if keep else self._made(message)
+
+    def _made(
+        self, message: Message, seen: Mapping[str, bytes] = NOTHING_SEEN
+    ) -> ModelRequestPart | ModelResponse:
+        match message.role:
+            case "tool":
+                return self._result(message, seen)
+            case "user":
+                return UserPromptPart(_content(message, seen), timestamp=message.created_at)
+            case "assistant":
+                return self._answer(message)
+
+    def _result(self, message: Message, seen: Mapping[str, bytes]) -> ModelRequestPart:
+        """A tool's result as text, with its images."""
+        failed = self._flags_errors and message.status == "error"
+        return ToolReturnPart(
+            tool_name=self._aliases.wire(message.tool_name or "tool"),
+            content=_content(message, seen),
+            tool_call_id=message.model_call_id or message.call_id or message.id,
+            timestamp=message.created_at,
+            outcome="failed" if failed else "success",
+        )
+
+    def _answer(self, message: Message) -> ModelResponse:
+        replayed = None if message.native is None else replay_native(message, self._aliases)
+        if replayed is not None:
+            return replayed
+        parts: list[ModelResponsePart] = [TextPart(message.content)] if message.content else []
+        parts += [
+            ToolCallPart(self._aliases.wire(call.name), call.arguments, call.model_call_id)
+            for call in message.calls
+        ]
+        return ModelResponse(parts, timestamp=message.created_at)
+
+
+def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
+    """The message's text, the names of its files, and those of them that can be shown."""
+    if not message.attachments:
+        return message.content
+    named = "\n".join(
+        f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
+    )
+    text = f"{message.content}\n{named}" if message.content else named
+    images = [
+        BinaryContent(seen[ref.digest], media_type=ref.mime_type)
+        for ref in message.attachments
+        if ref.digest is not None and ref.digest in seen and can_be_seen(ref)
+    ]
+    return [text, *images] if images else text

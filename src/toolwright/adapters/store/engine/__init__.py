@@ -1,0 +1,1 @@
+"""How a program of statements runs on any database: its operations, outcome, and codecs."""

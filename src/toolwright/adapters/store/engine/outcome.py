@@ -1,0 +1,79 @@
+"""What comes of a unit: it is written, or one of its guards failed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from toolwright.core.journal.effects import SpaceEffect
+from toolwright.core.journal.units import Committed, Guard, Unit
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import Event, EventDraft
+
+Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events to the bus
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a unit did: the answer for the caller, and the events for the bus."""
+
+    answer: Committed
+    events: tuple[Event, ...] = ()
+
+
+class GuardFailed(Exception):
+    """A guard does not hold: the unit must leave no trace."""
+
+    def __init__(self, guard: Guard) -> None:
+        super().__init__(guard)
+        self.guard: Guard = guard
+
+
+def numbered(
+    drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str | None, agent: str
+) -> tuple[Event, ...]:
+    """The drafts as events, the last of which gets the number `last`."""
+    first = last - len(drafts) + 1
+    return tuple(
+        [
+            Event(
+                thread_id=thread_id,
+                run_id=run_id,
+                agent=agent,
+                type=draft.type,
+                payload=draft.payload,
+                at=unit.at,
+                n=n,
+            )
+            for n, draft in enumerate(drafts, first)
+        ]
+    )
+
+
+def placed(effect: SpaceEffect, seq: int | None, at: datetime) -> list[Event]:
+    """The events of an effect, not numbered yet; none if it found nothing to change, which `seq` -1 says.
+
+    A message that they carry gets the place `seq`.
+    """
+    if seq == -1:
+        return []
+    source = effect.source
+    return [
+        Event(
+            thread_id=source.thread_id,
+            run_id=source.run_id,
+            agent=source.agent,
+            space_id=effect.space_id,
+            type=draft.type,
+            payload=_with_place(draft.payload, seq),
+            at=at,
+        )
+        for draft in effect.events
+    ]
+
+
+def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
+    message = payload.get("message")
+    if seq is None or not isinstance(message, dict):
+        return payload
+    return {**payload, "message": {**message, "seq": seq}}

@@ -1,0 +1,63 @@
+"""What programs yield: statements to run, singly, several at once, or as a whole.
+
+Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
+is sent one row of each: they may be run as one statement. What returns nothing may be run any time
+before COMMIT: no program reads what it wrote. And a program that has nothing to decide yields a `Whole`, which
+may be run with its COMMIT as one statement. Its author obeys:
+
+- every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
+- no row is written twice, except by an op marked `again`, which keeps the whole from being one statement;
+- what returns something comes first, in the order of locks, then what returns nothing;
+- an op reads what another wrote only by `given`, from what that one returned;
+- a guard that needs a row to be absent compares something `given` with what it sees itself, so that it fails
+  where it sees an older state than the op that holds the lock (`all_read`).
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.outcome import Written
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.core.journal.units import Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One statement to run. With a `guard` it must give exactly one row; `more` are further executions.
+
+    `given` are parameters that come from an earlier op of the same whole: its number there, and the column of
+    what it returned. `again` says that an earlier op has written the same row, or that this one must see what was
+    committed while the first waited for its lock: it needs a snapshot of its own.
+    """
+
+    statement: Statement
+    params: Params
+    guard: Guard | None = None
+    more: Sequence[Params] | None = None
+    given: Mapping[str, tuple[int, int]] | None = None
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All ops of a program at once. It is sent one row of each, an empty one where there is none."""
+
+    ops: Sequence[Op]
+
+
+T = TypeVar("T")
+Ops: TypeAlias = Op | Sequence[Op] | Whole
+Program: TypeAlias = Generator[Ops, list[Row], Written]
+Reading: TypeAlias = Generator[Op, list[Row], T]
+
+
+def filled(op: Op, found: Sequence[Row]) -> Op:
+    """The op with what it is given by those that have been run."""
+    if op.given is None:
+        return op
+    given: Params = {name: found[number][column] for name, (number, column) in op.given.items()}
+    return replace(
+        op, params={**op.params, **given}, more=[{**params, **given} for params in op.more or ()], given=None
+    )

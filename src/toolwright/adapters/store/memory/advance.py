@@ -1,0 +1,147 @@
+"""The units of a drain on the tables in memory: everything that moves a thread on, behind its fence."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwright.adapters.store.engine.outcome import GuardFailed, Written, numbered
+from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.memory import spaces
+from toolwright.adapters.store.memory.guards import check_files, open_run
+from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.core.errors import Unwritable
+from toolwright.core.journal.late_results import awaits_late_results, without_late_results
+from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.run import Run
+
+Moved: TypeAlias = dict[str, Call]
+
+
+def advance(unit: Advance, tables: Tables) -> Written:
+    """A unit of a drain: fenced, then written whole."""
+    thread = tables.threads.get(unit.thread_id)
+    opens = isinstance(unit, Claim) and unit.opens
+    if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
+        raise GuardFailed("fence")
+    if opens and (thread.run_id is not None or thread.is_over):
+        raise GuardFailed("fence")
+    if awaits_late_results(unit) and tables.is_deleted(thread.answering):
+        unit = without_late_results(unit)
+    moved = _moved(unit, tables) if unit.changes else {}
+    _check_new(unit, tables)
+    stored = _new_run(unit.run, tables) if opens else open_run(unit.run.id, unit.thread_id, tables)
+    _check_inbox(unit, thread, stored)
+    check_files(unit.files, thread)
+    spaces.check(unit.effects, tables)
+
+    tables.calls.update(moved)
+    tables.runs[stored.id] = _merged(unit.run, stored)
+    tables.set_env(unit.env)
+    tables.wake_askers(unit.env, unit.at)
+    thread.write(unit.files)
+    events = _write_thread(unit, thread)
+    for call in (*unit.calls, *unit.nested):
+        tables.calls[call.id] = call
+        tables.calls_of[call.run_id, call.step].append(call.id)
+        tables.calls_in[call.thread_id].append(call.id)
+    if unit.step is not None:
+        tables.steps[unit.step.run_id].append(unit.step)
+    left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
+    posted, done = thread.posted, Performed()
+    if unit.effects:
+        done = spaces.perform(unit.effects, unit, tables)
+    answer = Committed(
+        run_id=stored.id,
+        posted=posted,
+        cancel_requested=stored.cancel_requested_at is not None,
+        left=left,
+        seq=done.seq,
+        runs=tuple(done.runs),
+    )
+    return Written(answer, (*events, *done.events) if done.events else events)
+
+
+def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
+    if isinstance(unit, Claim | Takeover):
+        thread.epoch += 1
+    thread.run_id, thread.begun = unit.run.id, unit.run.started_at is not None
+    if unit.run.over:
+        thread.run_id, thread.next_run_id, thread.begun = thread.next_run_id, None, False
+    for event_id in unit.read:
+        thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
+    for change in unit.inbox:
+        thread.change(thread.inbox[change.event_id].changed(change))
+    for seq in unit.dropped:
+        thread.messages[seq - 1] = replace(thread.messages[seq - 1], kept=False)
+    for edited in unit.edited:
+        thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
+    for message in unit.messages:
+        thread.seq += 1
+        placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
+        thread.messages.append(placed)
+    thread.ev += len(unit.events)
+    events = numbered(unit.events, thread.ev, unit, unit.thread_id, unit.run.id, unit.run.agent)
+    thread.events += events
+    return events
+
+
+def _moved(unit: Advance, tables: Tables) -> Moved:
+    moved: Moved = {}
+    for change in unit.changes:
+        call = moved.get(change.id) or tables.calls.get(change.id)
+        if call is None or call.thread_id != unit.thread_id or call.status != change.was:
+            raise GuardFailed("call")
+        moved[call.id] = call.moved(change)
+    return moved
+
+
+def _check_new(unit: Advance, tables: Tables) -> None:
+    if any(call.id in tables.calls for call in (*unit.calls, *unit.nested)):
+        raise Unwritable("The journal cannot hold this: a call with this id is there already.")
+    step = unit.step
+    steps = tables.steps.get(step.run_id) if step is not None else None
+    if step is not None and steps and steps[-1].number >= step.number:
+        raise Unwritable("The journal cannot hold this: this step is there already.")
+
+
+def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
+    if not (unit.read or unit.inbox or unit.run.over):
+        return
+    if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
+        raise GuardFailed("inbox")
+    seen = {*unit.read}
+    for change in unit.inbox:
+        event = thread.inbox.get(change.event_id)
+        if event is None or event.status != change.was or change.event_id in seen:
+            raise GuardFailed("inbox")
+        seen.add(change.event_id)
+    if not unit.run.over:
+        return
+    if unit.run.status != "cancelled" and stored.cancel_requested_at is not None:
+        raise GuardFailed("cancel")
+    joined = [event for event in thread.unread.values() if event.run_id == unit.run.id]
+    if any(event.event_id not in seen for event in joined):
+        raise GuardFailed("unread")
+
+
+def _merged(run: Run, stored: Run) -> Run:
+    """The run's new row: what it was born with, and what others write into it, stay as stored."""
+    if (
+        run.cancel_requested_at == stored.cancel_requested_at
+        and run.created_at == stored.created_at
+        and run.agent == stored.agent
+    ):
+        return run
+    return replace(
+        run,
+        agent=stored.agent,
+        cancel_requested_at=stored.cancel_requested_at,
+        created_at=stored.created_at,
+    )
+
+
+def _new_run(run: Run, tables: Tables) -> Run:
+    if run.id in tables.runs:
+        raise GuardFailed("duplicate")
+    return run

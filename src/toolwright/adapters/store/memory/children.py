@@ -1,0 +1,248 @@
+"""Deliveries, and effects on families of threads, on the tables in memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolwright.adapters.store.engine.outcome import GuardFailed, numbered
+from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.core.journal.child_effects import (
+    Activated,
+    BackOff,
+    CancelChildren,
+    ChildEffect,
+    Close,
+    CloseRequest,
+    HandOff,
+    HoldRequest,
+    Notify,
+    OpenRequest,
+    Report,
+    Room,
+    SetValue,
+    Spawn,
+    Speak,
+    Stop,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.journal.units import Unit
+from toolwright.core.threads.call import OPEN
+from toolwright.core.threads.child import MUTE
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.event import EventDraft
+
+
+def check_child(effect: ChildEffect, tables: Tables) -> None:
+    """Raise `GuardFailed` if the effect cannot be."""
+    match effect:
+        case Spawn():
+            return
+        case Speak():
+            row = tables.threads.get(effect.thread_id)
+            if row is None:
+                raise GuardFailed("thread")
+            if row.is_over:
+                raise GuardFailed("terminated")
+            if effect.report is not None and row.run_id is not None:
+                raise GuardFailed("busy")
+            if effect.event.event_id in row.inbox:
+                raise GuardFailed("duplicate")
+            _check_files(effect, row)
+        case Report():
+            _check_files(effect, tables.threads[effect.parent.id])
+        case Notify():
+            row = tables.threads[effect.thread_id]
+            _check_files(effect, row)
+            if effect.notice.event.event_id in row.inbox:
+                raise GuardFailed("duplicate")
+        case Room():
+            ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
+            if len([row for row in ours if not row.is_over]) >= effect.most:
+                raise GuardFailed("room")
+        case HoldRequest() | TakeRequest():
+            request = tables.requests.get(effect.id)
+            if request is None:
+                raise GuardFailed("request")
+            if isinstance(effect, HoldRequest) and tables.threads[request.thread_id].is_over:
+                raise GuardFailed("request")
+        case _:
+            pass
+
+
+def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> str | None:
+    """Put an event into an inbox, for the run that is queued, or for a new one, and wake the thread.
+
+    The id of that run, None if the thread is terminated: then nothing is put there.
+    """
+    thread, run = delivery.thread, delivery.run
+    row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
+    if row.is_over:
+        return None
+    run_id = row.promise(run.id)
+    if run_id == run.id and run_id not in tables.runs:
+        tables.runs[run_id] = run
+        row.ev += 1
+        events = numbered((delivery.queued,), row.ev, unit, thread.id, run_id, thread.agent)
+        row.events += events
+        done.events += events
+    row.post(replace(delivery.event, promised=run_id))
+    tables.wake(thread.id, unit.at)
+    done.runs.append((thread.id, run_id))
+    return run_id
+
+
+def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Performed) -> None:
+    """Do one effect."""
+    match effect:
+        case Spawn():
+            if effect.thread_id not in tables.threads:
+                tables.threads[effect.thread_id] = _unspoken(ThreadRow.born_as(effect.thread))
+                tables.set_env(effect.env)
+                _speak(effect, unit, tables, done)
+                if effect.told is not None and effect.thread.parent_id is not None:
+                    _tell(effect.thread.parent_id, (effect.told,), None, unit, tables, done)
+        case Speak():
+            _speak(effect, unit, tables, done)
+        case Report():
+            _report(effect, unit, tables, done)
+        case Notify():
+            tables.threads[effect.thread_id].write(effect.files)
+            deliver(effect.notice, unit, tables, done)
+        case Close() | Terminate():
+            row = tables.threads[effect.thread_id]
+            row.state = "terminated"
+            _stop([row, *tables.below(effect.thread_id)], unit, tables)
+            _give_up(row, unit, tables)
+        case CancelChildren():
+            _stop(tables.below(effect.thread_id), unit, tables)
+        case Stop():
+            row = tables.threads[effect.thread_id]
+            _stop([row, *tables.below(effect.thread_id)], unit, tables)
+            _give_up(row, unit, tables)
+        case HandOff():
+            row = tables.threads[effect.thread_id]
+            row.active_agent, row.activated = effect.agent, ()
+            if tables.is_deleted(effect.agent):
+                tables.give_up(row, unit.at)
+        case Activated():
+            tables.threads[effect.thread_id].activated = effect.sides
+        case BackOff():
+            row = tables.threads[effect.thread_id]
+            row.faults, row.not_before = effect.faults, effect.until
+        case SetValue(value=None):
+            tables.values.pop((effect.thread_id, effect.key), None)
+        case SetValue(value=str() as text):
+            tables.values[effect.thread_id, effect.key] = text
+        case HoldRequest() | Room():
+            pass
+        case OpenRequest(request=request):
+            tables.requests.setdefault(request.id, request)
+        case CloseRequest() | TakeRequest():
+            tables.requests.pop(effect.id, None)
+        case _:
+            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+
+
+def _unspoken(row: ThreadRow) -> ThreadRow:
+    """A thread that begins with a message: the run is not there before that is posted."""
+    row.run_id, row.posted, row.ev = None, 0, 0
+    return row
+
+
+def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -> None:
+    row, run = tables.threads[effect.thread_id], effect.run
+    begins = row.run_id is None
+    run_id = run.id if begins else str(row.run_id)
+    if isinstance(effect, Speak) and begins:
+        row.report, row.state = effect.report, None
+    row.write(effect.files)
+    row.post(replace(effect.event, run_id=run_id))
+    tables.wake(effect.thread_id, unit.at)
+    done.runs.append((effect.thread_id, run_id))
+    if begins:
+        row.run_id, tables.runs[run_id] = run_id, run
+        row.ev += 1
+        events = numbered((effect.queued,), row.ev, unit, effect.thread_id, run_id, run.agent)
+        row.events += events
+        done.events += events
+
+
+def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None:
+    child, parent = tables.threads[effect.thread_id], tables.threads[effect.parent.id]
+    heard = child.report == effect.report and not child.is_over
+    child.report = None if heard or child.run_id is None else child.report
+    child.state = child.state if child.is_over else effect.state
+    if not heard:
+        _give_up(child, unit, tables)
+        return
+    parent.write(effect.files)
+    if effect.report is not None:
+        _settle(effect, effect.report, unit, tables, done)
+    elif effect.notice is not None:
+        run_id = deliver(effect.notice, unit, tables, done)
+        if run_id is not None:
+            _tell(effect.parent.id, (effect.finished,), run_id, unit, tables, done)
+
+
+def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Performed) -> None:
+    call, parent = tables.calls.get(call_id), tables.threads[effect.parent.id]
+    if call is None or call.status not in OPEN:
+        return
+    route = "inbox" if call.status == "pending" else "inline"
+    if route == "inbox" and effect.late is not None:
+        parent.post(effect.late)
+    tables.calls[call_id] = replace(
+        call, status="resolved", route=route, result=effect.result, completed_at=unit.at
+    )
+    _tell(effect.parent.id, effect.told, call.run_id, unit, tables, done)
+    tables.wake(effect.parent.id, unit.at)
+    done.runs.append((effect.parent.id, call.run_id))
+
+
+def _tell(
+    parent_id: str,
+    drafts: tuple[EventDraft, ...],
+    run_id: str | None,
+    unit: Unit,
+    tables: Tables,
+    done: Performed,
+) -> None:
+    """The parent's followers are told."""
+    parent = tables.threads[parent_id]
+    for draft in drafts:
+        parent.ev += 1
+        events = numbered((draft,), parent.ev, unit, parent_id, run_id, parent.born.agent)
+        parent.events += events
+        done.events += events
+
+
+def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
+    """The runs of these threads that are open or to follow are to stop, and nobody is told of their end.
+
+    Calls that still hoped for a late result of theirs are cancelled; those that wait are ended by their own runs.
+    """
+    for row in [each for each in rows if each.run_id is not None]:
+        call = None if row.report is None else tables.calls.get(row.report)
+        if call is not None and call.status == "pending":
+            tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
+        for run_id in (row.run_id, row.next_run_id):
+            run = None if run_id is None else tables.runs.get(run_id)
+            if run is not None and not run.over:
+                tables.runs[run.id] = replace(run, cancel_requested_at=run.cancel_requested_at or unit.at)
+        row.report = MUTE
+        tables.wake(row.born.id, unit.at)
+
+
+def _give_up(row: ThreadRow, unit: Unit, tables: Tables) -> None:
+    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
+    if not row.is_over:
+        return
+    tables.give_up(row, unit.at)
+    for event in [each for each in row.unread.values() if row.run_id is None]:
+        row.change(replace(event, status="failed"))
+
+
+def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:
+    if any(change.folded in row.files for change in effect.files):
+        raise GuardFailed("file")

@@ -1,0 +1,258 @@
+"""The journal in memory: the `Store` port on dictionaries, for tests and for runs that need not last.
+
+Values are kept as they are given, not copied: who changes a list or a dict in one changes the journal.
+"""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence, Set
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+from toolwright.adapters.store.engine.instants import micros_or_none
+from toolwright.adapters.store.engine.outcome import GuardFailed, Publish
+from toolwright.adapters.store.memory.memory_child_reads import MemoryChildren
+from toolwright.adapters.store.memory.memory_front_end_reads import MemoryFrontEnds
+from toolwright.adapters.store.memory.memory_offer_reads import MemoryOffers
+from toolwright.adapters.store.memory.memory_space_reads import MemorySpaces
+from toolwright.adapters.store.memory.reads import MemoryAgents
+from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.adapters.store.memory.units import apply
+from toolwright.core.env.env import EnvRow
+from toolwright.core.errors import StoreError
+from toolwright.core.files.file import File
+from toolwright.core.journal.store import Sight, ThreadView
+from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, RunStatus, Step
+from toolwright.core.threads.thread import Thread
+from toolwright.wire.call_shown import message_id_of
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """The `Store` port in memory. A commit never waits, so that nothing can come between."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._tables = Tables()
+        self._closed = False
+        self.spaces = MemorySpaces(self._tables)
+        self.agents = MemoryAgents(self._tables)
+        self.front_ends = MemoryFrontEnds(self._tables)
+        self.offers = MemoryOffers(self._tables)
+        self.children = MemoryChildren(self._tables)
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if self._closed:
+            raise StoreError("The journal is closed.")
+        try:
+            written = apply(unit, self._tables)
+        except GuardFailed as failed:
+            return Conflict(guard=failed.guard)
+        if written.events:
+            self._publish(written.events)
+        return written.answer
+
+    async def thread(self, thread_id: str) -> Thread | None:
+        found = self._tables.threads.get(thread_id)
+        return None if found is None else found.value()
+
+    async def threads(
+        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Thread]:
+        chosen = [row for row in self._tables.threads.values() if users is None or row.born.user_id in users]
+        chosen.sort(key=lambda row: (row.born.created_at, row.born.id))
+        return [row.value() for row in _page(chosen, limit, offset)]
+
+    async def view(self, thread_id: str) -> ThreadView | None:
+        row = self._tables.threads.get(thread_id)
+        if row is None:
+            return None
+        run = None if row.run_id is None else self._tables.runs.get(row.run_id)
+        return ThreadView(
+            thread=row.value(),
+            run=run,
+            messages=tuple([m for m in row.messages if m.kept and m.within is None]),
+            calls=() if run is None else self._step_calls(run.id, run.step_count),
+            inbox=tuple(row.unread.values()),
+            wake=self._tables.wakes.get(thread_id),
+            env=tuple(self._env(row)),
+            reading=tuple(row.reading.values()),
+        )
+
+    def _env(self, row: ThreadRow) -> list[EnvRow]:
+        if not self._tables.env:
+            return []
+        user_id = row.born.user_id
+        known = None if user_id is None else self._tables.entities.get(user_id)
+        person = known or (None if user_id is None else self._tables.entity_named(user_id))
+        above = [each.born.id for each in self._tables.lineage(row.born.id)]
+        return self._tables.env_of(row.born.id, *above, None if person is None else person.id)
+
+    async def env(self, thread_id: str) -> Sequence[EnvRow]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else self._env(row)
+
+    async def env_of(self, owner: str) -> Sequence[EnvRow]:
+        return self._tables.env_of(owner)
+
+    async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
+        others = [row for row in self._tables.env.values() if row.key not in (None, key)]
+        return others[:limit]
+
+    async def files(self, thread_id: str) -> Sequence[File]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else sorted(row.files.values(), key=lambda file: file.path)
+
+    async def file(self, thread_id: str, folded: str) -> File | None:
+        row = self._tables.threads.get(thread_id)
+        return None if row is None else row.files.get(folded)
+
+    async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
+        row = self._tables.threads.get(thread_id)
+        return frozenset() if row is None else row.files.keys() & set(folded)
+
+    def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
+        made = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
+        return tuple(sorted([c for c in made if c.parent_id is None], key=lambda call: call.position))
+
+    async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else list(row.unread.values())
+
+    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else _page(row.inbox.values(), limit, offset)
+
+    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
+        row = self._tables.threads.get(thread_id)
+        return None if row is None else row.inbox.get(event_id)
+
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        row = self._tables.threads.get(thread_id)
+        return [] if row is None else _page([m for m in row.messages if m.within is None], limit, offset)
+
+    async def run_messages(self, run_id: str) -> Sequence[Message]:
+        run = self._tables.runs.get(run_id)
+        said = [] if run is None else self._tables.threads[run.thread_id].messages
+        return [message for message in said if message.run_id == run_id]
+
+    async def run(self, run_id: str) -> Run | None:
+        return self._tables.runs.get(run_id)
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Run]:
+        chosen = [
+            run
+            for run in self._tables.runs.values()
+            if status in (None, run.status)
+            and agent in (None, run.agent)
+            and thread_id in (None, run.thread_id)
+        ]
+        chosen.sort(key=lambda run: (run.created_at, run.id), reverse=True)
+        return _page(chosen, limit, offset)
+
+    async def steps(self, run_id: str) -> Sequence[Step]:
+        return sorted(self._tables.steps.get(run_id, ()), key=lambda step: step.number)
+
+    async def call(self, call_id: str) -> Call | None:
+        return self._tables.calls.get(call_id)
+
+    async def calls(
+        self,
+        *,
+        status: Sequence[CallStatus] | None = None,
+        run_id: str | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Call]:
+        chosen = [
+            call
+            for call in self._tables.calls.values()
+            if (not status or call.status in status)
+            and run_id in (None, call.run_id)
+            and space_id in (None, call.space_id)
+            and agent in (None, call.agent)
+            and (sees is None or self._sees(sees, call))
+        ]
+        chosen.sort(key=lambda call: (call.created_at, call.id))
+        return _page(chosen, limit, offset)
+
+    def _sees(self, sees: Sight, call: Call) -> bool:
+        if self._tables.threads[call.thread_id].born.user_id in sees.users:
+            return True
+        shown = call.visible and message_id_of(call.id) in self._tables.space_messages
+        return shown and (call.space_id, sees.entity_id) in self._tables.members
+
+    async def events(
+        self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
+    ) -> Sequence[Event]:
+        found = self._events(topic)
+        first = bisect_right(found, after, key=_number) + offset
+        return found[first : first + limit]
+
+    async def bounds(self, topic: Topic) -> tuple[int, int]:
+        found = self._events(topic)
+        return (_number(found[0]), _number(found[-1])) if found else (0, 0)
+
+    def _events(self, topic: Topic) -> list[Event]:
+        if topic.kind == "spaces":
+            return self._tables.space_events
+        if topic.kind == "space":
+            return [event for event in self._tables.space_events if event.space_id == topic.id]
+        if topic.kind == "thread":
+            row = self._tables.threads.get(topic.id)
+            return [] if row is None else row.events
+        run = self._tables.runs.get(topic.id)
+        happened = [] if run is None else self._tables.threads[run.thread_id].events
+        return [event for event in happened if event.run_id == topic.id]
+
+    async def entity(self, entity_id: str) -> Entity | None:
+        return self._tables.entities.get(entity_id)
+
+    async def entity_named(self, external_id: str) -> Entity | None:
+        return self._tables.entity_named(external_id)
+
+    async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        found = sorted(
+            self._tables.entities.values(), key=lambda one: (micros_or_none(one.created_at), one.id)
+        )
+        return _page(found, limit, offset)
+
+    async def wake(self, thread_id: str) -> Wake | None:
+        return self._tables.wakes.get(thread_id)
+
+    async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
+        ripe = [wake for wake in self._tables.wakes.values() if wake.due <= now]
+        return heapq.nsmallest(limit, ripe, key=lambda wake: wake.due)
+
+    async def next_due(self, after: datetime) -> datetime | None:
+        return min((wake.due for wake in self._tables.wakes.values() if wake.due > after), default=None)
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+def _number(event: Event) -> int:
+    return event.n or 0
+
+
+def _page(found: Iterable[T], limit: int, offset: int) -> list[T]:
+    return list(islice(found, offset, offset + limit))

@@ -1,0 +1,282 @@
+"""The journal's tables in memory: dictionaries of the values themselves."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from toolwright.adapters.store.engine.instants import micros
+from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
+from toolwright.core.env.env import EnvChange, EnvRow
+from toolwright.core.env.request import VariablesRequest
+from toolwright.core.files.file import File, FileChange
+from toolwright.core.journal.units import Leaving, Wake
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.child import ENDED, ChildEnd
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, Side, Step
+from toolwright.core.threads.thread import Thread
+
+
+@dataclass(slots=True)
+class ThreadRow:
+    """A thread with all that is kept by thread. `born` is its value when it was created."""
+
+    born: Thread
+    run_id: str | None
+    epoch: int
+    seq: int
+    ev: int
+    posted: int
+    begun: bool = False
+    next_run_id: str | None = None
+    space_id: str | None = None
+    active_agent: str | None = None
+    activated: tuple[Side, ...] = ()
+    report: str | None = None
+    state: ChildEnd | None = None
+    faults: int = 0
+    not_before: datetime | None = None
+    messages: list[Message] = field(default_factory=list[Message])
+    inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
+    unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
+    reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
+    events: list[Event] = field(default_factory=list[Event])
+    files: dict[str, File] = field(default_factory=dict[str, File])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody may speak to it any more."""
+        return self.state in ENDED
+
+    @property
+    def answering(self) -> str:
+        """The id of the agent that answers in it."""
+        return self.active_agent or self.born.agent
+
+    @classmethod
+    def born_as(cls, thread: Thread) -> "ThreadRow":
+        """The row of a new thread."""
+        row = cls(thread, thread.run_id, thread.epoch, thread.seq, thread.ev, thread.posted)
+        row.report = thread.report
+        return row
+
+    def value(self) -> Thread:
+        """The thread as it is now."""
+        return replace(
+            self.born,
+            run_id=self.run_id,
+            epoch=self.epoch,
+            seq=self.seq,
+            ev=self.ev,
+            posted=self.posted,
+            begun=self.begun,
+            next_run_id=self.next_run_id,
+            space_id=self.space_id,
+            active_agent=self.active_agent,
+            activated=self.activated,
+            report=self.report,
+            state=self.state,
+            faults=self.faults,
+            not_before=self.not_before,
+        )
+
+    def promise(self, new_run: str) -> str:
+        """The run that reads what comes now: the queued one, else `new_run`, which is queued with that."""
+        if self.run_id is None:
+            self.run_id = new_run
+        if not self.begun:
+            return self.run_id
+        self.next_run_id = self.next_run_id or new_run
+        return self.next_run_id
+
+    def write(self, changes: Sequence[FileChange]) -> None:
+        """Put files at their folded paths, or take them away."""
+        for change in changes:
+            if change.file is None:
+                self.files.pop(change.folded, None)
+            else:
+                self.files[change.folded] = change.file
+
+    def post(self, event: InboxEvent) -> None:
+        """Put an event into the inbox."""
+        self.posted += 1
+        event = replace(event, n=self.posted)
+        self.inbox[event.event_id] = event
+        if event.status == "pending":
+            self.unread[event.event_id] = event
+
+    def change(self, changed: InboxEvent) -> None:
+        """An event of the inbox has become this."""
+        self.inbox[changed.event_id] = changed
+        self.unread.pop(changed.event_id, None)
+        self.reading.pop(changed.event_id, None)
+        if changed.status == "processing":
+            self.reading[changed.event_id] = changed
+        elif changed.status == "pending":
+            self.unread[changed.event_id] = changed
+            self.unread = dict(sorted(self.unread.items(), key=lambda item: item[1].n or 0))
+
+
+@dataclass(slots=True)
+class Tables:
+    """All of the journal."""
+
+    threads: dict[str, ThreadRow] = field(default_factory=dict[str, ThreadRow])
+    runs: dict[str, Run] = field(default_factory=dict[str, Run])
+    steps: dict[str, list[Step]] = field(default_factory=lambda: defaultdict[str, list[Step]](list))
+    calls: dict[str, Call] = field(default_factory=dict[str, Call])
+    front_ends: dict[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
+    calls_in: dict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
+    calls_of: dict[tuple[str, int], list[str]] = field(
+        default_factory=lambda: defaultdict[tuple[str, int], list[str]](list)
+    )
+    entities: dict[str, Entity] = field(default_factory=dict[str, Entity])
+    wakes: dict[str, Wake] = field(default_factory=dict[str, Wake])
+    spaces: dict[str, Space] = field(default_factory=dict[str, Space])
+    members: dict[tuple[str, str], Member] = field(default_factory=dict[tuple[str, str], Member])
+    space_messages: dict[str, SpaceMessage] = field(default_factory=dict[str, SpaceMessage])
+    reactions: dict[tuple[str, str, str], Reaction] = field(
+        default_factory=dict[tuple[str, str, str], Reaction]
+    )
+    agents: dict[str, ConfiguredAgent] = field(default_factory=dict[str, ConfiguredAgent])
+    revisions: dict[tuple[str, int], ConfiguredAgent] = field(
+        default_factory=dict[tuple[str, int], ConfiguredAgent]
+    )
+    goals: dict[tuple[str, str], Goal] = field(default_factory=dict[tuple[str, str], Goal])
+    memories: dict[tuple[str, str], Memory] = field(default_factory=dict[tuple[str, str], Memory])
+    plans: dict[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
+    space_events: list[Event] = field(default_factory=list[Event])
+    space_ev: int = 0
+    values: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    requests: dict[str, VariablesRequest] = field(default_factory=dict[str, VariablesRequest])
+    env: dict[tuple[str, str, str], EnvRow] = field(default_factory=dict[tuple[str, str, str], EnvRow])
+
+    def set_env(self, changes: Sequence[EnvChange]) -> None:
+        """Set values, or take them away."""
+        for change in changes:
+            key = (change.owner, change.kind, change.name)
+            if change.row is None:
+                self.env.pop(key, None)
+            else:
+                self.env[key] = change.row
+
+    def env_of(self, *owners: str | None) -> list[EnvRow]:
+        """All values of these owners, by owner and name."""
+        return [row for key, row in sorted(self.env.items()) if key[0] in owners]
+
+    def children(self, thread_id: str) -> list[ThreadRow]:
+        """The threads that this one has made, the oldest first."""
+        found = [row for row in self.threads.values() if row.born.parent_id == thread_id]
+        return sorted(found, key=lambda row: (row.born.created_at, row.born.id))
+
+    def below(self, thread_id: str) -> list[ThreadRow]:
+        """The threads that this one has made, and those have made, and so on."""
+        made = self.children(thread_id)
+        return [*made, *[each for child in made for each in self.below(child.born.id)]]
+
+    def lineage(self, thread_id: str) -> list[ThreadRow]:
+        """The threads above that one, the nearest first."""
+        above: list[ThreadRow] = []
+        row = self.threads.get(thread_id)
+        while row is not None and row.born.parent_id is not None:
+            row = self.threads.get(row.born.parent_id)
+            above += [] if row is None else [row]
+        return above
+
+    def wake_askers(self, changes: Sequence[EnvChange], at: datetime) -> None:
+        """Threads that wait for one of these names look again."""
+        names = {change.name for change in changes if change.kind == "env"}
+        for request in self.requests.values():
+            if request.kind == "run" and names & {each.name for each in request.required}:
+                self.wake(request.thread_id, at)
+
+    def entity_named(self, external_id: str) -> Entity | None:
+        """The entity with that external id."""
+        return next((one for one in self.entities.values() if one.external_id == external_id), None)
+
+    def wake(self, thread_id: str, at: datetime) -> None:
+        """Word that the thread has work to do: the earlier due stays, the generation rises."""
+        known = self.wakes.get(thread_id)
+        if known is None:
+            self.wakes[thread_id] = Wake(thread_id=thread_id, due=at, gen=micros(at))
+        else:
+            due = min(known.due, at)
+            self.wakes[thread_id] = Wake(thread_id=thread_id, due=due, gen=known.gen + 1)
+
+    def set_timer(self, name: str, due: datetime) -> None:
+        """A wake at that instant, whatever was set before."""
+        known = self.wakes.get(name)
+        gen = micros(due) if known is None else known.gen + 1
+        self.wakes[name] = Wake(thread_id=name, due=due, gen=gen)
+
+    def set_plan(self, plan: Plan) -> None:
+        """Write a plan, with its timer; it keeps the time at which it was made."""
+        known = self.plans.get((plan.agent_id, plan.id), plan)
+        self.plans[plan.agent_id, plan.id] = replace(plan, created_at=known.created_at)
+        self.set_timer(plan.timer, plan.next_run_at)
+
+    def move_plan(self, plan: Plan, due: datetime) -> None:
+        """Set the next time of a plan that is there, and its timer."""
+        known = self.plans[plan.agent_id, plan.id]
+        self.plans[plan.agent_id, plan.id] = replace(known, next_run_at=due)
+        self.set_timer(plan.timer, due)
+
+    def drop_plan(self, agent_id: str, plan_id: str) -> None:
+        """Take a plan away, with its timer."""
+        self.plans.pop((agent_id, plan_id), None)
+        self.wakes.pop(plan_timer(agent_id, plan_id), None)
+
+    def drop_mind(self, agent_id: str) -> None:
+        """Take away all that an agent has kept in mind."""
+        for kept in (self.goals, self.memories):
+            for key in [key for key in kept if key[0] == agent_id]:
+                del kept[key]
+        for _, plan_id in [key for key in self.plans if key[0] == agent_id]:
+            self.drop_plan(agent_id, plan_id)
+
+    def is_deleted(self, agent_id: str) -> bool:
+        """Whether the agent was configured once, and is so no longer."""
+        return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
+
+    def give_up(self, thread: ThreadRow, at: datetime) -> None:
+        """Cancel the calls of the thread that hope for a late result."""
+        for call in [self.calls[call_id] for call_id in self.calls_in[thread.born.id]]:
+            if call.status == "pending":
+                self.calls[call.id] = replace(call, status="cancelled", completed_at=at)
+
+    def revise(self, space_id: str) -> None:
+        """The membership of a space has changed."""
+        space = self.spaces[space_id]
+        self.spaces[space_id] = replace(space, revision=space.revision + 1)
+
+    def drop_message(self, message_id: str) -> None:
+        """Delete a message of a space, with its reactions."""
+        del self.space_messages[message_id]
+        for key in [key for key in self.reactions if key[0] == message_id]:
+            del self.reactions[key]
+
+    def drop_space(self, space_id: str) -> None:
+        """Delete a space with all that is in it."""
+        del self.spaces[space_id]
+        for key in [key for key in self.members if key[0] == space_id]:
+            del self.members[key]
+        for message in [each for each in self.space_messages.values() if each.space_id == space_id]:
+            self.drop_message(message.id)
+
+    def leave(self, thread_id: str, leaving: Leaving) -> bool:
+        """Take the wake away or set it to later, if it is the one that was seen."""
+        known = self.wakes.get(thread_id)
+        if known is None or known.gen != leaving.gen:
+            return False
+        if leaving.due is None:
+            del self.wakes[thread_id]
+        else:
+            self.wakes[thread_id] = replace(known, due=leaving.due)
+        return True

@@ -1,0 +1,268 @@
+"""Units of work on the tables in memory: every guard is looked at before anything is written."""
+
+from dataclasses import replace
+
+from toolwright.adapters.store.engine.outcome import GuardFailed, Written, numbered
+from toolwright.adapters.store.memory import spaces
+from toolwright.adapters.store.memory.advance import advance
+from toolwright.adapters.store.memory.guards import check_files, open_run, thread_in
+from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.core.journal.effects import DropMember
+from toolwright.core.journal.units import (
+    Act,
+    Advance,
+    Committed,
+    CreateThread,
+    DropAgent,
+    DropEntity,
+    DropFrontEnd,
+    Expire,
+    LeaseCall,
+    Leave,
+    PostMessage,
+    Probe,
+    Prune,
+    RequestCancel,
+    Reseal,
+    RetryEvent,
+    SaveAgent,
+    SaveEntity,
+    SaveFrontEnd,
+    SetEnv,
+    Settle,
+    Submit,
+    Unit,
+)
+from toolwright.core.threads.call import OPEN
+
+
+def apply(unit: Unit, tables: Tables) -> Written:
+    """Apply the unit, or raise `GuardFailed` with nothing written."""
+    match unit:
+        case Advance():
+            return advance(unit, tables)
+        case PostMessage():
+            return _post(unit, tables)
+        case Settle():
+            return _settle(unit, tables)
+        case RequestCancel():
+            return _request_cancel(unit, tables)
+        case Reseal():
+            return _reseal(unit, tables)
+        case SetEnv():
+            return _set_env(unit, tables)
+        case Act():
+            return _act(unit, tables)
+        case SaveAgent():
+            return _save_agent(unit, tables)
+        case DropAgent():
+            return _drop_agent(unit, tables)
+        case LeaseCall():
+            return _lease_call(unit, tables)
+        case RetryEvent():
+            return _retry_event(unit, tables)
+        case CreateThread():
+            return _create_thread(unit, tables)
+        case Leave():
+            return Written(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
+        case SaveEntity():
+            return _save_entity(unit, tables)
+        case SaveFrontEnd() | DropFrontEnd():
+            return _front_end(unit, tables)
+        case DropEntity():
+            return _drop_entity(unit, tables)
+        case Prune():
+            return _prune(unit, tables)
+        case Probe():
+            return Written(Committed())
+        case _:
+            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+
+
+def _create_thread(unit: CreateThread, tables: Tables) -> Written:
+    thread = unit.thread
+    if thread.id in tables.threads:
+        raise GuardFailed("duplicate")
+    tables.threads[thread.id] = ThreadRow.born_as(thread)
+    tables.set_env(unit.env)
+    return Written(Committed())
+
+
+def _post(unit: PostMessage, tables: Tables) -> Written:
+    thread = thread_in(unit.event.thread_id, tables)
+    if thread.is_over:
+        raise GuardFailed("terminated")
+    joins = thread.run_id not in (None, unit.run.id)
+    if unit.event.event_id in thread.inbox or (not joins and unit.run.id in tables.runs):
+        raise GuardFailed("duplicate")
+    check_files(unit.files, thread)
+    run_id = thread.run_id or unit.run.id
+    thread.write(unit.files)
+    thread.post(replace(unit.event, run_id=run_id))
+    tables.wake(thread.born.id, unit.at)
+    if joins:
+        return Written(Committed(run_id=run_id))
+    thread.run_id = run_id
+    tables.runs[run_id] = unit.run
+    thread.ev += 1
+    events = numbered((unit.queued,), thread.ev, unit, thread.born.id, run_id, thread.born.agent)
+    thread.events += events
+    return Written(Committed(run_id=run_id), events)
+
+
+def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
+    run = open_run(unit.run_id, unit.thread_id, tables)
+    if run.cancel_requested_at is None:
+        tables.runs[run.id] = replace(run, cancel_requested_at=unit.at)
+    tables.wake(unit.thread_id, unit.at)
+    return Written(Committed(run_id=run.id))
+
+
+def _set_env(unit: SetEnv, tables: Tables) -> Written:
+    if unit.entity_id is not None and unit.entity_id not in tables.entities:
+        raise GuardFailed("entity")
+    thread = None if unit.thread_id is None else thread_in(unit.thread_id, tables)
+    spaces.check(unit.effects, tables)
+    if thread is not None:
+        thread.posted += 1
+    tables.set_env(unit.env)
+    tables.wake_askers(unit.env, unit.at)
+    done = spaces.perform(unit.effects, unit, tables)
+    return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
+
+
+def _reseal(unit: Reseal, tables: Tables) -> Written:
+    count = 0
+    for was, now in unit.rows:
+        key = (was.owner, was.kind, was.name)
+        there = tables.env.get(key)
+        if there is not None and there.value == was.value:
+            tables.env[key] = replace(there, value=now.value, key=now.key)
+            count += 1
+    return Written(Committed(count=count))
+
+
+def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
+    thread = tables.threads.get(unit.thread_id)
+    event = None if thread is None else thread.inbox.get(unit.event_id)
+    if thread is None or event is None or event.status != "failed":
+        raise GuardFailed("inbox")
+    thread.change(replace(event, status="pending", attempts=0, run_id=None))
+    thread.not_before = None
+    tables.wake(unit.thread_id, unit.at)
+    return Written(Committed())
+
+
+def _settle(unit: Settle, tables: Tables) -> Written:
+    thread = thread_in(unit.thread_id, tables)
+    call = tables.calls.get(unit.call_id)
+    if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
+        raise GuardFailed("call")
+    late = call.expires_at is not None and call.expires_at <= unit.at
+    if (isinstance(unit, Submit) and late) or (isinstance(unit, Expire) and not late):
+        raise GuardFailed("call")
+    check_files(unit.files, thread)
+    spaces.check(unit.effects, tables)
+    route = "inbox" if call.status == "pending" else "inline"
+    if route == "inbox":
+        if unit.notice.event_id in thread.inbox:
+            raise GuardFailed("duplicate")
+        thread.post(unit.notice)
+    thread.write(unit.files)
+    tables.calls[call.id] = replace(
+        call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
+    )
+    thread.ev += 1
+    events = numbered((unit.event,), thread.ev, unit, unit.thread_id, call.run_id, thread.born.agent)
+    thread.events += events
+    tables.wake(unit.thread_id, unit.at)
+    done = spaces.perform(unit.effects, unit, tables)
+    return Written(Committed(run_id=call.run_id, route=route), (*events, *done.events))
+
+
+def _act(unit: Act, tables: Tables) -> Written:
+    spaces.check(unit.effects, tables)
+    done = spaces.perform(unit.effects, unit, tables)
+    answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
+    return Written(answer, tuple(done.events))
+
+
+def _lease_call(unit: LeaseCall, tables: Tables) -> Written:
+    call = tables.calls.get(unit.call_id)
+    if call is None or call.status not in OPEN or not call.free_for(unit.worker, unit.at):
+        raise GuardFailed("call")
+    tables.calls[call.id] = replace(call, worker=unit.worker, leased_until=unit.until)
+    return Written(Committed())
+
+
+def _save_entity(unit: SaveEntity, tables: Tables) -> Written:
+    entity, was = unit.entity, unit.was
+    stored = None if was is None else tables.entities.get(was.id)
+    if was is not None and (stored is None or stored.updated_at != was.updated_at):
+        raise GuardFailed("entity")
+    named = None if entity.external_id is None else tables.entity_named(entity.external_id)
+    if (named is not None and named is not stored) or (stored is None and entity.id in tables.entities):
+        raise GuardFailed("duplicate")
+    tables.entities[entity.id] = entity
+    return Written(Committed())
+
+
+def _save_agent(unit: SaveAgent, tables: Tables) -> Written:
+    agent, stored = unit.agent, tables.agents.get(unit.agent.id)
+    if unit.was is not None and (stored is None or stored.revision != unit.was):
+        raise GuardFailed("agent")
+    named = next((one for one in tables.agents.values() if one.name == agent.name), None)
+    if (named is not None and named is not stored) or (unit.was is None and stored is not None):
+        raise GuardFailed("duplicate")
+    tables.agents[agent.id] = tables.revisions[agent.id, agent.revision] = agent
+    tables.set_env(unit.env)
+    tables.wake_askers(unit.env, unit.at)
+    return Written(Committed())
+
+
+def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
+    if tables.agents.pop(unit.agent_id, None) is None:
+        raise GuardFailed("agent")
+    tables.drop_mind(unit.agent_id)
+    for thread in tables.threads.values():
+        if thread.answering == unit.agent_id:
+            tables.give_up(thread, unit.at)
+    return _leave_spaces(unit, tables)
+
+
+def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
+    if tables.entities.pop(unit.entity_id, None) is None:
+        raise GuardFailed("entity")
+    for key in [key for key in tables.env if key[0] == unit.entity_id]:
+        del tables.env[key]
+    for one in [one for one in tables.front_ends.values() if one.entity_id == unit.entity_id]:
+        del tables.front_ends[one.id]
+    return _leave_spaces(unit, tables)
+
+
+def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables) -> Written:
+    found = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
+    left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in found]
+    return Written(Committed(), tuple(spaces.perform(left, unit, tables).events))
+
+
+def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:
+    if isinstance(unit, DropFrontEnd):
+        if tables.front_ends.pop(unit.id, None) is None:
+            raise GuardFailed("front_end")
+        return Written(Committed())
+    if unit.front_end.id in tables.front_ends:
+        raise GuardFailed("duplicate")
+    tables.front_ends[unit.front_end.id] = unit.front_end
+    return Written(Committed())
+
+
+def _prune(unit: Prune, tables: Tables) -> Written:
+    old = [event for row in tables.threads.values() for event in row.events if event.at < unit.before]
+    gone = {(event.thread_id, event.n) for event in sorted(old, key=lambda e: e.at)[: unit.limit]}
+    for thread_id in {thread_id for thread_id, _ in gone if thread_id is not None}:
+        row = tables.threads[thread_id]
+        row.events = [event for event in row.events if (thread_id, event.n) not in gone]
+    told = [event for event in tables.space_events if event.at < unit.before][: unit.limit - len(gone)]
+    tables.space_events = tables.space_events[len(told) :]
+    return Written(Committed(count=len(gone) + len(told)))

@@ -1,0 +1,76 @@
+"""The drain lock on Postgres: a session's advisory lock. Needs the extra `postgres`."""
+
+import asyncio
+from contextlib import suppress
+
+from toolwright.adapters.store.postgres.connection import Connection, connect
+from toolwright.adapters.store.postgres.faults import FAULTS, store_error
+
+DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
+
+# Seconds between two signs of life, and for how long one is awaited. Together they must stay below the time
+# after which the server gives up a silent session (`tcp_keepalives_*`) and lends its lock to another.
+BEAT = 3.0
+PATIENCE = 3.0
+
+
+class PostgresLock:
+    """Held as long as its connection lives, which is asked for a sign of life every few seconds."""
+
+    def __init__(self, url: str, *, beat: float = BEAT, patience: float = PATIENCE) -> None:
+        self._url = url
+        self._beat = beat
+        self._patience = patience
+        self._connection: Connection | None = None
+        self._heart: asyncio.Task[None] | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def acquire(self) -> bool:
+        if self.held:
+            return True
+        await self.release()
+        try:
+            connection = await connect(self._url)
+            if not await _try_lock(connection):
+                return False
+        except FAULTS as error:
+            raise store_error(error) from error
+        self._connection = connection
+        self._heart = asyncio.create_task(self._watch(connection), name="postgres-lock")
+        return True
+
+    async def release(self) -> None:
+        connection, self._connection = self._connection, None
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.cancel()
+            await asyncio.wait([heart])
+        if connection is not None and not connection.is_closed():
+            with suppress(*FAULTS):  # then it is terminated, and the server ends the session
+                await connection.close(timeout=self._patience)
+
+    async def _watch(self, connection: Connection) -> None:
+        """Until the connection is closed. A silent one is terminated, for nobody knows who has the lock."""
+        alarm = asyncio.get_running_loop().call_later
+        while not connection.is_closed():
+            await asyncio.sleep(self._beat)
+            late = alarm(self._patience, connection.terminate)
+            try:
+                await connection.fetchval("SELECT 1")
+            except FAULTS:
+                connection.terminate()
+            finally:
+                late.cancel()
+
+
+async def _try_lock(connection: Connection) -> bool:
+    got = False
+    try:
+        got = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", DRAIN_LOCK))
+    finally:
+        if not got:
+            await connection.close()
+    return got

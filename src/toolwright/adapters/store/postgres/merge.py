@@ -1,0 +1,206 @@
+"""Several statements as one for Postgres: parts of one CTE, to spare round trips; at best a whole unit.
+
+The rules (JOURNAL, "Units of work"): no row is written twice, nothing reads what a sibling wrote except
+through its RETURNING, and a failed guard aborts the whole. The parts run in their order, because the query
+takes their rows in that order: so locks are taken in the order of the ops.
+
+All parts see one snapshot, which may be older than the lock that the first of them waited for. That is safe
+for guards on rows that are there already: Postgres looks at the newest version of a row before it writes it.
+A guard that needs a row to be absent is given what a part with the lock returned, and compares it with what it
+sees itself: where that is older, it fails. So a unit that fails as one statement may yet succeed as several, and
+only those tell which guard it was.
+"""
+
+import json
+import re
+from collections.abc import Container, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import asyncpg
+
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.outcome import GuardFailed
+from toolwright.adapters.store.engine.program import Op
+from toolwright.adapters.store.engine.statement import Statement
+
+Write: TypeAlias = tuple[Statement, Row]
+
+_PLACE = re.compile(r"\$(\d+)")
+_Given: TypeAlias = tuple[tuple[str, tuple[int, int]], ...]
+
+REFUSED = asyncpg.InvalidTextRepresentationError  # of the words in _RECORD as a number; nothing else is cast
+_RECORD = """INSERT INTO commits (token, answer, at)
+SELECT $1::VARCHAR, coalesce(json_agg(json_build_array(i, r))::text, '[]'), CASE count(*) FILTER (WHERE g) WHEN {guards}
+THEN $2::BIGINT ELSE ('no error: a guard of a unit failed, ' || count(*) || ' rows')::BIGINT END
+FROM ({rows}) AS found RETURNING answer"""
+
+
+def apart(writes: Sequence[Write], most: int) -> list[list[Write]]:
+    """The writes in their order, in parts of `most` at the most, none of which could write a row twice.
+
+    New rows are always other rows; those that are written over what may be there are told by their first key.
+    """
+    parts: list[list[Write]] = [[]]
+    written: set[tuple[str, object]] = set()
+    for statement, row in writes:
+        table, way = _written(statement.sql)
+        marks: set[tuple[str, object]] = set()
+        if way != "new":
+            marks = {(table, row[0] if way == "upsert" else None)}
+        clash = bool(marks & written) or (way != "new" and (table, None) in written)
+        clash |= way == "change" and any(name == table for name, _ in written)
+        if clash or len(parts[-1]) == most:
+            parts.append([])
+            written = set()
+        parts[-1].append((statement, row))
+        written |= marks or {(table, _NEW)}
+    return parts
+
+
+_NEW = object()
+_TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
+
+
+@lru_cache(maxsize=1_000)
+def _written(sql: str) -> tuple[str, str]:
+    """Which table a statement writes, and how: `new` rows, an `upsert`, or a `change` of rows that are there."""
+    found = _TABLE.search(sql)
+    table = found[1] if found else ""
+    if found is None or not sql.startswith("INSERT"):
+        return table, "change"
+    return table, "upsert" if "ON CONFLICT" in sql or "SELECT" in sql else "new"
+
+
+def guarded(ops: Sequence[Op]) -> tuple[str, list[object]]:
+    """One query that runs all ops and gives their rows, each with the number of its op."""
+    parts = tuple([(op.statement.sql, len(op.statement.order)) for op in ops])
+    return _guarded(parts), [value for op in ops for value in op.statement.bind(op.params)]
+
+
+def rows_of(ops: Sequence[Op], found: Sequence[tuple[int, str]]) -> list[Row]:
+    """One row for each op; the first op without one fails its guard."""
+    given = {number: tuple(json.loads(row).values()) for number, row in found}
+    for number, op in enumerate(ops):
+        if op.guard is not None and number not in given:
+            raise GuardFailed(op.guard)
+    return [given.get(number, ()) for number in range(len(ops))]
+
+
+def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
+    """The unit of these ops with its token as one statement, which gives what `rows_recorded` reads.
+
+    A failed guard raises `REFUSED`.
+    """
+    values: list[object] = [token, at]
+    for op in ops:
+        kept = _kept(op.statement.order, op.given)
+        for params in (op.params, *(op.more or ())):
+            row = op.statement.bind(params if op.given is None else {**params, **dict.fromkeys(op.given)})
+            values += row if op.given is None else [row[i] for i in kept]
+    return _at_once(tuple([_part(op) for op in ops])), values
+
+
+def rows_recorded(ops: Sequence[Op], recorded: str) -> list[Row]:
+    """One row for each op, from what a unit left with its token."""
+    given = {number: tuple(row.values()) for number, row in json.loads(recorded)}
+    return [given.get(number, ()) for number in range(len(ops))]
+
+
+def followed_by(writes: Sequence[Write], last: Write) -> tuple[str, list[object]]:
+    """One statement that does all of the writes, and the last."""
+    parts = tuple([(statement.sql, len(statement.order)) for statement, _ in writes])
+    values = [value for _, row in [*writes, last] for value in row]
+    return _followed_by(parts, last[0].sql), values
+
+
+@lru_cache(maxsize=512)
+def _guarded(parts: tuple[tuple[str, int], ...]) -> str:
+    rows = " UNION ALL ".join(f"SELECT {i}, to_json(p{i})::text FROM p{i}" for i in range(len(parts)))  # noqa: S608 - numbers only
+    return f"WITH {_ctes(parts)} {rows}"
+
+
+@lru_cache(maxsize=512)
+def _followed_by(parts: tuple[tuple[str, int], ...], last: str) -> str:
+    places = sum(count for _, count in parts)
+    return f"WITH {_ctes(parts)} {_shifted(last, places)}" if parts else last
+
+
+class _Part(NamedTuple):
+    """What the text of a whole depends on."""
+
+    sql: str
+    order: tuple[str, ...]
+    rows: int
+    returns: bool
+    guarded: bool
+    given: _Given
+
+
+def _part(op: Op) -> _Part:
+    given = tuple(op.given.items()) if op.given is not None else ()
+    statement = op.statement
+    return _Part(
+        statement.sql, statement.order, 1 + len(op.more or ()), statement.returns, op.guard is not None, given
+    )
+
+
+def _kept(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
+    """Which parameters a value must be sent for."""
+    return [i for i, name in enumerate(order) if given is None or name not in given]
+
+
+@lru_cache(maxsize=512)
+def _at_once(parts: tuple[_Part, ...]) -> str:
+    texts: list[str] = []
+    found: list[str] = []
+    places = 2  # the token and the time
+    columns: dict[int, int] = {}  # how many of each part's columns get names, for those that are given them
+    for _, (number, column) in [given for part in parts for given in part.given]:
+        columns[number] = max(columns.get(number, 0), column + 1)
+    for number, part in enumerate(parts):
+        sql, used = _placed(part, places)
+        places += used
+        names = ", ".join(f"c{column}" for column in range(columns.get(number, 0)))
+        texts.append(f"p{number}{f' ({names})' if names else ''} AS ({sql})")
+        if part.returns:
+            guarded = str(part.guarded).upper()
+            found.append(f"SELECT {number} AS i, {guarded} AS g, to_json(p{number}) AS r FROM p{number}")  # noqa: S608 - numbers only
+    record = _RECORD.format(guards=sum(part.guarded for part in parts), rows=" UNION ALL ".join(found))
+    return f"WITH {', '.join(texts)} {record}"
+
+
+def _placed(part: _Part, places: int) -> tuple[str, int]:
+    """The part's text for its rows, its parameters numbered from there on, and how many they are."""
+    given = dict(part.given)
+    kept = _kept(part.order, given)
+    named = {index: name for index, name in enumerate(part.order) if name in given}
+
+    def row(text: str, start: int) -> str:
+        def place(match: re.Match[str]) -> str:
+            index = int(match[1]) - 1
+            if index in named:
+                number, column = given[named[index]]
+                return f"(SELECT c{column} FROM p{number})"  # noqa: S608 - numbers only
+            return f"${start + kept.index(index) + 1}"
+
+        return _PLACE.sub(place, text)
+
+    if part.rows == 1:
+        return row(part.sql, places), len(kept)
+    head, values = part.sql.rsplit(" VALUES ", 1)
+    lines = [row(values, places + n * len(kept)) for n in range(part.rows)]
+    return f"{head} VALUES {', '.join(lines)}", part.rows * len(kept)
+
+
+def _ctes(parts: tuple[tuple[str, int], ...]) -> str:
+    texts: list[str] = []
+    places = 0
+    for number, (sql, count) in enumerate(parts):
+        texts.append(f"p{number} AS ({_shifted(sql, places)})")
+        places += count
+    return ", ".join(texts)
+
+
+def _shifted(sql: str, places: int) -> str:
+    return _PLACE.sub(lambda place: f"${int(place[1]) + places}", sql)

@@ -1,0 +1,182 @@
+"""One unit on one Postgres connection: as one statement, or as several in one transaction."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.outcome import GuardFailed, Written
+from toolwright.adapters.store.engine.program import Op, Ops, Program, Whole, filled
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.postgres.connection import Connection
+from toolwright.adapters.store.postgres.merge import (
+    REFUSED,
+    apart,
+    at_once,
+    followed_by,
+    guarded,
+    rows_of,
+    rows_recorded,
+)
+from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables import rows_events
+from toolwright.core.journal.units import Committed, Unit
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.threads.event import Event
+
+_ANSWER = tuple([field.name for field in fields(Committed)])
+MERGED = 24  # statements in one at the most
+
+
+async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
+    """Commit the unit; None if it is not made for this, or a guard failed: then nothing was written.
+
+    A guard may have failed only because the statement's view of the journal was older than its locks. So
+    `Transaction` has the last word.
+    """
+    steps = program(unit, sql)
+    whole = next(steps)
+    if not isinstance(whole, Whole) or len(whole.ops) > MERGED or any(op.again for op in whole.ops):
+        return None
+    query, values = at_once(whole.ops, unit.token, micros(unit.at))
+    try:
+        recorded = await connection.fetchval(query, *values)
+    except REFUSED:
+        return None
+    return _finished(steps, rows_recorded(whole.ops, recorded))
+
+
+class Transaction:
+    """Runs one unit step by step."""
+
+    def __init__(self, connection: Connection, unit: Unit, sql: Statements) -> None:
+        self._connection = connection
+        self._unit = unit
+        self._sql = sql
+        self._later: list[tuple[Statement, Row]] = []
+
+    async def run(self) -> Written:
+        """Commit the unit, or raise with nothing written; after a lost connection nobody knows."""
+        await self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        try:
+            written = await self._apply()
+        except asyncio.CancelledError:
+            raise  # the session may be silent: whoever lent it cuts it off
+        except BaseException:
+            if not self._connection.is_closed():
+                await self._connection.execute("ROLLBACK")
+            raise
+        try:
+            await self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.terminate()
+            raise
+        return written
+
+    async def _apply(self) -> Written:
+        steps = program(self._unit, self._sql)
+        found: list[Row] | None = None
+        while True:
+            try:
+                op = next(steps) if found is None else steps.send(found)
+            except StopIteration as stop:
+                written: Written = stop.value
+                await self._write_later(written)
+                return written
+            found = await self._run(op)
+
+    async def _run(self, op: Ops) -> list[Row]:
+        if not isinstance(op, Op):
+            return await self._run_all(op.ops if isinstance(op, Whole) else op)
+        if not op.statement.returns:
+            self._put_off(op)
+            return []
+        found = await self._connection.fetch(op.statement.sql, *op.statement.bind(op.params))
+        if op.guard is not None and len(found) != 1:
+            raise GuardFailed(op.guard)
+        return [tuple(row) for row in found]
+
+    async def _run_all(self, ops: Sequence[Op]) -> list[Row]:
+        """As few statements as may be; one that is given something, or writes a row again, begins anew."""
+        found: list[Row] = []
+        together: list[Op] = []
+        for op in ops:
+            if together and (op.given or op.again or not op.statement.returns or len(together) == MERGED):
+                found += await self._run_together(together)
+                together = []
+            if op.statement.returns:
+                together.append(filled(op, found))
+            else:
+                self._put_off(filled(op, found))
+                found.append(())
+        return found + (await self._run_together(together) if together else [])
+
+    def _put_off(self, op: Op) -> None:
+        every = (op.params, *(op.more or ()))
+        self._later += [(op.statement, op.statement.bind(params)) for params in every]
+
+    async def _run_together(self, ops: Sequence[Op]) -> list[Row]:
+        sql, values = guarded(ops)
+        return rows_of(ops, [(row[0], row[1]) for row in await self._connection.fetch(sql, *values)])
+
+    async def _write_later(self, written: Written) -> None:
+        """What returns nothing, and last of all the token with the answer."""
+        unit = self._unit
+        params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
+        token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
+        *before, rest = apart(self._later, MERGED)
+        for *chunk, last in before:
+            sql, values = followed_by(chunk, last)
+            await self._connection.execute(sql, *values)
+        sql, values = followed_by(rest, token)
+        await self._connection.execute(sql, *values)
+
+
+def _finished(steps: Program, found: list[Row]) -> Written:
+    """What a program with a single step returns."""
+    try:
+        steps.send(found)
+    except StopIteration as stop:
+        written: Written = stop.value
+        return written
+    raise AssertionError("A whole is all that its program yields.")
+
+
+def _recorded(written: Written) -> JSONObject:
+    """The answer, and which events the unit made."""
+    recorded: JSONObject = {name: getattr(written.answer, name) for name in _ANSWER}
+    recorded["runs"] = [list(each) for each in written.answer.runs]
+    if written.events:
+        recorded["events"] = _spans(written.events)
+    return recorded
+
+
+def _spans(events: Sequence[Event]) -> JSON:
+    """Where events lie: by thread, the first and the last number. Those of spaces have none yet."""
+    spans: dict[str | None, list[Event]] = {}
+    for event in events:
+        if event.n is not None:
+            spans.setdefault(event.thread_id, []).append(event)
+    return [[whose, some[0].n, some[-1].n] for whose, some in spans.items()]
+
+
+async def written_before(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
+    """What the unit with this token did, if it is in the journal."""
+    found = await connection.fetchval(sql.commit_answer.sql, unit.token)
+    if found is None:
+        return None
+    recorded = json.loads(found)
+    if isinstance(recorded, list):
+        steps = program(unit, sql)
+        whole = next(steps)
+        assert isinstance(whole, Whole), "only these leave their rows"
+        return _finished(steps, rows_recorded(whole.ops, found))
+    events: list[Event] = []
+    for whose, first, last in recorded.pop("events", ()):
+        told = await connection.fetch(sql.events_between.sql, whose, first, last)
+        events += [rows_events.event(row) for row in told]
+    runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
+    return Written(Committed(**recorded, runs=runs), tuple(events))

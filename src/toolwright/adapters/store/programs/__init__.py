@@ -1,0 +1,1 @@
+"""The programs that commit a unit, by noun."""

@@ -1,0 +1,161 @@
+"""The units of a drain as programs: everything that moves a thread on, behind its fence."""
+
+from dataclasses import replace
+
+from toolwright.adapters.store.engine.codecs import Params, long_text_or_none
+from toolwright.adapters.store.engine.instants import micros, micros_or_none
+from toolwright.adapters.store.engine.outcome import Written, numbered
+from toolwright.adapters.store.engine.program import Op, Program, Whole
+from toolwright.adapters.store.programs.agents import is_orphan
+from toolwright.adapters.store.programs.children import wake_askers
+from toolwright.adapters.store.programs.locks import lock
+from toolwright.adapters.store.programs.parts import insert, leaving, new_files, write_env, write_files
+from toolwright.adapters.store.programs.spaces import perform
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables import rows_calls, rows_events, rows_messages, rows_threads
+from toolwright.core.journal.late_results import awaits_late_results, without_late_results
+from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
+from toolwright.core.threads.call import CallChange, is_over
+from toolwright.core.threads.message import Message
+
+FENCE = 0  # the number of the fence among the ops of an advance
+
+
+def advance(unit: Advance, sql: Statements) -> Program:
+    """A unit of a drain, which begins with its fence."""
+    run = unit.run
+    opens = isinstance(unit, Claim) and unit.opens
+    late = awaits_late_results(unit)
+    if late and (yield from is_orphan(unit.thread_id, sql)):
+        unit = without_late_results(unit)
+    moves, again = _moves(unit, sql)
+    saves = _saves(unit, opens, sql)
+    reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
+    ops = [_fence(unit, opens, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
+    saved = len(moves) + len(again) + len(saves)
+    if run.over:
+        ops.append(_all_read(unit, sql))
+    ops += new_files(unit.files, sql)
+    place = len(ops)
+    if unit.leaving is not None:
+        ops.append(leaving(unit.thread_id, unit.leaving, sql))
+    ops += [*write_files(unit.thread_id, unit.files, sql), *write_env(unit.env, sql)]
+    ops += insert(sql.insert_call, [rows_calls.call_params(call) for call in (*unit.calls, *unit.nested)])
+    ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
+    ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
+    ops += insert(sql.insert_message, _message_params(unit))
+    if unit.step is not None:
+        ops.append(Op(sql.insert_step, rows_threads.step_params(unit.step)))
+    events = [
+        rows_events.event_params(event)
+        for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
+    ]
+    ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
+    if unit.effects:
+        yield from lock(unit.effects, unit.thread_id, sql)
+    found = yield Whole(ops) if not (unit.effects or unit.env or late) else ops
+    yield from wake_askers(unit.env, unit, sql)
+    done = yield from perform(unit.effects, unit, sql)
+    ev, posted = found[FENCE]
+    answer = Committed(
+        run_id=run.id,
+        posted=posted,
+        cancel_requested=not opens and found[saved][0] is not None,
+        left=unit.leaving is None or bool(found[place]),
+        seq=done.seq,
+        runs=tuple(done.runs),
+    )
+    events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
+    return Written(answer, (*events, *done.events))
+
+
+def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
+    """The run's new row. A run that was asked to cancel ends in no other way."""
+    row = rows_threads.run_params(unit.run)
+    if opens:
+        return [Op(sql.insert_run, row, "duplicate")]
+    if not unit.run.over or unit.run.status == "cancelled":
+        return [Op(sql.save_run, row, "run")]
+    here: Params = {"id": unit.run.id, "thread_id": unit.thread_id}
+    return [Op(sql.find_open_run, here, "run"), Op(sql.end_run, row, "cancel")]
+
+
+def _all_read(unit: Advance, sql: Statements) -> Op:
+    """No joined message is unread but those that this unit reads, and none has come that we do not see here."""
+    params: Params = {"thread_id": unit.thread_id, "run_id": unit.run.id}
+    touched = [*unit.read, *[change.event_id for change in unit.inbox]]
+    params.update({f"read_{i}": event_id for i, event_id in enumerate(touched)})
+    return Op(sql.all_read(len(touched)), params, "unread", given={"posted": (FENCE, 1)})
+
+
+def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
+    params: Params = {
+        "thread_id": unit.thread_id,
+        "run_id": None if unit.run.over else unit.run.id,
+        "held_epoch": unit.epoch,
+        "held_seq": unit.seq,
+        "raised": 1 if isinstance(unit, Claim | Takeover) else 0,
+        "said": len(unit.messages),
+        "happened": len(unit.events),
+        "begun": unit.run.started_at is not None and not unit.run.over,
+    }
+    statement = sql.fence_and_open if opens else sql.fence_and_close if unit.run.over else sql.fence
+    return Op(statement, params, "fence")
+
+
+def _inbox(unit: Advance, sql: Statements) -> list[Op]:
+    return [
+        Op(
+            sql.change_inbox,
+            {
+                "thread_id": unit.thread_id,
+                "event_id": change.event_id,
+                "was": change.was,
+                "now": change.now,
+                "run_id": change.run_id,
+                "attempts": change.attempts,
+            },
+            "inbox",
+        )
+        for change in unit.inbox
+    ]
+
+
+def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
+    """The first move of each call, and those that move one of them again."""
+    moves: dict[str, Op] = {}
+    again: list[Op] = []
+    for change in unit.changes:
+        op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
+        if moves.setdefault(change.id, op) is not op:
+            again.append(replace(op, again=True))
+    return list(moves.values()), again
+
+
+def _move_params(thread_id: str, change: CallChange) -> Params:
+    at = micros(change.at)
+    return {
+        "thread_id": thread_id,
+        "call_id": change.id,
+        "was": change.was,
+        "now": change.now,
+        "result": long_text_or_none(change.result),
+        "begun": int(change.runs),
+        "deadline": micros_or_none(change.deadline),
+        "expires_at": micros_or_none(change.expires_at),
+        "space_id": change.space_id,
+        "started_at": at if change.starts else None,
+        "completed_at": at if is_over(change.now) else None,
+    }
+
+
+def _message_params(unit: Advance) -> list[Params]:
+    return [
+        rows_messages.message_params(message, unit.thread_id, seq)
+        for seq, message in enumerate(unit.messages, unit.seq + 1)
+    ]
+
+
+def _edited_params(message: Message, unit: Advance) -> Params:
+    row = rows_messages.message_params(message, unit.thread_id, message.seq or 0)
+    return {"thread_id": unit.thread_id, "seq": row["seq"], "body": row["body"]}

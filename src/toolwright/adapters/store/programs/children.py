@@ -1,0 +1,251 @@
+"""Effects on families of threads as programs: children begin, are spoken to, end, and tell their parents."""
+
+from collections.abc import Generator, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none
+from toolwright.adapters.store.engine.instants import micros, micros_or_none
+from toolwright.adapters.store.engine.outcome import numbered
+from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.program import Op, Ops
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.programs.agents import is_deleted
+from toolwright.adapters.store.programs.delivery import deliver, refused
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables import rows_children, rows_events, rows_kept, rows_threads
+from toolwright.core.env.env import EnvChange
+from toolwright.core.files.file import FileChange
+from toolwright.core.journal.child_effects import (
+    Activated,
+    BackOff,
+    CancelChildren,
+    ChildEffect,
+    Close,
+    CloseRequest,
+    HandOff,
+    HoldRequest,
+    Notify,
+    OpenRequest,
+    Report,
+    Room,
+    SetValue,
+    Spawn,
+    Speak,
+    Stop,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.journal.units import Unit
+from toolwright.core.json_value import dumps
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.run import Run
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+
+
+def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """Do one effect."""
+    here: Params = {"thread_id": effect.thread_id}
+    match effect:
+        case Spawn():
+            yield from _spawn(effect, unit, sql, done)
+        case Speak():
+            yield from _speak(effect, unit, sql, done)
+        case Report():
+            yield from _report(effect, unit, sql, done)
+        case Notify():
+            yield from _files(effect.files, sql)
+            yield from deliver(effect.notice, unit, sql, done)
+        case Close() | Terminate():
+            yield Op(sql.children.close, here)
+            yield from _stop(sql.children.stop, effect, unit)
+            yield from _give_up(effect, unit, sql)
+        case CancelChildren():
+            yield from _stop(sql.children.stop_below, effect, unit)
+        case Stop():
+            yield from _stop(sql.children.stop, effect, unit)
+            yield from _give_up(effect, unit, sql)
+        case HandOff():
+            yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
+            if (yield from is_deleted(effect.agent, sql)):
+                yield Op(sql.agents.give_up_in, {**here, "at": micros(unit.at)})
+        case Activated():
+            yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
+        case BackOff():
+            until = micros_or_none(effect.until)
+            yield Op(sql.children.back_off, {**here, "faults": effect.faults, "until": until})
+        case SetValue():
+            yield _set_value(effect, sql)
+        case _:
+            yield from _request(effect, sql)
+
+
+def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
+    """Threads that wait for one of these names look again."""
+    for name in sorted({change.name for change in env if change.kind == "env"}):
+        yield Op(sql.children.wake_askers, {"name": name, **_now(unit)})
+
+
+def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    born = yield Op(sql.spaces.insert_home, rows_threads.thread_params(effect.thread))
+    if not born:
+        return  # it was there already
+    for change in effect.env:
+        if change.row is not None:
+            yield Op(sql.put_env, rows_kept.env_params(change.row))
+    yield from _begin(effect, effect.run, effect.thread.posted, effect.thread.ev, unit, sql, done)
+    if effect.told is not None and effect.thread.parent_id is not None:
+        yield from _tell(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
+
+
+def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> Steps:
+    params: Params = {"thread_id": effect.thread_id, "at": micros(unit.at), **_now(unit)}
+    for statement in statements:
+        yield Op(statement, params)
+
+
+def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Steps:
+    """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
+    yield Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
+    yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
+
+
+def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
+    if effect.report is not None:
+        found = yield Op(sql.children.begin, {**spoken, "report": effect.report})
+    else:
+        found = yield Op(sql.post, spoken)
+    if not found:
+        yield from refused(effect.thread_id, "busy", sql)
+    [(run_id, posted, ev, _)] = found
+    if run_id == effect.run.id:
+        if effect.report is None:
+            yield Op(sql.children.forget_state, {"thread_id": effect.thread_id})
+        yield from _begin(effect, effect.run, posted, ev, unit, sql, done)
+        return
+    yield from _files(effect.files, sql)
+    yield Op(
+        sql.insert_inbox, rows_events.inbox_params(replace(effect.event, run_id=run_id), posted), "duplicate"
+    )
+    yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
+    done.runs.append((effect.thread_id, run_id))
+
+
+def _begin(
+    effect: Spawn | Speak, run: Run, posted: int, ev: int, unit: Unit, sql: Statements, done: Performed
+) -> Steps:
+    """A run is queued for the message."""
+    yield from _files(effect.files, sql)
+    event = replace(effect.event, run_id=run.id)
+    yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
+    yield Op(sql.insert_run, rows_threads.run_params(run), "duplicate")
+    events = numbered((effect.queued,), ev, unit, effect.thread_id, run.id, run.agent)
+    yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
+    done.events += events
+    yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
+    done.runs.append((effect.thread_id, run.id))
+
+
+def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    here: Params = {"thread_id": effect.thread_id, "state": effect.state}
+    heard = yield Op(sql.children.report, {**here, "report": effect.report})
+    if not heard:
+        yield Op(sql.children.end_unheard, here)
+        yield from _give_up(effect, unit, sql)
+        return
+    yield from _files(effect.files, sql)
+    if effect.report is not None:
+        yield from _settle(effect, effect.report, unit, sql, done)
+    elif effect.notice is not None:
+        run_id = yield from deliver(effect.notice, unit, sql, done)
+        if run_id is not None:
+            yield from _tell(effect.parent.id, (effect.finished,), run_id, unit, sql, done)
+
+
+def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Performed) -> Steps:
+    """The waiting call gets its result, if it still waits for one."""
+    parent: Params = {"thread_id": effect.parent.id}
+    result = long_text_or_none(effect.result)
+    settled: Params = {
+        **parent,
+        "call_id": call_id,
+        "now": "resolved",
+        "result": result,
+        "at": micros(unit.at),
+    }
+    found = yield Op(sql.settle, settled)
+    if not found or not found[0]:
+        return
+    route, run_id = found[0]
+    if route == "inbox" and effect.late is not None:
+        [(posted,)] = yield Op(sql.count_posted, parent, "thread")
+        yield Op(sql.insert_inbox, rows_events.inbox_params(effect.late, posted), "duplicate")
+    yield from _tell(effect.parent.id, effect.told, run_id, unit, sql, done)
+    yield Op(sql.wake, {**parent, **_now(unit)})
+    done.runs.append((effect.parent.id, run_id))
+
+
+def _tell(
+    parent_id: str,
+    drafts: tuple[EventDraft, ...],
+    run_id: str | None,
+    unit: Unit,
+    sql: Statements,
+    done: Performed,
+) -> Steps:
+    """The parent's followers are told."""
+    for draft in drafts:
+        [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id}, "thread")
+        events = numbered((draft,), ev, unit, parent_id, run_id, agent)
+        yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
+        done.events += events
+
+
+def _request(effect: ChildEffect, sql: Statements) -> Steps:
+    match effect:
+        case OpenRequest(request=request):
+            yield Op(sql.children.open_request, rows_children.request_params(request))
+            if request.kind == "run":
+                for each in request.required:
+                    named: Params = {
+                        "name": each.name,
+                        "request_id": request.id,
+                        "thread_id": request.thread_id,
+                    }
+                    yield Op(sql.children.ask, named)
+        case CloseRequest():
+            yield Op(sql.children.close_request, {"id": effect.id})
+            yield Op(sql.children.drop_asked, {"id": effect.id})
+        case Room():
+            yield Op(sql.children.room, _room(effect), "room")
+        case HoldRequest():
+            yield Op(sql.children.hold_request, {"id": effect.id}, "request")
+        case TakeRequest():
+            yield Op(sql.children.take_request, {"id": effect.id}, "request")
+            yield Op(sql.children.drop_asked, {"id": effect.id})
+        case _:
+            raise TypeError(f"No store knows the effect {type(effect).__name__}.")
+
+
+def _room(effect: Room) -> Params:
+    return {"thread_id": effect.thread_id, "agent": effect.agent, "most": effect.most}
+
+
+def _set_value(effect: SetValue, sql: Statements) -> Op:
+    params: Params = {"thread_id": effect.thread_id, "key": dumps(effect.key)}
+    if effect.value is None:
+        return Op(sql.children.drop_value, params)
+    return Op(sql.children.put_value, {**params, "value": effect.value})
+
+
+def _files(changes: Iterable[FileChange], sql: Statements) -> Steps:
+    for change in changes:
+        if change.file is not None:
+            yield Op(sql.insert_file, rows_kept.file_params(change.file), "file")
+
+
+def _now(unit: Unit) -> Params:
+    at = micros(unit.at)
+    return {"due": at, "gen": at}

@@ -1,0 +1,50 @@
+"""An event for the inbox of another thread, as a program; and what refuses to speak to one."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.outcome import GuardFailed, numbered
+from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.program import Op, Ops
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables import rows_events, rows_threads
+from toolwright.core.journal.units import Guard, Unit
+from toolwright.core.threads.child import ENDED
+from toolwright.core.threads.delivery import Delivery
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+
+
+def refused(thread_id: str, otherwise: Guard, sql: Statements) -> Steps:
+    """The guard that has failed of a statement that speaks to a thread."""
+    [(state,)] = yield Op(sql.thread_state, {"thread_id": thread_id}, "thread")
+    raise GuardFailed("terminated" if state in ENDED else otherwise)
+
+
+def deliver(
+    delivery: Delivery, unit: Unit, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], str | None]:
+    """Put it there, for the run that is queued, or for a new one, and wake the thread.
+
+    The id of that run, None if the thread is terminated: then nothing is put there.
+    """
+    thread, run = delivery.thread, delivery.run
+    yield Op(sql.spaces.insert_home, rows_threads.thread_params(thread))
+    found = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
+    if not found:
+        return None
+    [(run_id, posted, ev)] = found
+    event = replace(delivery.event, promised=run_id)
+    yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
+    if run_id == run.id:
+        yield Op(sql.insert_run, rows_threads.run_params(run), "duplicate")
+        events = numbered((delivery.queued,), ev, unit, thread.id, run_id, thread.agent)
+        yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
+        done.events += events
+    at = micros(unit.at)
+    yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})
+    done.runs.append((thread.id, run_id))
+    return str(run_id)

@@ -1,0 +1,223 @@
+"""Effects as programs: what a unit does in spaces, in other threads' inboxes and to timers.
+
+A unit that has effects takes several statements, in the order of locks: other threads by id, spaces by id, what
+lies in them, inboxes and timers, and the counter of the spaces' events last.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeAlias
+
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.instants import micros, micros_or_none
+from toolwright.adapters.store.engine.outcome import placed
+from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.program import Op, Ops
+from toolwright.adapters.store.programs.children import perform_child
+from toolwright.adapters.store.programs.delivery import deliver
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables import rows_agents, rows_spaces
+from toolwright.core.agents.mind import plan_timer
+from toolwright.core.journal.child_effects import ChildEffect
+from toolwright.core.journal.effects import (
+    DropMember,
+    DropSpace,
+    DropTimer,
+    Edit,
+    Effect,
+    Enter,
+    Erase,
+    MarkRead,
+    Post,
+    React,
+    SaveMember,
+    SaveSpace,
+    SetTimer,
+    SpaceEffect,
+    Tell,
+    Unreact,
+    deliveries_of,
+)
+from toolwright.core.journal.mind_effects import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    FirePlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+)
+from toolwright.core.journal.units import Unit
+from toolwright.core.threads.event import Event
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+
+
+def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator[Ops, list[Row], Performed]:
+    """Do all of them, and number what they tell; its driver does so later where the statements say so."""
+    done = Performed()
+    for delivery in deliveries_of(effects):
+        yield from deliver(delivery, unit, sql, done)
+    in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
+    told: list[Event] = []
+    for effect in sorted(in_spaces, key=lambda each: each.space_id):
+        seq = yield from _space(effect, unit, sql, done)
+        told += placed(effect, seq, unit.at)
+    for effect in effects:
+        if isinstance(effect, ChildEffect):
+            yield from perform_child(effect, unit, sql, done)
+        else:
+            yield _rest(effect, unit, sql)
+    if told and sql.spaces.numbers_later:
+        params = [
+            {**rows_spaces.event_params(event), "unit": unit.token, "i": i} for i, event in enumerate(told)
+        ]
+        yield Op(sql.spaces.insert_unnumbered, params[0], more=params[1:])
+    elif told:
+        [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
+        first = last - len(told) + 1
+        told = [replace(event, n=n) for n, event in enumerate(told, first)]
+        params = [rows_spaces.event_params(event) for event in told]
+        yield Op(sql.spaces.insert_event, params[0], more=params[1:])
+    done.events += told
+    return done
+
+
+def _space(
+    effect: SpaceEffect, unit: Unit, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], int | None]:
+    """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
+    match effect:
+        case Post():
+            done.seq = yield from _post(effect, sql)
+            done.count += 1
+            return done.seq
+        case SaveSpace() | DropSpace():
+            yield from _save_space(effect, sql)
+            found: list[Row] = [()]
+        case SaveMember() | DropMember() | MarkRead():
+            yield from _member(effect, sql)
+            found = [()]
+        case Edit() | Erase() | React() | Unreact():
+            found = yield from _message(effect, sql)
+        case _:
+            assert isinstance(effect, Tell), "every other effect is listed"
+            found = [()]
+    done.count += bool(found)
+    if isinstance(effect, Edit) and found:
+        return int(found[0][0])
+    return None if found else -1
+
+
+def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
+    if effect.revision is None:
+        counted = Op(sql.spaces.count_message, {"space_id": effect.space_id}, "space")
+    else:
+        params = {"space_id": effect.space_id, "revision": effect.revision}
+        counted = Op(sql.spaces.count_message_for, {**params}, "space")
+    [(seq,)] = yield counted
+    if effect.joining is not None:
+        joined = yield Op(sql.spaces.join, rows_spaces.member_params(effect.joining))
+        if joined:
+            yield Op(sql.spaces.revise, {"space_id": effect.space_id}, "space")
+    yield Op(sql.spaces.insert_message, rows_spaces.message_params(effect.message, seq))
+    return int(seq)
+
+
+def _save_space(effect: SaveSpace | DropSpace, sql: Statements) -> Steps:
+    here = {"space_id": effect.space_id}
+    if isinstance(effect, DropSpace):
+        yield Op(sql.spaces.drop_space, {**here}, "space")
+        yield Op(sql.spaces.drop_reactions_of_space, {**here})
+        yield Op(sql.spaces.drop_messages_of_space, {**here})
+        yield Op(sql.spaces.drop_members_of_space, {**here})
+        return
+    params = rows_spaces.space_params(effect.space)
+    if effect.was is None:
+        yield Op(sql.spaces.insert_space, params, "duplicate")
+    else:
+        seen = micros(effect.was.updated_at)
+        yield Op(sql.spaces.save_space, {**params, **here, "seen": seen}, "space")
+
+
+def _member(effect: SaveMember | DropMember | MarkRead, sql: Statements) -> Steps:
+    here = {"space_id": effect.space_id}
+    match effect:
+        case SaveMember():
+            yield Op(sql.spaces.revise_seen, {**here, "revision": effect.revision}, "space")
+            yield Op(sql.spaces.put_member, rows_spaces.member_params(effect.member))
+        case DropMember():
+            yield Op(sql.spaces.revise, {**here}, "space")
+            yield Op(sql.spaces.drop_member, {**here, "entity_id": effect.entity_id}, "member")
+        case MarkRead():
+            params = {"entity_id": effect.entity_id, "seq": effect.seq}
+            yield Op(sql.spaces.mark_read, {**here, **params}, "member")
+
+
+def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generator[Ops, list[Row], list[Row]]:
+    here = {"space_id": effect.space_id}
+    match effect:
+        case Edit():
+            written = rows_spaces.message_params(effect.message, 0)
+            edited = {"edited_at": micros_or_none(effect.message.edited_at)}
+            return (yield Op(sql.spaces.edit_message, {**written, **edited}))
+        case Erase():
+            found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id})
+            yield Op(sql.spaces.drop_reactions, {"id": effect.message_id})
+            return found
+        case React():
+            yield Op(sql.spaces.lock_message, {**here, "id": effect.reaction.message_id}, "message")
+            return (yield Op(sql.spaces.insert_reaction, rows_spaces.reaction_params(effect.reaction)))
+        case Unreact():
+            this = {"message_id": effect.message_id, "entity_id": effect.entity_id, "emoji": effect.emoji}
+            return (yield Op(sql.spaces.drop_reaction, {**this}))
+
+
+def _rest(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
+    match effect:
+        case Enter():
+            return [Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})]
+        case SetTimer():
+            return [_set_timer(effect.name, effect.due, unit, sql)]
+        case DropTimer():
+            return [Op(sql.spaces.drop_timer, {"name": effect.name})]
+        case _:
+            return _mind(effect, unit, sql)
+
+
+def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
+    match effect:
+        case SetGoal():
+            return [Op(sql.agents.put_goal, rows_agents.goal_params(effect.goal))]
+        case DropGoal():
+            return [Op(sql.agents.drop_goal, {"agent_id": effect.agent_id, "id": effect.id})]
+        case SetMemory():
+            return [Op(sql.agents.put_memory, rows_agents.memory_params(effect.memory))]
+        case DropMemory():
+            return [Op(sql.agents.drop_memory, {"agent_id": effect.agent_id, "key": effect.key})]
+        case SetPlan(plan=plan):
+            put = Op(sql.agents.put_plan, rows_agents.plan_params(plan))
+            return [put, _set_timer(plan.timer, plan.next_run_at, unit, sql)]
+        case DropPlan():
+            drop = Op(sql.agents.drop_plan, {"agent_id": effect.agent_id, "id": effect.id})
+            return [drop, Op(sql.spaces.drop_timer, {"name": plan_timer(effect.agent_id, effect.id)})]
+        case FirePlan():
+            return _fire(effect, unit, sql)
+        case _:
+            return []
+
+
+def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:
+    plan = effect.plan
+    seen: Params = {"agent_id": plan.agent_id, "id": plan.id, "seen": micros(plan.next_run_at)}
+    if effect.then is None:
+        gone = Op(sql.agents.drop_plan_seen, seen, "plan")
+        return [gone, Op(sql.spaces.drop_timer, {"name": plan.timer})]
+    due = effect.then.next_run_at
+    moved = Op(sql.agents.move_plan, {**seen, "next_run_at": micros(due)}, "plan")
+    return [moved, _set_timer(plan.timer, due, unit, sql)]
+
+
+def _set_timer(name: str, due: datetime, unit: Unit, sql: Statements) -> Op:
+    return Op(sql.spaces.set_timer, {"name": name, "due": micros(due), "gen": micros(unit.at)})

@@ -1,0 +1,299 @@
+"""Units of work as programs: ordered statements, each with the rows it must touch and what it returns.
+
+A program is a generator: it yields an `Op`, is sent the rows, and returns what was committed. It does not
+know whether its driver is SQLite's writer thread or a Postgres connection. A guard that fails raises
+`GuardFailed`, and the driver rolls the whole unit back. What it may yield, and what its
+author obeys, is in `ops`.
+"""
+
+from dataclasses import replace
+from hashlib import shake_256
+
+from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, text_or_none
+from toolwright.adapters.store.engine.instants import micros, micros_or_none
+from toolwright.adapters.store.engine.outcome import Written, numbered
+from toolwright.adapters.store.engine.program import Op, Program, Whole
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.programs.advance import advance
+from toolwright.adapters.store.programs.children import wake_askers
+from toolwright.adapters.store.programs.delivery import refused
+from toolwright.adapters.store.programs.locks import lock
+from toolwright.adapters.store.programs.parts import (
+    insert_events,
+    leaving,
+    new_files,
+    wake,
+    write_env,
+    write_files,
+)
+from toolwright.adapters.store.programs.spaces import perform
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables import rows_agents, rows_events, rows_kept, rows_threads
+from toolwright.core.agents.mind import plan_timer
+from toolwright.core.journal.effects import DropMember
+from toolwright.core.journal.units import (
+    Act,
+    Advance,
+    Committed,
+    CreateThread,
+    DropAgent,
+    DropEntity,
+    DropFrontEnd,
+    Expire,
+    LeaseCall,
+    Leave,
+    PostMessage,
+    Probe,
+    Prune,
+    RequestCancel,
+    Reseal,
+    RetryEvent,
+    SaveAgent,
+    SaveEntity,
+    SaveFrontEnd,
+    SetEnv,
+    Settle,
+    Submit,
+    Unit,
+)
+from toolwright.core.threads.event import Event
+
+PROBES = ("probe a", "probe b")  # the tokens of the rows that probes write, by turns
+ROOM = 32 * 1024  # characters that a probe writes: what a message with its run and events may take
+
+
+def program(unit: Unit, sql: Statements) -> Program:
+    """The unit as a program."""
+    match unit:
+        case Advance():
+            return advance(unit, sql)
+        case PostMessage():
+            return _post(unit, sql)
+        case Settle():
+            return _settle(unit, sql)
+        case RequestCancel():
+            return _request_cancel(unit, sql)
+        case Reseal():
+            return _reseal(unit, sql)
+        case SetEnv():
+            return _set_env(unit, sql)
+        case Act():
+            return _act(unit, sql)
+        case SaveAgent():
+            return _save_agent(unit, sql)
+        case DropAgent():
+            return _drop_agent(unit, sql)
+        case LeaseCall():
+            return _lease_call(unit, sql)
+        case RetryEvent():
+            return _retry_event(unit, sql)
+        case CreateThread():
+            return _create_thread(unit, sql)
+        case Leave():
+            return _leave(unit, sql)
+        case SaveEntity():
+            return _save_entity(unit, sql)
+        case SaveFrontEnd() | DropFrontEnd():
+            return _front_end(unit, sql)
+        case DropEntity():
+            return _drop_entity(unit, sql)
+        case Prune():
+            return _prune(unit, sql)
+        case Probe():
+            return _probe(unit, sql)
+        case _:
+            raise TypeError(f"No store knows the unit {type(unit).__name__}.")
+
+
+def _create_thread(unit: CreateThread, sql: Statements) -> Program:
+    born = Op(sql.insert_thread, rows_threads.thread_params(unit.thread), "duplicate")
+    yield Whole([born, *write_env(unit.env, sql)])
+    return Written(Committed())
+
+
+def _post(unit: PostMessage, sql: Statements) -> Program:
+    thread_id, run = unit.event.thread_id, unit.run
+    found = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
+    if not found:
+        yield from refused(thread_id, "thread", sql)
+    [(run_id, posted, ev, agent)] = found
+    events: tuple[Event, ...] = ()
+    event = replace(unit.event, run_id=run_id)
+    inserts = [Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")]
+    if run_id == run.id:
+        inserts.insert(0, Op(sql.insert_run, rows_threads.run_params(run), "duplicate"))
+        events = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
+    yield [*inserts, *new_files(unit.files, sql)]
+    yield [
+        *write_files(thread_id, unit.files, sql),
+        *insert_events(events, sql),
+        wake(unit, thread_id, sql),
+    ]
+    return Written(Committed(run_id=run_id), events)
+
+
+def _request_cancel(unit: RequestCancel, sql: Statements) -> Program:
+    at = micros(unit.at)
+    asked = Op(sql.request_cancel, {"thread_id": unit.thread_id, "run_id": unit.run_id, "at": at}, "run")
+    yield Whole([asked, wake(unit, unit.thread_id, sql)])
+    return Written(Committed(run_id=unit.run_id))
+
+
+def _set_env(unit: SetEnv, sql: Statements) -> Program:
+    if unit.thread_id is not None:
+        yield Op(sql.count_posted, {"thread_id": unit.thread_id}, "thread")
+    if unit.entity_id is not None:
+        yield Op(sql.hold_entity, {"entity_id": unit.entity_id}, "entity")
+    if unit.env:
+        yield write_env(unit.env, sql)
+        yield from wake_askers(unit.env, unit, sql)
+    done = yield from perform(unit.effects, unit, sql)
+    return Written(Committed(runs=tuple(done.runs)), tuple(done.events))
+
+
+def _reseal(unit: Reseal, sql: Statements) -> Program:
+    count = 0
+    for was, now in unit.rows:
+        here: Params = {"owner": was.owner, "kind": was.kind, "name": was.name}
+        found = yield Op(sql.reseal, {**here, "was": was.value, "now": now.value, "by": now.key})
+        count += len(found)
+    return Written(Committed(count=count))
+
+
+def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
+    yield Op(sql.retry_event, {"thread_id": unit.thread_id, "event_id": unit.event_id}, "inbox")
+    yield Op(sql.children.hurry, {"thread_id": unit.thread_id})
+    yield wake(unit, unit.thread_id, sql)
+    return Written(Committed())
+
+
+def _settle(unit: Settle, sql: Statements) -> Program:
+    here: Params = {"thread_id": unit.thread_id}
+    yield from lock(unit.effects, unit.thread_id, sql)
+    [(ev, agent)] = yield Op(sql.touch, here, "thread")
+    [(route, run_id)] = yield Op(
+        _settling(unit, sql),
+        {
+            **here,
+            "call_id": unit.call_id,
+            "now": unit.outcome,
+            "result": long_text_or_none(unit.result),
+            "at": micros(unit.at),
+        },
+        "call",
+    )
+    if route == "inbox":
+        [(posted,)] = yield Op(sql.count_posted, here, "thread")
+        yield Op(sql.insert_inbox, rows_events.inbox_params(unit.notice, posted), "duplicate")
+    if unit.files:
+        yield new_files(unit.files, sql)
+    events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
+    yield [*insert_events(events, sql), wake(unit, unit.thread_id, sql)]
+    done = yield from perform(unit.effects, unit, sql)
+    return Written(Committed(run_id=run_id, route=route), (*events, *done.events))
+
+
+def _settling(unit: Settle, sql: Statements) -> Statement:
+    match unit:
+        case Submit():
+            return sql.settle_in_time
+        case Expire():
+            return sql.settle_late
+        case _:
+            return sql.settle
+
+
+def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
+    claim: Params = {"call_id": unit.call_id, "worker": text_or_none(unit.worker), "at": micros(unit.at)}
+    yield Op(sql.lease_call, {**claim, "until": micros(unit.until)}, "call")
+    return Written(Committed())
+
+
+def _act(unit: Act, sql: Statements) -> Program:
+    done = yield from perform(unit.effects, unit, sql)
+    answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
+    return Written(answer, tuple(done.events))
+
+
+def _leave(unit: Leave, sql: Statements) -> Program:
+    [left] = yield Whole([leaving(unit.thread_id, unit.leaving, sql)])
+    return Written(Committed(left=bool(left)))
+
+
+def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
+    """A changed row is taken away and put back: so an external id that is taken fails a guard, not a constraint."""
+    if unit.was is not None:
+        seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
+        yield Op(sql.drop_entity_seen, seen, "entity")
+    yield Op(sql.insert_entity, rows_kept.entity_params(unit.entity), "duplicate")
+    return Written(Committed())
+
+
+def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
+    """Like an entity's row, an agent's is taken away and put back."""
+    params = rows_agents.agent_params(unit.agent)
+    if unit.was is not None:
+        yield Op(sql.agents.drop_agent_seen, {"agent_id": unit.agent.id, "was": unit.was}, "agent")
+    yield Op(sql.agents.insert_agent, params, "duplicate")
+    yield Op(sql.agents.insert_revision, {**params, "created_at": params["updated_at"]})
+    if unit.env:
+        yield write_env(unit.env, sql)
+        yield from wake_askers(unit.env, unit, sql)
+    return Written(Committed())
+
+
+def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
+    yield Op(sql.agents.lock_agent, {"agent_id": unit.agent_id}, "agent")
+    yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
+    yield Op(sql.agents.give_up, {"agent_id": unit.agent_id, "at": micros(unit.at)})
+    for drop in sql.agents.drop_minds:
+        yield Op(drop, {"agent_id": unit.agent_id})
+    first = plan_timer(unit.agent_id, "")
+    yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
+    return (yield from _leave_spaces(unit, sql))
+
+
+def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
+    yield Op(sql.drop_entity, {"entity_id": unit.entity_id}, "entity")
+    yield Op(sql.drop_env_of, {"owner": unit.entity_id})
+    yield Op(sql.front_ends.drop_of, {"entity_id": unit.entity_id})
+    return (yield from _leave_spaces(unit, sql))
+
+
+def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements) -> Program:
+    found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
+    left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
+    done = yield from perform(left, unit, sql)
+    return Written(Committed(), tuple(done.events))
+
+
+def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
+    if isinstance(unit, DropFrontEnd):
+        yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
+    else:
+        yield Op(sql.front_ends.insert, rows_kept.front_end_params(unit.front_end), "duplicate")
+    return Written(Committed())
+
+
+def _prune(unit: Prune, sql: Statements) -> Program:
+    before = micros(unit.before)
+    events = yield Op(sql.prune_events, {"before": before, "limit": unit.limit})
+    left = unit.limit - len(events)
+    in_spaces = yield Op(sql.prune_space_events, {"before": before, "limit": left})
+    left -= len(in_spaces)
+    commits = yield Op(sql.prune_commits, {"before": before, "limit": left})
+    return Written(Committed(count=len(events) + len(in_spaces) + len(commits)))
+
+
+def _probe(unit: Probe, sql: Statements) -> Program:
+    """New room is taken before that of the last probe is given back: a row in its place would always fit.
+
+    The text is one that no database can make shorter.
+    """
+    first, second = PROBES
+    found = yield Op(sql.probes, {"first": first, "second": second})
+    new, old = (second, first) if [row[0] for row in found] == [first] else (first, second)
+    text = shake_256(unit.token.encode()).hexdigest(ROOM // 2)
+    yield Op(sql.probe, {"token": new, "answer": text, "at": micros(unit.at)})
+    yield Op(sql.drop_commit, {"token": old})
+    return Written(Committed())

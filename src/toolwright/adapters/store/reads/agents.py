@@ -1,0 +1,94 @@
+"""What is read of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import BigInteger, Text, and_, bindparam, select
+
+from toolwright.adapters.store.engine.codecs import Params
+from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
+from toolwright.adapters.store.engine.row_reader import Reader
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
+from toolwright.adapters.store.reads.readers import AGENTS, GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
+from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.broken_rows import Rows
+
+T = TypeVar("T")
+
+
+def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> Any:  # as above
+    return bindparam(name, type_=Text)
+
+
+class AgentQueries:
+    """The queries about agents; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        of = agent_revisions.c
+        columns = (of.agent_id, of.name, of.revision, of.description, of.config)
+        newest = and_(of.agent_id == agents.c.id, of.revision == agents.c.revision)
+        head = (agents.c.id, *columns[1:], agents.c.created_at, of.created_at)
+        now = select(*head).select_from(
+            agents.outerjoin(agent_revisions, newest)
+        )  # a lost revision breaks its agent
+        self.agent = compiled(now.where(agents.c.id == _text("agent_id")))
+        self.named = compiled(now.where(agents.c.name == _text("name")))
+        in_order = now.order_by(agents.c.created_at, agents.c.id)
+        self.agents = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
+        then = select(*columns, of.created_at, of.created_at.label("updated_at"))
+        self.revision = compiled(
+            then.where(of.agent_id == _text("agent_id"), of.revision == _big("revision"))
+        )
+        mine = _text("agent_id")
+        self.goals = compiled(
+            select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
+        )
+        self.memories = compiled(select(memories).where(memories.c.agent_id == mine).order_by(memories.c.key))
+        of_agent = select(plans).where(plans.c.agent_id == mine)
+        self.plans = compiled(of_agent.order_by(plans.c.next_run_at, plans.c.id))
+        self.plan = compiled(of_agent.where(plans.c.id == _text("id")))
+
+
+class SqlAgents:
+    """The `AgentReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(AgentQueries, driver.dialect)
+
+    async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
+        if revision is None:
+            return await self._driver.read(
+                lambda: first_read(AGENTS, self._sql.agent, {"agent_id": agent_id})
+            )
+        this: Params = {"agent_id": agent_id, "revision": revision}
+        return await self._driver.read(lambda: first_read(AGENTS, self._sql.revision, this))
+
+    async def named(self, name: str) -> ConfiguredAgent | None:
+        return await self._driver.read(lambda: first_read(AGENTS, self._sql.named, {"name": name}))
+
+    async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
+        return await self._each(AGENTS, self._sql.agents, {"limit": limit, "offset": offset})
+
+    async def goals(self, agent_id: str) -> Sequence[Goal]:
+        return await self._each(GOALS, self._sql.goals, {"agent_id": agent_id})
+
+    async def memories(self, agent_id: str) -> Sequence[Memory]:
+        return await self._each(MEMORIES, self._sql.memories, {"agent_id": agent_id})
+
+    async def plans(self, agent_id: str) -> Sequence[Plan]:
+        return await self._each(PLANS, self._sql.plans, {"agent_id": agent_id})
+
+    async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
+        this: Params = {"agent_id": agent_id, "id": plan_id}
+        return await self._driver.read(lambda: first_read(PLANS, self._sql.plan, this))
+
+    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
+        return await self._driver.read(lambda: each_read(reader, statement, params))

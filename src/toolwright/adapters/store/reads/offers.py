@@ -1,0 +1,86 @@
+"""What is read of calls on offer on SQL: the queries of one dialect, and the port over a driver."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select, text
+
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.driver import Driver, rows_read
+from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
+from toolwright.adapters.store.reads.readers import CALLS
+from toolwright.adapters.store.tables.calls import ON_OFFER, calls
+from toolwright.adapters.store.tables.threads import runs
+from toolwright.core.journal.store_offers import Offer
+from toolwright.core.json_value import dumps
+from toolwright.core.threads.call import OPEN
+
+
+def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> Any:  # as above
+    return bindparam(name, type_=Text)
+
+
+class OfferQueries:
+    """The queries about calls on offer. Their first condition is that of the indexes, word by word."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._compiled = compiled = Compiler(name)
+        agent = select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
+        status = calls.c.status.concat("")  # an expression, so that the index of the statuses is not taken
+        opened = or_(*(status == each for each in OPEN))
+        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
+        again = and_(calls.c.repeatable, calls.c.leased_until <= _big("at"))
+        offered = select(*calls.c, agent).where(text(ON_OFFER), opened, in_time).limit(_big("limit"))
+        start = calls.c.started_at
+        behind = and_(start >= _big("after"), or_(start > _big("after"), calls.c.id > _text("after_id")))
+        free = or_(calls.c.worker.is_(None), again)
+        self._begun = offered.where(free, behind, start < _big("before")).order_by(start, calls.c.id)
+        self.begun = cache(self._begun_of)
+        lapsed = offered.where(again, calls.c.leased_until >= _big("since"))
+        self.lapsed = compiled(lapsed.order_by(calls.c.leased_until))
+
+    def _begun_of(self, count: int) -> Statement:
+        if not count:
+            return self._compiled(self._begun)
+        return self._compiled(self._begun.where(calls.c.name.in_([_text(f"name_{i}") for i in range(count)])))
+
+
+class SqlOffers:
+    """The `OfferReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(OfferQueries, driver.dialect)
+
+    async def begun(
+        self,
+        at: datetime,
+        *,
+        after: tuple[datetime, str],
+        before: datetime,
+        names: Sequence[str] | None = None,
+        limit: int = 100,
+    ) -> Sequence[Offer]:
+        asked: Params = {"at": micros(at), "before": micros(before), "limit": limit}
+        asked |= {"after": micros(after[0]), "after_id": after[1]}
+        asked |= {f"name_{i}": dumps(name) for i, name in enumerate(names or ())}
+        return await self._all(self._sql.begun(len(names or ())), asked)
+
+    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        return await self._all(self._sql.lapsed, {"at": micros(at), "since": micros(since), "limit": limit})
+
+    async def _all(self, statement: Statement, params: Params) -> list[Offer]:
+        found = await self._driver.read(lambda: rows_read(_offers, statement, params))
+        return [offer for each in found for offer in each]
+
+
+def _offers(row: Row) -> list[Offer]:
+    """The offer of a row; none of one that is broken: it must not hold up the others."""
+    return [Offer(call=call, agent=row[-1]) for call in CALLS.each([row])]

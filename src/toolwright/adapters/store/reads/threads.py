@@ -1,0 +1,173 @@
+"""The statements that read the journal, in SQLAlchemy, compiled once for a driver."""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Text,
+    and_,
+    bindparam,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement
+from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.events import events, inbox, wakes
+from toolwright.adapters.store.tables.kept import entities, env, files
+from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
+from toolwright.adapters.store.tables.threads import messages, runs, steps, threads
+
+
+def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> Any:  # as above
+    return bindparam(name, type_=Text)
+
+
+def _of_users(count: int) -> ColumnElement[bool]:
+    return or_(false(), *[threads.c.user_id == _text(f"user_{i}") for i in range(count)])
+
+
+def _page(statement: Rows) -> Rows:
+    return statement.limit(_big("limit")).offset(_big("offset"))
+
+
+MOST = 2**63 - 1
+"""The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
+
+_CALL, _SHOWING = "call_", literal("msg_", Text)
+"""How the ids of calls begin, and those of the messages that show them (see `wire.call_shown`)."""
+
+
+class Queries:
+    """The journal's queries, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._compiled = compiled = Compiler(name)
+        self.runs = cache(self._runs)
+        self.calls = cache(self._calls)
+
+        in_thread = _text("thread_id")
+        self.thread = compiled(select(threads).where(threads.c.id == in_thread))
+        self.threads = cache(self._threads)
+
+        said = select(messages).order_by(messages.c.seq)
+        here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
+        self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
+        self.messages = compiled(_page(here))
+        self.run_messages = compiled(said.where(messages.c.run_id == _text("run_id")))
+
+        waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
+        self.unread = compiled(waiting.where(inbox.c.status == "pending"))
+        open_events = waiting.where(or_(inbox.c.status == "pending", inbox.c.status == "processing"))
+        self.open_inbox = compiled(open_events)
+        self.inbox = compiled(_page(waiting))
+        self.inbox_event = compiled(waiting.where(inbox.c.event_id == _text("event_id")))
+
+        self.run = compiled(select(runs).where(runs.c.id == _text("run_id")))
+        self.steps = compiled(select(steps).where(steps.c.run_id == _text("run_id")).order_by(steps.c.number))
+        self.call = compiled(select(calls).where(calls.c.id == _text("call_id")))
+        of_step = (
+            calls.c.run_id == _text("run_id"),
+            calls.c.step == _big("step"),
+            calls.c.parent_id.is_(None),
+        )
+        self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
+
+        self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
+        due = select(wakes).where(wakes.c.due <= _big("at")).order_by(wakes.c.due)
+        self.due = compiled(due.limit(_big("limit")))
+        self.next_due = compiled(
+            select(func.min(wakes.c.due)).where(wakes.c.due > _big("at"), wakes.c.due <= MOST)
+        )
+        self._event_queries(compiled)
+        self._env_queries(compiled)
+        self._entity_queries(compiled)
+        of_thread = select(files).where(files.c.thread_id == in_thread)
+        self.files = compiled(of_thread.order_by(files.c.path))
+        self.file = compiled(of_thread.where(files.c.folded == _text("folded")))
+        self.files_at = cache(self._files_at)
+
+    def _env_queries(self, compiled: Compiler) -> None:
+        user = select(threads.c.user_id).where(threads.c.id == _text("thread_id")).scalar_subquery()
+        person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
+        by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
+        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == _text("thread_id"))
+        up = here.cte("up", recursive=True)
+        up = up.union_all(select(threads.c.id, threads.c.parent_id).join(up, threads.c.id == up.c.parent_id))
+        theirs = env.c.owner.in_(select(up.c.id))
+        self.env = compiled(
+            by_name.where(or_(env.c.owner == _text("thread_id"), theirs, env.c.owner.in_(person)))
+        )
+        self.env_of = compiled(by_name.where(env.c.owner == _text("owner")))
+        otherwise = or_(env.c.key < _text("key"), env.c.key > _text("key"))
+        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
+
+    def _event_queries(self, compiled: Compiler) -> None:
+        newer = _page(
+            select(events).where(events.c.n > _big("after"), events.c.n <= MOST).order_by(events.c.n)
+        )
+        of_thread = events.c.thread_id == _text("topic")
+        of_run = events.c.run_id == _text("topic")
+        bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
+        bounds = bounds.where(events.c.n <= MOST)
+        n = space_events.c.n
+        newer_told = _page(select(space_events).where(n > _big("after"), n <= MOST).order_by(n))
+        told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
+        of_space = space_events.c.space_id == _text("topic")
+        self.events = {
+            "thread": compiled(newer.where(of_thread)),
+            "run": compiled(newer.where(of_run)),
+            "space": compiled(newer_told.where(of_space)),
+            "spaces": compiled(newer_told),
+        }
+        self.bounds = {
+            "thread": compiled(bounds.where(of_thread)),
+            "run": compiled(bounds.where(of_run)),
+            "space": compiled(told.where(of_space)),
+            "spaces": compiled(told),
+        }
+
+    def _entity_queries(self, compiled: Compiler) -> None:
+        self.entity = compiled(select(entities).where(entities.c.id == _text("entity_id")))
+        self.entity_named = compiled(select(entities).where(entities.c.external_id == _text("external_id")))
+        self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
+
+    def _files_at(self, count: int) -> Statement:
+        paths = [_text(f"path_{i}") for i in range(count)]
+        there = select(files.c.folded).where(files.c.thread_id == _text("thread_id"))
+        return self._compiled(there.where(files.c.folded.in_(paths)))
+
+    def _threads(self, users: int) -> Statement:
+        chosen = [_of_users(users)] if users else []
+        return self._compiled(
+            _page(select(threads).where(*chosen).order_by(threads.c.created_at, threads.c.id))
+        )
+
+    def _runs(self, filters: tuple[str, ...]) -> Statement:
+        chosen = [runs.c[name] == _text(name) for name in filters]
+        newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
+        return self._compiled(_page(newest_first.where(*chosen)))
+
+    def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
+        """Calls; with `users` those of their threads, and those shown in the spaces of an entity."""
+        chosen = [calls.c[name] == _text(name) for name in filters]
+        if statuses:
+            chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
+        if users is not None:
+            in_space = select(members.c.space_id).where(members.c.entity_id == _text("seen_by"))
+            message = _SHOWING + func.substr(calls.c.id, len(_CALL) + 1)
+            shown = exists().where(space_messages.c.id == message)
+            theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))
+            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), shown)))
+        return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))

@@ -1,0 +1,218 @@
+"""SQLite as the journal's driver: one writer thread that groups waiting units into one synced commit."""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
+from toolwright.adapters.store.engine.program import Op, Reading, Whole, filled
+from toolwright.adapters.store.engine.statement import DialectName, statements
+from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.sqlite.file import connect
+from toolwright.adapters.store.sqlite.readers import SqliteReaders
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.units import Committed, Conflict, Unit
+from toolwright.core.text import sentence
+
+T = TypeVar("T")
+Outcome: TypeAlias = Written | Conflict | StoreError | Unwritable
+Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
+
+GROUP = 256  # units in one commit at the most
+ROWS = 100  # rows in one INSERT at the most
+
+
+class SqliteDriver:
+    """Runs programs on one SQLite file, whose writing connection `opened` makes. Made and used in one event loop."""
+
+    dialect: DialectName = "sqlite"
+
+    def __init__(
+        self, path: Path, publish: Publish, opened: Callable[[Path], sqlite3.Connection] = connect
+    ) -> None:
+        self._publish = publish
+        self._loop = asyncio.get_running_loop()
+        self._sql = statements(Statements, "sqlite")
+        self._units: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._failed: StoreError | None = None
+        self._connection = opened(path)
+        self._path, self._inode = path, path.stat().st_ino
+        self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
+        self._readers = SqliteReaders(path)
+        self._writer = threading.Thread(target=self._write_all, name="toolwright-writer", daemon=True)
+        self._writer.start()
+
+    def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
+        future: asyncio.Future[Committed | Conflict] = self._loop.create_future()
+        if self._failed is None:
+            self._units.put((unit, future))
+        if self._failed is not None:  # before the put, or meanwhile: then nobody takes the unit any more
+            future.set_exception(self._failed)
+        return future
+
+    async def read(self, reading: Callable[[], Reading[T]]) -> T:
+        return await self._readers.read(reading)
+
+    async def snapshot(self, reading: Callable[[], Reading[T]]) -> T:
+        return await self._readers.snapshot(reading)
+
+    async def close(self) -> None:
+        self._failed = self._failed or StoreError("The journal is closed.")
+        self._units.put(None)
+        await asyncio.to_thread(self._writer.join)
+        await self._readers.close()
+
+    def _write_all(self) -> None:
+        group: list[Waiting] = []
+        try:
+            while (first := self._units.get()) is not None:
+                group = [first, *self._waiting(GROUP - 1)]
+                self._settle(group, self._commit([unit for unit, _ in group]))
+                group = []
+        except BaseException as error:  # noqa: BLE001 - whatever ends the writer must reach those who wait
+            self._fail(group, error)
+        finally:
+            self._connection.close()
+
+    def _waiting(self, most: int) -> list[Waiting]:
+        """The units that wait behind the first one."""
+        group: list[Waiting] = []
+        with suppress(queue.Empty):
+            while len(group) < most:
+                item = self._units.get_nowait()
+                if item is None:
+                    self._units.put(None)
+                    break
+                group.append(item)
+        return group
+
+    def _commit(self, units: list[Unit]) -> list[Outcome]:
+        """One synced commit for all; when an error has ended the transaction, each unit on its own."""
+        try:
+            self._check_file()
+            self._connection.execute("BEGIN IMMEDIATE")
+        except (sqlite3.Error, OSError) as error:
+            return [_refused(error)] * len(units)
+        try:
+            return self._apply_all(units)
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if len(units) == 1:
+                return [_refused(error)]
+        return [self._commit([unit])[0] for unit in units]
+
+    def _check_file(self) -> None:
+        """A file that was deleted or replaced takes commits that nobody will ever read."""
+        if self._path.stat().st_ino != self._inode:
+            raise sqlite3.OperationalError("the database file was replaced under this process")
+
+    def _apply_all(self, units: list[Unit]) -> list[Outcome]:
+        execute = self._connection.execute
+        if len(units) == 1:
+            return [self._apply_one(units[0])]
+        outcomes: list[Outcome] = []
+        for unit in units:
+            execute("SAVEPOINT unit")
+            try:
+                outcomes.append(self._apply(unit))
+            except Exception as error:  # one unit's fault must not take the others with it
+                if not self._connection.in_transaction:
+                    raise
+                execute("ROLLBACK TO unit")
+                outcomes.append(_refused(error))
+            execute("RELEASE unit")
+        execute("COMMIT")
+        return outcomes
+
+    def _apply_one(self, unit: Unit) -> Outcome:
+        try:
+            written = self._apply(unit)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - what is wrong with the unit itself
+            self._connection.execute("ROLLBACK")
+            return _refused(error)
+        self._connection.execute("COMMIT")
+        return written
+
+    def _apply(self, unit: Unit) -> Written:
+        steps = program(unit, self._sql)
+        found: list[Row] | None = None
+        while True:
+            try:
+                op = next(steps) if found is None else steps.send(found)
+            except StopIteration as stop:
+                written: Written = stop.value
+                return written
+            found = self._run(op) if isinstance(op, Op) else self._run_all(op)
+
+    def _run_all(self, ops: Whole | Sequence[Op]) -> list[Row]:
+        found: list[Row] = []
+        for op in ops.ops if isinstance(ops, Whole) else ops:
+            rows = self._run(filled(op, found))
+            found.append(rows[0] if rows else ())
+        return found
+
+    def _run(self, op: Op) -> list[Row]:
+        statement = op.statement
+        if op.more:
+            rows = [statement.bind(params) for params in (op.params, *op.more)]
+            for start in range(0, len(rows), ROWS):
+                some = rows[start : start + ROWS]
+                self._connection.execute(statement.for_rows(len(some)), [one for row in some for one in row])
+            return []
+        found = self._connection.execute(statement.sql, statement.bind(op.params)).fetchall()
+        if op.guard is not None and len(found) != 1:
+            raise GuardFailed(op.guard)
+        return found
+
+    def _settle(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
+        with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._deliver, group, outcomes)
+
+    def _deliver(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
+        """In the event loop: events first, in commit order, then word to those who wait."""
+        try:
+            for outcome in outcomes:
+                if isinstance(outcome, Written) and outcome.events:
+                    self._publish(outcome.events)
+        finally:
+            for (_, future), outcome in zip(group, outcomes, strict=True):
+                _tell(future, outcome)
+
+    def _fail(self, group: list[Waiting], error: BaseException) -> None:
+        self._failed = StoreError(sentence(f"The journal's writer has stopped: {error}"))
+        self._failed.__cause__ = error
+        group = [*group, *self._waiting(self._units.qsize())]
+        self._settle(group, [self._failed] * len(group))
+
+
+def _tell(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) -> None:
+    if future.done():
+        return
+    match outcome:
+        case Written():
+            future.set_result(outcome.answer)
+        case Conflict():
+            future.set_result(outcome)
+        case StoreError() | Unwritable():
+            future.set_exception(outcome)
+
+
+def _refused(error: Exception) -> Conflict | StoreError | Unwritable:
+    if isinstance(error, GuardFailed):
+        return Conflict(guard=error.guard)
+    if isinstance(error, sqlite3.OperationalError | sqlite3.InternalError | OSError):
+        refusal = StoreError(sentence(f"The journal cannot be written: {error}"))
+    else:
+        refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))
+    refusal.__cause__ = error
+    return refusal

@@ -1,0 +1,86 @@
+"""Reading an SQLite journal: a few threads with a connection each, beside the writer."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.program import Reading
+from toolwright.adapters.store.sqlite.file import connect, is_illegible, legible
+from toolwright.core.errors import StoreError
+from toolwright.core.text import sentence
+
+T = TypeVar("T")
+_Read: TypeAlias = Callable[[], Reading[T]]
+
+READERS = 4
+
+
+class SqliteReaders:
+    """Runs readings, each on one snapshot of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._threads = ThreadPoolExecutor(READERS, "toolwright-reader")
+
+    async def read(self, reading: _Read[T]) -> T:
+        return await self._in_thread(self._read, reading)
+
+    async def snapshot(self, reading: _Read[T]) -> T:
+        return await self._in_thread(self._snapshot, reading)
+
+    async def _in_thread(self, read: Callable[[_Read[T]], T], reading: _Read[T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, read, reading)
+        except (sqlite3.Error, RuntimeError) as error:  # RuntimeError: the threads are shut down
+            raise StoreError(sentence(f"The journal cannot be read: {error}")) from error
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._threads.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    def _read(self, reading: _Read[T]) -> T:
+        """A text that is none makes the reading begin anew, with its bytes: its row is then found to be broken."""
+        connection = self._connection()
+        try:
+            return self._run(connection, reading())
+        except sqlite3.OperationalError as error:
+            if not is_illegible(error):
+                raise
+        connection.text_factory = legible
+        try:
+            return self._run(connection, reading())
+        finally:
+            connection.text_factory = str
+
+    def _run(self, connection: sqlite3.Connection, steps: Reading[T]) -> T:
+        found: list[Row] | None = None
+        while True:
+            try:
+                op = next(steps) if found is None else steps.send(found)
+            except StopIteration as stop:
+                return stop.value
+            found = connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+
+    def _snapshot(self, reading: _Read[T]) -> T:
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            return self._read(reading)
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self._path)
+            connection.execute("PRAGMA query_only = ON")
+            self._connections.append(connection)
+        return connection

@@ -1,0 +1,166 @@
+"""The statements that write families of threads, their requests and their values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    not_,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement
+from toolwright.adapters.store.statements.statements_wakes import woken
+from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.children import asked, requests, thread_values
+from toolwright.adapters.store.tables.conditions import NOT_OVER
+from toolwright.adapters.store.tables.events import inbox, wakes
+from toolwright.adapters.store.tables.threads import runs, threads
+from toolwright.core.threads.call import MOVES
+from toolwright.core.threads.child import MUTE
+from toolwright.core.threads.run import OVER
+
+
+def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    return bindparam(name, type_=BigInteger)
+
+
+def _text(name: str) -> Any:  # as above
+    return bindparam(name, type_=Text)
+
+
+def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
+    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+
+
+# Said so that no database goes through all pending calls of the journal: there may be many of them.
+PENDING = and_(*(calls.c.status != status for status in MOVES if status != "pending"))
+
+
+def _family(first: Any) -> Any:  # queries of SQLAlchemy
+    """The ids of those threads and of all below them."""
+    family = first.cte("family", recursive=True)
+    return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
+
+
+class ChildStatements:
+    """Statements about children, compiled for one dialect; each attribute is one of them."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        compiled = Compiler(name)
+        self._thread_statements(compiled)
+        self._cancel_statements(compiled)
+        self._request_statements(compiled)
+        put = self._insert(thread_values).values(_all(thread_values))
+        key = [thread_values.c.thread_id, thread_values.c.key]
+        self.put_value = compiled(
+            put.on_conflict_do_update(index_elements=key, set_={"value": put.excluded.value})
+        )
+        this = and_(thread_values.c.thread_id == _text("thread_id"), thread_values.c.key == _text("key"))
+        self.drop_value = compiled(delete(thread_values).where(this))
+
+    def _thread_statements(self, compiled: Compiler) -> None:
+        here = threads.c.id == _text("thread_id")
+        changed = update(threads).where(here)
+        self.forget_state = compiled(changed.values(report=null(), state=null()))
+        begun = {"run_id": _text("new_run"), "report": _text("report"), "state": null()}
+        counted = {"posted": threads.c.posted + 1, "ev": threads.c.ev + 1}
+        idle = changed.where(threads.c.run_id.is_(None), NOT_OVER).values(**begun, **counted)
+        self.begin = compiled(
+            idle.returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
+        )
+        awaited = or_(
+            threads.c.report == _text("report"), and_(threads.c.report.is_(None), _text("report").is_(None))
+        )
+        ended = changed.values(report=null(), state=_text("state"))
+        self.report = compiled(ended.where(awaited, NOT_OVER).returning(threads.c.id))
+        self.end_unheard = compiled(
+            changed.values(
+                report=case((threads.c.run_id.is_(None), null()), else_=threads.c.report),
+                state=case((NOT_OVER, _text("state")), else_=threads.c.state),
+            )
+        )
+        self.close = compiled(changed.values(state="terminated").returning(threads.c.id))
+        ours = and_(threads.c.parent_id == _text("thread_id"), threads.c.agent == _text("agent"), NOT_OVER)
+        alive = select(func.count()).select_from(threads).where(ours).scalar_subquery()
+        self.room = compiled(select(literal(1, BigInteger)).where(alive < _big("most")))
+        self.hand_off = compiled(changed.values(active_agent=_text("agent"), activated=null()))
+        self.activated = compiled(changed.values(activated=_text("activated")))
+        self.back_off = compiled(changed.values(faults=_big("faults"), not_before=_big("until")))
+        self.hurry = compiled(changed.values(not_before=null()))
+
+    def _cancel_statements(self, compiled: Compiler) -> None:
+        here = _text("thread_id")
+        children = select(threads.c.id).where(threads.c.parent_id == here)
+        self.stop_below = self._stopping(children, compiled)
+        self.stop = self._stopping(select(threads.c.id).where(threads.c.id == here), compiled)
+        over = select(threads.c.id).where(threads.c.id == here, not_(NOT_OVER))
+        own = calls.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == here))
+        hopes = update(calls).where(own, PENDING, over.exists())
+        cancelled = {"status": "cancelled", "completed_at": _big("at")}
+        self.give_up = compiled(hopes.values(**cancelled).returning(calls.c.id))
+        unread = update(inbox).where(inbox.c.thread_id == here, inbox.c.status == "pending")
+        unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
+        self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))
+        self.below = compiled(select(_family(children).c.id))
+
+    def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
+        """What stops those threads and all below them: their runs, also those that are to follow.
+
+        Nobody is told, and so calls that still hoped for a late result are cancelled. Those that wait are ended by
+        their own runs.
+        """
+        family = select(_family(first).c.id)
+        at_work = and_(threads.c.id.in_(family), threads.c.run_id.is_not(None))
+        chosen = union_all(
+            select(threads.c.run_id).where(at_work), select(threads.c.next_run_id).where(at_work)
+        )
+        open_run = and_(runs.c.id.in_(chosen), *(runs.c.status != status for status in sorted(OVER)))
+        at = func.coalesce(runs.c.cancel_requested_at, _big("at"))
+        # All return something, so that they are carried out in this order, which is that of locks.
+        awaited = select(threads.c.report).where(at_work)
+        unheard = update(calls).where(calls.c.id.in_(awaited), PENDING)
+        return (
+            compiled(unheard.values(status="cancelled", completed_at=_big("at")).returning(calls.c.id)),
+            compiled(update(runs).where(open_run).values(cancel_requested_at=at).returning(runs.c.id)),
+            compiled(update(threads).where(at_work).values(report=MUTE).returning(threads.c.id)),
+            compiled(self._woken(select(threads.c.id, _big("due"), _big("gen")).where(at_work))),
+        )
+
+    def _woken(self, chosen: Any) -> Any:  # as above
+        all_of_them = chosen.where(literal(value=True))  # SQLite wants a WHERE before ON CONFLICT
+        several = self._insert(wakes).from_select(["thread_id", "due", "gen"], all_of_them)
+        # It returns something, so that it is not put together with others that wake the same thread.
+        return woken(several).returning(wakes.c.thread_id)
+
+    def _request_statements(self, compiled: Compiler) -> None:
+        once = self._insert(requests).values(_all(requests)).on_conflict_do_nothing()
+        self.open_request = compiled(once)
+        self.ask = compiled(self._insert(asked).values(_all(asked)).on_conflict_do_nothing())
+        closed = delete(requests).where(requests.c.id == _text("id"))
+        self.close_request = compiled(closed)
+        living = select(threads.c.id).where(threads.c.id == requests.c.thread_id, NOT_OVER)
+        held = update(requests).where(requests.c.id == _text("id"), living.exists()).values(id=requests.c.id)
+        self.hold_request = compiled(held.returning(requests.c.id))
+        self.take_request = compiled(closed.returning(requests.c.id))
+        self.drop_asked = compiled(delete(asked).where(asked.c.request_id == _text("id")))
+        asking = (
+            select(asked.c.thread_id, _big("due"), _big("gen"))
+            .where(asked.c.name == _text("name"))
+            .distinct()
+        )
+        self.wake_askers = compiled(self._woken(asking))

@@ -1,0 +1,1 @@
+"""The tables by noun, and how their rows become values."""

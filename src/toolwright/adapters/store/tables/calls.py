@@ -1,0 +1,49 @@
+"""The table of calls, and which of them are on offer to outside workers."""
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, Table, Text, false, text
+
+from toolwright.adapters.store.engine.metadata import metadata, one_of
+from toolwright.core.threads.call import CallStatus, Route
+from toolwright.core.tools.tool import Kind
+
+ON_OFFER = "kind = 'external' AND completed_at IS NULL"
+"""Among which calls those are that outside workers may claim: a query that is to use the indexes says it so."""
+
+_BELOW = text("parent_id IS NOT NULL")
+_OFFERED, _LEASED = text(ON_OFFER), text(f"{ON_OFFER} AND leased_until IS NOT NULL")
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("thread_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=one_of(Kind)),
+    Column("arguments", Text, nullable=False),
+    Column("model_call_id", Text, nullable=False),
+    Column("status", Text, nullable=False, info=one_of(CallStatus)),
+    Column("route", Text, info=one_of(Route)),
+    Column("result", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("deadline", BigInteger),
+    Column("expires_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("completed_at", BigInteger),
+    Column("visible", Boolean, nullable=False, server_default=false()),
+    Column("space_id", Text),
+    Column("repeatable", Boolean, nullable=False, server_default=false()),
+    Column("worker", Text),
+    Column("leased_until", BigInteger),
+    Column("agent", Text),
+    Column("parent_id", Text),
+    Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
+    Index("calls_by_run", "run_id", "step", "position"),
+    Index("calls_by_status", "status", "created_at"),
+    Index("calls_by_space", "space_id", "created_at"),
+    Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
+    Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
+)

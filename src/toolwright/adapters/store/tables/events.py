@@ -1,0 +1,76 @@
+"""Tables of what comes and what has happened: inboxes, wakes, events with their counter, the tokens of units."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from toolwright.adapters.store.engine.metadata import metadata, one_of
+from toolwright.core.threads.inbox import InboxStatus, InboxType
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("n", BigInteger, nullable=False),
+    Column("type", Text, nullable=False, info=one_of(InboxType)),
+    Column("status", Text, nullable=False, info=one_of(InboxStatus)),
+    Column("run_id", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("author", Text),
+    Column("promised", Text),
+    Column("depth", Integer, nullable=False, server_default=text("0")),
+    PrimaryKeyConstraint("thread_id", "event_id"),
+    UniqueConstraint("thread_id", "n", name="inbox_in_order"),
+    Index("inbox_by_status", "thread_id", "status", "n"),
+)
+
+wakes = Table(
+    "wakes",
+    metadata,
+    Column("thread_id", Text, primary_key=True),
+    Column("due", BigInteger, nullable=False),
+    Column("gen", BigInteger, nullable=False),
+    Index("wakes_by_due", "due"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("n", BigInteger, nullable=False),
+    Column("run_id", Text),
+    Column("agent", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("thread_id", "n"),
+    Index("events_by_run", "run_id", "n"),
+    Index("events_by_time", "at"),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+commits = Table(
+    "commits",
+    metadata,
+    Column("token", Text, primary_key=True),
+    Column("answer", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index("commits_by_time", "at"),
+)

@@ -1,0 +1,146 @@
+"""A run as it is watched in a terminal: text while it is written, calls while they happen."""
+
+from datetime import datetime
+from typing import cast
+
+from rich.console import Console
+
+from toolwright.cli.chat.calls_seen import SeenCall, duration, shortened, spelled
+from toolwright.core.json_value import JSONObject
+from toolwright.wire.text import clean_text
+
+
+class View:
+    """Prints the events of one thread as they come. `calls` are the calls seen, in their order."""
+
+    def __init__(self, console: Console, speaker: str) -> None:
+        self.calls: list[SeenCall] = []
+        self._console = console
+        self._speaker = speaker
+        self._by_id: dict[str, SeenCall] = {}
+        self._stream: str | None = None
+        self._written = ""
+
+    def take(self, type_: str, payload: JSONObject, at: datetime) -> None:
+        """Show one event."""
+        match type_:
+            case "message.delta":
+                self._write(_text(payload, "streamId"), _text(payload, "text"))
+            case "message":
+                self._message(cast("JSONObject", payload["message"]))
+            case "tool.started":
+                self._started(payload, at)
+            case "tool.done":
+                self._ended(payload, at, "done", payload.get("result", "(a long result)"))
+            case "tool.error":
+                self._ended(payload, at, "error", payload.get("error", "(a long error)"))
+            case "run.waiting":
+                self._note(f"waiting for {_awaited(payload)}", "yellow")
+            case "run.failed":
+                self._note(f"failed: {shortened(payload.get('error', 'no reason given'))}", "bold red")
+            case "run.cancelled":
+                self._note("cancelled", "yellow")
+            case "run.completed" if payload.get("stopReason") != "end_turn":
+                self._note(f"ended: {_text(payload, 'stopReason')}", "yellow")
+            case _:
+                pass
+
+    # ── what the agent says ─────────────────────────────────────────────────────────────────────────────────
+
+    def _write(self, stream: str, text: str) -> None:
+        """Show an answer as far as it has come; one that is begun anew is shown anew."""
+        if stream != self._stream:
+            self._end_line()
+            self._stream = stream
+            self._print(f"{self._speaker}  ", "bold cyan", end="")
+        elif not text.startswith(self._written):
+            self._written = ""
+        self._print(text[len(self._written) :], end="")
+        self._written = text
+
+    def _message(self, message: JSONObject) -> None:
+        match message.get("role"):
+            case "assistant":
+                self._said(message)
+            case "tool":
+                call = self._by_id.get(_text(message, "toolCallId"))
+                if call is not None and call.status == "open":
+                    call.status = "pending"
+                    self._note(f"pending: {shortened(_text(message, 'content'))}", "yellow")
+            case _:
+                pass
+
+    def _said(self, message: JSONObject) -> None:
+        content = _text(message, "content")
+        if content.strip():
+            streamed = self._stream is not None and content.startswith(self._written)
+            self._write(self._stream if streamed and self._stream else _text(message, "id"), content)
+        self._end_line()
+        for asked in cast("list[JSONObject]", message.get("toolCalls", [])):
+            call = SeenCall(name=_text(asked, "name"), arguments=spelled(_text(asked, "arguments")))
+            self._by_id[_text(asked, "id")] = call
+            self.calls.append(call)
+
+    # ── what it calls ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _started(self, payload: JSONObject, at: datetime) -> None:
+        call = self._call(payload)
+        call.started = at
+        self._show(call)
+
+    def _ended(self, payload: JSONObject, at: datetime, status: str, outcome: object) -> None:
+        call = self._call(payload)
+        self._show(call)
+        call.status = status
+        if call.started is not None:
+            call.seconds = (at - call.started).total_seconds()
+        mark, style = ("✓", "green") if status == "done" else ("✗", "red")
+        self._print(f"   {mark} ", style, end="")
+        self._print(shortened(cast("str", outcome)), None if status == "done" else "red", end="")
+        self._print(f"  {duration(call.seconds)}", "dim")
+
+    def _call(self, payload: JSONObject) -> SeenCall:
+        call_id = _text(payload, "toolCallId")
+        if call_id not in self._by_id:  # its message was too large for an event
+            self._by_id[call_id] = SeenCall(name=_text(payload, "toolName"), arguments="…")
+            self.calls.append(self._by_id[call_id])
+        return self._by_id[call_id]
+
+    def _show(self, call: SeenCall) -> None:
+        if call.shown:
+            return
+        call.shown = True
+        self._end_line()
+        self._print(" → ", "bold yellow", end="")
+        self._print(call.name, "bold", end="")
+        self._print(f"({call.arguments})")
+
+    # ── printing ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note(self, text: str, style: str) -> None:
+        self._end_line()
+        self._print(f" · {text}", style)
+
+    def _end_line(self) -> None:
+        if self._stream is not None:
+            self._console.print()
+        self._stream, self._written = None, ""
+
+    def _print(self, text: str, style: str | None = None, end: str = "\n") -> None:
+        self._console.print(
+            clean_text(text), style=style, end=end, markup=False, highlight=False, soft_wrap=True
+        )
+
+
+def _text(payload: JSONObject, key: str) -> str:
+    value = payload.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _awaited(payload: JSONObject) -> str:
+    waiting = payload.get("waiting")
+    if not isinstance(waiting, dict):
+        return "something"
+    if waiting.get("reason") == "calls":
+        return f"the result of {shortened(waiting.get('callIds', []))}"
+    return shortened(waiting)

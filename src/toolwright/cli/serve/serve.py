@@ -1,0 +1,28 @@
+"""`toolwright serve`."""
+
+import os
+
+from toolwright.cli.log import log_fully
+from toolwright.cli.loop import run
+from toolwright.cli.serve.reload import serve_and_reload
+from toolwright.cli.settings import read_settings, served_app, warn_of_variables
+from toolwright.wiring import gateway
+
+
+def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
+    """Serve the app until Ctrl-C; the exit code."""
+    if dev:
+        return serve_and_reload(target, host, port)
+    log_fully()
+    warn_of_variables(os.environ)
+    app, settings = served_app(target), read_settings()
+    what = target or "an empty app"
+
+    def ready(url: str) -> None:
+        shown = f", its API at {url}/docs" if settings.docs else ""
+        print(f"Toolwright serves {what} at {url}{shown}. Ctrl-C stops it.", flush=True)
+        if not settings.keyed:
+            print("There are no keys: every caller on this machine has all rights.", flush=True)
+
+    run(gateway.serve(app, settings, host=host, port=port, ready=ready))
+    return 0

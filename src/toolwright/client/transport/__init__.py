@@ -1,0 +1,1 @@
+"""HTTP for the client: requests, retries, event streams that resume."""

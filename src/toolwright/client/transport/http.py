@@ -1,0 +1,238 @@
+"""Requests over HTTP: translated errors, bounded answers, and the tries that do no harm."""
+
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from toolwright.client.transport.failures import NOT_FOUND, OK, RETRIABLE, TOO_MANY_REQUESTS, error_of
+from toolwright.client.transport.identity import Identity
+from toolwright.core.backoff import nth
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import AnswerLost, BadAnswer, InvalidRequest, ToolwrightError, Unreachable
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.quantity import quantity
+from toolwright.core.text import brief, sentence
+
+log = logging.getLogger("toolwright.client")
+
+Pause: TypeAlias = Callable[[float], Awaitable[object]]
+Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
+Repeat: TypeAlias = Literal["lost", "unsent"]
+"""When a request is sent again: also when its answer was lost, since twice is as once; or if it was surely not read."""
+
+TRIES = 4
+LONGEST_PAUSE = 30.0  # seconds
+LARGEST_ANSWER = 256 * 1024 * 1024  # bytes
+_STREAM = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> JSONObject:
+        """The body; `BadAnswer` if it is no JSON object."""
+        try:
+            shown = json.loads(self.body)
+        except (ValueError, RecursionError):
+            shown = None
+        if not isinstance(shown, dict):
+            raise BadAnswer(
+                f"The server's answer is not a JSON object: is {brief(repr(self.body), 60)} one of ours?"
+            )
+        return cast("JSONObject", shown)
+
+
+class Http:
+    """A server's routes, by path."""
+
+    def __init__(
+        self,
+        base_url: str,
+        identity: Identity,
+        http: httpx.AsyncClient,
+        *,
+        timeout: float,
+        silence: float,
+        pause: Pause,
+        largest: int = LARGEST_ANSWER,
+    ) -> None:
+        self._base, self._shown = _checked(base_url)
+        for name, seconds in (("timeout", timeout), ("silence", silence)):
+            if not isinstance(seconds, int | float) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+                raise InvalidRequest(
+                    f"{name} must be a number of seconds above 0, not {brief_value(seconds)}."
+                )
+        self._identity = identity
+        self._http = http
+        self._timeout = httpx.Timeout(timeout)
+        self._patience = httpx.Timeout(timeout, read=silence)
+        self._largest = largest
+        self.pause = pause
+
+    async def get(self, path: str, query: Query | None = None) -> JSONObject:
+        """What the route answers to GET."""
+        return (await self.call("GET", path, query=query, repeat="lost")).json
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: JSONObject | None = None,
+        *,
+        query: Query | None = None,
+        repeat: Repeat = "unsent",
+    ) -> Answer:
+        """The answer, if it is a good one; else its error is raised.
+
+        What is not there is deleted if the answer to an earlier try to delete it was lost.
+        """
+        failed, lost, limited = 0, False, False
+        while True:
+            try:
+                answer = await self.once(method, path, body, query)
+                limited = answer.status == TOO_MANY_REQUESTS
+                if 200 <= answer.status < 300 or (lost and method == "DELETE" and answer.status == NOT_FOUND):
+                    return answer
+                raise error_of(answer.status, answer.headers, answer.body)
+            except RETRIABLE as error:
+                failed += 1
+                refused, limited = limited or _unsent(error), False
+                if failed >= TRIES or not (repeat == "lost" or refused):
+                    raise
+                lost = lost or not refused
+                log.info("%s %s is tried again: %s", method, path, error)
+                await self.pause(delay(error, failed))
+
+    async def once(
+        self, method: str, path: str, body: JSONObject | None = None, query: Query | None = None
+    ) -> Answer:
+        """The answer, whatever its status."""
+        content = None if body is None else dumps(body).encode("ascii")
+        headers = {} if body is None else {"content-type": "application/json"}
+        async with self._sent(method, path, query, headers, content, self._timeout) as response:
+            return Answer(response.status_code, response.headers, await self._whole(response))
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Query, headers: Mapping[str, str]
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """The bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
+        asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
+        async with self._sent("GET", path, query, asked, None, self._patience) as response:
+            if response.status_code != OK:
+                raise error_of(response.status_code, response.headers, await self._whole(response))
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != _STREAM or response.headers.get("content-encoding", "identity") != "identity":
+                raise BadAnswer(
+                    f"The server answers {path} with {brief(repr(kind), 60)}, which is no stream of events."
+                )
+            yield response.aiter_raw()
+
+    @asynccontextmanager
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        timeout: httpx.Timeout,
+    ) -> AsyncGenerator[httpx.Response]:
+        asked = {name: each for name, each in (query or {}).items() if each is not None}
+        known = await self._identity.headers()
+        with self._translated():
+            request = self._http.build_request(
+                method,
+                f"{self._base}{path}",
+                params=asked or None,
+                headers={**headers, **known},
+                content=content,
+                timeout=timeout,
+            )
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+
+    async def _whole(self, response: httpx.Response) -> bytes:
+        read = bytearray()
+        async for chunk in response.aiter_bytes():
+            read += chunk
+            if len(read) > self._largest:
+                raise BadAnswer(f"The server's answer is larger than {quantity(self._largest, 'byte')}.")
+        return bytes(read)
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        """Errors of the transport as those of the tree; the only place that knows them."""
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+            raise Unreachable(
+                sentence(f"The server at {self._shown} cannot be reached: {_told(error)}")
+            ) from error
+        except httpx.TransportError as error:
+            raise AnswerLost(
+                f"The connection to {self._shown} was lost before the answer was there ({_told(error)}): "
+                "whether the request took effect is unknown."
+            ) from error
+        except (httpx.DecodingError, httpx.InvalidURL) as error:
+            raise BadAnswer(
+                sentence(f"The answer of {self._shown} cannot be read: {_told(error)}")
+            ) from error
+
+
+def segment(text: str) -> str:
+    """An id as one part of a path; raises `InvalidRequest` for what cannot be one."""
+    if not text:
+        raise InvalidRequest("An id is text, and not empty.")
+    try:
+        quoted = quote(text, safe="")
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"{text!r} holds half a character (a lone surrogate): it is no id.") from None
+    return quoted if text.strip(".") else quoted.replace(".", "%2E")  # `..` would go up in the path
+
+
+def delay(error: ToolwrightError | None, failed: int) -> float:
+    """The seconds to wait after the n-th failure, from 1; longer if the server asks for it."""
+    asked: float | None = getattr(error, "retry_after", None)
+    return min(max(nth(failed - 1), asked or 0.0), LONGEST_PAUSE)
+
+
+def _unsent(error: ToolwrightError) -> bool:
+    """Whether the connection itself failed. Whatever was answered, also by a proxy, came to a request that was sent."""
+    return isinstance(error.__cause__, httpx.TransportError) and not isinstance(error, AnswerLost)
+
+
+def _checked(base_url: str) -> tuple[str, str]:
+    """The base without a slash at its end, and how it is named in words: without a password in it."""
+    if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise InvalidRequest(f"The base URL must be text, not {brief_value(base_url)}.")
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port
+    except ValueError:
+        raise InvalidRequest(f"The base URL {brief(repr(base_url), 100)} is not a URL.") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InvalidRequest(
+            "The base URL is one such as https://example.org or http://127.0.0.1:8000/path, without a query."
+        )
+    named = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")
+    return base_url.rstrip("/"), named
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,341 @@
+"""How an agent becomes one that is ready to speak: names are found, tools made of the prompts and agents it calls."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Protocol, cast
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Agent, Side
+from toolwright.core.agents.callees import check_below, check_once, check_properties, takes
+from toolwright.core.agents.prompt import Callee, Env, Prompt
+from toolwright.core.env.types import SECRETS, EnvTypes, Shown
+from toolwright.core.env.variable import NamedVariable, merged
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.json_value import JSONObject
+from toolwright.core.plain import plain
+from toolwright.core.text import sentence
+from toolwright.core.threads.run import Side as SideName
+from toolwright.core.tools.relations import (
+    AgentCall,
+    Handoff,
+    Immediate,
+    PromptCall,
+    SubagentToolConfig,
+    SubpromptConfig,
+)
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolkits import LIFECYCLE, reserved
+from toolwright.core.tools.toolset import Toolset
+
+
+class Declared(Protocol):
+    """What the app has, by name."""
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]: ...
+
+    @property
+    def callees(self) -> Mapping[str, Tool | Prompt | Agent]: ...
+
+
+def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
+    """The agent ready to speak, side by side; `model` is used instead of that of its prompts.
+
+    Raises `DefinitionError` where a name leads nowhere, or one prompt calls itself.
+    """
+    activation = _Activation(agent, app, model)
+    bare: dict[SideName, ActiveAgent] = {
+        name: activation.side(name, side) for name, side in agent.sides.items()
+    }
+    types = _types(bare.values())
+    made: dict[SideName, ActiveAgent] = {name: _valued(each, types, env) for name, each in bare.items()}
+    secret_tenvs = frozenset[str]().union(
+        *(need.secrets for each in _all(made.values()) for need in each.needs)
+    )
+    secrets = frozenset[tuple[str, str]]().union(
+        *(_secrets(each, secret_tenvs) for each in _all(made.values()))
+    )
+    scoped = frozenset([v.name for each in made.values() for v in each.variables if v.scoped])
+    hidden = frozenset([name for each in _all(made.values()) for name in _hidden(each)])
+    has_relations = any(each.relations for each in _all(made.values()))
+    sides: dict[SideName, ActiveAgent] = {}
+
+    def whole(one: ActiveAgent) -> ActiveAgent:
+        nested = {name: whole(each) for name, each in one.nested.items()}
+        return replace(
+            one,
+            sides=sides,
+            nested=nested,
+            secrets=secrets,
+            secret_tenvs=secret_tenvs,
+            scoped=scoped,
+            hidden=hidden,
+            has_relations=has_relations,
+        )
+
+    sides.update({name: whole(each) for name, each in made.items()})
+    return sides["side_a"]
+
+
+class _Activation:
+    """One agent, on its way."""
+
+    def __init__(self, agent: Agent, app: Declared, model: object) -> None:
+        self._agent = agent
+        self._app = app
+        self._model = model
+
+    def side(self, name: SideName, side: Side) -> ActiveAgent:
+        """The agent through the prompt of one side."""
+        made = self._through(self._prompt_of(self._agent, name), name, side, ())
+        known = {*made.by_name, *reserved(self._agent.toolkits)}
+        for ending in side.ending:
+            if ending not in known:
+                raise DefinitionError(
+                    f"Agent {self._agent.name!r}: {name} ends with the tool {ending!r}, which its prompt does not have."
+                    f"{hint(ending, known)}"
+                )
+            tool = made.by_name.get(ending) if ending == side.stop_tool else None
+            property_ = side.stop_tool_response_property
+            if tool is not None and property_ is not None and not takes(tool.parameters, property_):
+                raise DefinitionError(
+                    f"Agent {self._agent.name!r}: {name} answers with the property {property_!r}, "
+                    f"which its tool {ending!r} does not take."
+                )
+        return made
+
+    def _through(self, prompt: Prompt, side: SideName, stops: Side, above: tuple[str, ...]) -> ActiveAgent:
+        if prompt.name in above:
+            raise DefinitionError(
+                f"The prompt {prompt.name!r} calls itself: {' → '.join([*above, prompt.name])}."
+            )
+        callees = [self._callee(each, prompt) for each in prompt.tools]
+        if above:
+            check_below(prompt, callees)
+        tools = Toolset([each for each in callees if isinstance(each, Tool)])
+        relations = [each.relation if isinstance(each, Tool) else each for each in callees]
+        children = tuple([each for each in relations if isinstance(each, AgentCall)])
+        check_once(prompt, children)
+        self._check_names(prompt, tools, children)
+        nested = {
+            each.config.name: self._through(
+                self._app.prompts[each.config.name], side, Side(prompt), (*above, prompt.name)
+            )
+            for each in relations
+            if isinstance(each, PromptCall)
+        }
+        tenvs = cast("JSONObject", plain({**prompt.tenvs, **self._agent.tenvs}))  # a dict stays an object
+        return ActiveAgent(
+            agent=self._agent,
+            agent_id=self._agent.id,
+            side=side,
+            stops=stops,
+            prompt=prompt,
+            model=prompt.model if self._model is None else self._model,
+            tools=tools,
+            by_name={tool.name: tool for tool in tools},
+            who=(self._agent.name, prompt.name) if not above else (prompt.name,),
+            tenvs=tenvs,
+            needs=tuple([tool.needs for tool in tools if tool.needs is not None]),
+            variables=merged(
+                [
+                    *prompt.variables,
+                    *[each for tool in tools for each in tool.variables],
+                    *[each for below in nested.values() for each in below.variables],
+                ]
+            ),
+            env=(),
+            tool_env={},
+            relations=children,
+            nested=nested,
+            sides={},
+            secret_tenvs=frozenset(),
+            secrets=frozenset(),
+            types=SECRETS,
+            scoped=frozenset(),
+            hidden=frozenset(),
+            has_relations=False,
+        )
+
+    def _callee(self, given: Callee, prompt: Prompt) -> Tool | AgentCall:
+        """The tool that it is, or that calls it; of a resumable agent only how it is called."""
+        if isinstance(given, Tool):
+            return given
+        name = given if isinstance(given, str) else _name_in(given, prompt)
+        found = self._app.callees.get(name)
+        if found is None:
+            raise DefinitionError(self._unknown(name, prompt))
+        if isinstance(found, Tool):
+            if not isinstance(given, str):
+                raise DefinitionError(f"Prompt {prompt.name!r}: {name!r} is a tool, and is called as it is.")
+            return found
+        if isinstance(found, Prompt):
+            return _prompt_tool(found, _config(SubpromptConfig, given, name))
+        if isinstance(given, str) and found.type == "ai_human":
+            return self._handoff(found)
+        return self._child(found, _config(SubagentToolConfig, given, name))
+
+    def _unknown(self, name: str, prompt: Prompt) -> str:
+        if name in self._app.prompts:
+            return f"Prompt {prompt.name!r} calls the prompt {name!r}, which is not exposed as a tool."
+        return (
+            f"Prompt {prompt.name!r} names the tool {name!r}, which the app does not have, or which is an agent that "
+            f"is not exposed as a tool.{hint(name, self._app.callees)}"
+        )
+
+    def _handoff(self, agent: Agent) -> Tool:
+        parameters = self._prompt_of(agent).parameters()
+        if self._prompt_of(agent).required_schema is None:
+            parameters = {name: part for name, part in parameters.items() if name != "required"}
+        return Tool(
+            name=agent.name,
+            description=agent.tool_description,
+            kind="agent",
+            parameters=parameters,
+            relation=Handoff(agent_id=agent.id),
+        )
+
+    def _child(self, agent: Agent, config: SubagentToolConfig) -> Tool | AgentCall:
+        spoken_to = self._prompt_of(agent)
+        own = None if spoken_to.required_schema is None else spoken_to.parameters()
+        relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description, schema=own)
+        given = config.immediate
+        named = isinstance(given, Immediate) and given.name_env is not None
+        if config.resumable and config.resumable.receives_messages not in agent.sides:
+            raise DefinitionError(
+                f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
+                "its side_a receives what it is told."
+            )
+        properties = (config.init_user_message_property, config.init_attachments_property)
+        if config.resumable:
+            if own is not None:
+                check_properties(agent.name, own, *properties)
+            return relation
+        return Tool(
+            name=agent.name,
+            description=agent.tool_description,
+            kind="agent",
+            parameters=check_properties(
+                agent.name,
+                spoken_to.parameters(
+                    *properties, config.init_agent_name_property or ("name" if named else None)
+                ),
+                *properties,
+                config.init_agent_name_property,
+            ),
+            relation=relation,
+        )
+
+    def _prompt_of(self, agent: Agent, name: SideName = "side_a") -> Prompt:
+        side = agent.sides[name]
+        if isinstance(side.prompt, Prompt):
+            return side.prompt
+        found = self._app.prompts.get(side.prompt)
+        if found is None:
+            raise DefinitionError(
+                f"Agent {agent.name!r} names the prompt {side.prompt!r}, which the app does not have."
+                f"{hint(side.prompt, self._app.prompts)}"
+            )
+        return found
+
+    def _check_names(self, prompt: Prompt, tools: Toolset, children: tuple[AgentCall, ...]) -> None:
+        """No tool may stand in the place of a built-in one (D11)."""
+        lifecycle = LIFECYCLE if any(each.config.resumable for each in children) else ()
+        taken = {*reserved(self._agent.toolkits), *lifecycle}
+        for tool in tools:
+            if tool.name in taken:
+                raise DefinitionError(
+                    f"Agent {self._agent.name!r}: {tool.name!r} is the name of a built-in tool of its toolkits; "
+                    "rename the tool."
+                )
+
+
+def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
+    properties = (config.init_user_message_property, config.init_attachments_property)
+    return Tool(
+        name=prompt.name,
+        description=prompt.tool_description,
+        kind="prompt",
+        parameters=check_properties(prompt.name, prompt.parameters(*properties), *properties),
+        relation=PromptCall(config=config),
+    )
+
+
+def _config(wanted: type[Any], given: object, name: str) -> Any:  # one of the two configurations
+    if isinstance(given, str):
+        return wanted(name=name)
+    if isinstance(given, wanted):
+        return given
+    if isinstance(given, Mapping):
+        return wanted.model_validate(given)
+    raise DefinitionError(f"{name!r} is called with a {wanted.__name__}, not with a {type(given).__name__}.")
+
+
+def _name_in(given: Callee, prompt: Prompt) -> str:
+    name = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", None)
+    if not isinstance(name, str):
+        raise DefinitionError(f"Prompt {prompt.name!r}: what it calls needs a name.")
+    return name
+
+
+def _all(voices: Iterable[ActiveAgent]) -> Iterable[ActiveAgent]:
+    for each in voices:
+        yield each
+        yield from each.below
+
+
+def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
+    """The types that plain text has for the whole agent."""
+    through = list(_all(voices))
+    relations = [relation.config for each in through for relation in each.relations]
+    given = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
+    variables = merged(v for voice in through for v in voice.variables)
+    return EnvTypes(
+        declared={each.name: each.type for each in variables if not isinstance(each, NamedVariable)},
+        flags=frozenset([config.optional for config in relations if config.optional is not None]),
+        shown=tuple(
+            [Shown(names=each.designated, related=each.related) for each in given if each.designated]
+        ),
+    )
+
+
+def _valued(one: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
+    """The voice, and those below it, with the layers of values below a thread's."""
+    agent, prompt = one.agent, one.prompt
+    try:
+        layers = (types.stored(env), types.stored(agent.env), types.stored(prompt.env))
+        tool_env = {name: types.stored(own) for name, own in agent.tool_env.items()}
+    except InvalidRequest as error:
+        raise DefinitionError(f"Agent {agent.name!r}: {error.message}") from error
+    nested = {name: _valued(each, types, env) for name, each in one.nested.items()}
+    return replace(one, env=layers, tool_env=tool_env, types=types, nested=nested)
+
+
+def _hidden(one: ActiveAgent) -> Iterable[str]:
+    """What goes to children that run at once, but for what is designated as their name or their first message."""
+    for relation in one.relations:
+        given = relation.config.immediate
+        if isinstance(given, Immediate):
+            yield from (
+                name for name in given.scoped_env if name not in (given.name_env, given.description_env)
+            )
+
+
+def _secrets(one: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[str, str]]:
+    layers = (*one.env, *one.tool_env.values())
+    named = {(n, value) for n, value in one.tenvs.items() if n in secret_tenvs and isinstance(value, str)}
+    named.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
+    return frozenset(named)
+
+
+_LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and takes long to compare
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Which of the known names was perhaps meant."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    return sentence(f" It has: {', '.join(names)}") if names else ""

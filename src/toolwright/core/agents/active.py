@@ -1,0 +1,107 @@
+"""An agent ready to speak: its prompts, their tools and the values below its threads, every name resolved."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toolwright.core.agents.agent import Agent, Side
+from toolwright.core.agents.prompt import Prompt
+from toolwright.core.env.env import EnvVar
+from toolwright.core.env.types import EnvTypes
+from toolwright.core.env.variable import Variable
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.threads.run import Side as SideName
+from toolwright.core.tools.relations import AgentCall
+from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolset import Toolset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ActiveAgent:
+    """An agent ready to speak through one of its prompts: that of a side, or that of a prompt tool below it.
+
+    `model` None means the one in the settings, `max_steps` None the settings' limit. `sides` are the agent through
+    the prompts of its sides, `nested` through those of its prompt tools, by the tool's name. `stops` says what ends
+    the side's turn. `relations` are the agents that it may run in threads of their own.
+
+    `tenvs` are the prompt's and the agent's, merged; `needs` is what the prompt's tools declare, `secret_tenvs` the
+    names of secrets among what the whole agent needs. `variables` are those of the prompt, of its tools and of the
+    prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
+    names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
+    `types` are those of values that are given as plain text, by what the whole agent declares.
+    Of an agent that `has_relations` one of its prompts has them.
+    `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
+    run at once, and to no model (D6).
+    """
+
+    agent: Agent
+    agent_id: str
+    side: SideName
+    stops: Side
+    prompt: Prompt
+    model: object
+    tools: Toolset
+    by_name: Mapping[str, Tool]
+    who: tuple[str, ...]
+    tenvs: JSONObject
+    needs: tuple[Needs, ...]
+    variables: tuple[Variable, ...]
+    env: tuple[Mapping[str, EnvVar], ...]
+    tool_env: Mapping[str, Mapping[str, EnvVar]]
+    relations: tuple[AgentCall, ...]
+    nested: Mapping[str, "ActiveAgent"]
+    sides: Mapping[SideName, "ActiveAgent"]
+    secret_tenvs: frozenset[str]
+    secrets: frozenset[tuple[str, str]]
+    types: EnvTypes
+    scoped: frozenset[str]
+    hidden: frozenset[str]
+    has_relations: bool
+
+    @property
+    def system(self) -> str:
+        """What the model is told to be."""
+        return self.prompt.prompt
+
+    @property
+    def max_steps(self) -> int | None:
+        """The most steps of the side in one run, None for the settings' limit."""
+        return self.stops.max_steps
+
+    @property
+    def lacks_at_home(self) -> Lacking:
+        """What its tools need and its home thread would not have: nobody brings tenvs there (D4)."""
+        return self.lacking({})
+
+    def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
+        """What its tools need and a thread that brings these tenvs would not have; each prompt's see its own (D4)."""
+        found = Lacking()
+        for voice in self.voices:
+            found |= lacking(voice.needs, {**voice.tenvs, **brought})
+        return found
+
+    @property
+    def voices(self) -> Iterator["ActiveAgent"]:
+        """The agent through every prompt that it may speak through, also those of prompt tools."""
+        for side in self.sides.values():
+            yield side
+            yield from side.below
+
+    @property
+    def below(self) -> Iterator["ActiveAgent"]:
+        """The agent through the prompts of the prompt tools of this one, all the way down."""
+        for each in self.nested.values():
+            yield each
+            yield from each.below
+
+    def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
+        """The same agent, every side with these tools behind its own."""
+        sides: dict[SideName, ActiveAgent] = {}
+        for name, side in self.sides.items():
+            tools = Toolset([*side.tools, *more])
+            sides[name] = replace(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
+        return sides[self.side]
+
+    def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
+        """The same voice, offered these tools; calls are `taken` by those."""
+        return replace(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})

@@ -1,0 +1,182 @@
+"""Agents and their sides: definitions, nothing that runs."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Literal, TypeAlias, cast, get_args
+
+from toolwright.core.agents.prompt import Env, Prompt, check_exposed, check_values, keep
+from toolwright.core.checks import brief_value, check_kind, check_line, check_list, check_name, refuse_fields
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON
+from toolwright.core.threads.run import Side as SideName
+from toolwright.core.tools.toolkits import faulty_toolkits
+
+AgentType: TypeAlias = Literal["ai_human", "dual_ai"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of an agent: the prompt that speaks, by name or itself, and what ends its turn or the session.
+
+    Its turn ends with a text and no calls (`stop_on_response`), or when its call of the tool `stop_tool` has
+    succeeded; that call's argument `stop_tool_response_property` is then what it answers. A call of the tool
+    `session_stop` ends the whole run well, one of `session_fail` ends it as a failure. `max_steps` are the most
+    steps of the side in one run.
+    """
+
+    prompt: str | Prompt
+    label: str | None = None
+    max_steps: int | None = None
+    stop_on_response: bool = True
+    stop_tool: str | None = None
+    stop_tool_response_property: str | None = None
+    session_stop: str | None = None
+    session_fail: str | None = None
+
+    def __post_init__(self) -> None:
+        check_kind("The prompt of a side", self.prompt, (Prompt, str), "a prompt or the name of one")
+        check_kind("The label of a side", self.label, (str, NoneType), "text")
+        if self.max_steps is not None and (type(self.max_steps) is not int or self.max_steps < 1):
+            raise DefinitionError(f"max_steps must be 1 or more, not {brief_value(self.max_steps)}.")
+        check_kind("The stop_on_response of a side", self.stop_on_response, bool, "true or false")
+        for name in ("stop_tool", "stop_tool_response_property", "session_stop", "session_fail"):
+            given = getattr(self, name)
+            if given is not None:
+                check_name(f"The {name} of a side", given)
+        if self.stop_tool_response_property is not None and not self.ending:
+            raise DefinitionError("A side with a stop_tool_response_property needs a stop_tool.")
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """The names of the tools that end its turn or the session."""
+        return tuple([n for n in (self.stop_tool, self.session_stop, self.session_fail) if n is not None])
+
+
+_HINTS = {
+    name: f"An agent has no {name}=: its prompt has. Write tw.Agent('name', tw.Prompt('name', {said}))."
+    for name, said in {
+        "model": "model=…",
+        "instructions": "'The instructions.'",
+        "system": "'The instructions.'",
+        "tools": "tools=[…]",
+        "variables": "variables=[…]",
+    }.items()
+}
+
+
+@refuse_fields(_HINTS)
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent: who answers in a thread. A side is a `Side`, or a prompt (by name or itself) as its only part.
+
+    In an `ai_human` agent `side_a` answers whoever writes. A `dual_ai` agent talks with itself: its sides answer
+    each other in turns, for `max_session_turns` answers of each at the most. One that is exposed as a tool is told
+    of with `tool_description`.
+
+    `tenvs` come before the prompt's and after the thread's (S2 §9.4). `env` are the agent's values (D5), and
+    `user_env` names what a person may set in a thread of their own (D24). `toolkits` are built-in tools, by kit.
+    With `inbox_preview` a line at each step tells what has come for the next run. `key` and `revision` are those of
+    an agent that is configured as JSON; `tool_env` are its values for single tools, by the tool's name.
+    """
+
+    name: str
+    side_a: Side | Prompt | str
+    side_b: Side | Prompt | str | None = None
+    type: AgentType = "ai_human"
+    description: str = ""
+    tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+    env: Env = field(default_factory=dict[str, str], repr=False)
+    user_env: Sequence[str] = ()
+    toolkits: Sequence[str] = ()
+    inbox_preview: bool = False
+    key: str | None = field(default=None, repr=False)
+    revision: int | None = field(default=None, repr=False)
+    tool_env: Mapping[str, Env] = field(default_factory=dict[str, Env], repr=False)
+    max_session_turns: int | None = None
+    expose_as_tool: bool = False
+    tool_description: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("An agent", self.name)
+        if self.key is None:  # one that is kept was looked at when it was configured
+            check_line("An agent", self.name)
+        whose = f"Agent {self.name!r}"
+        check_kind(
+            f"{whose}: side_a", self.side_a, (Side, Prompt, str), "a side, a prompt or the name of one"
+        )
+        if self.type not in get_args(AgentType):
+            raise DefinitionError(
+                f"{whose}: type must be 'ai_human' or 'dual_ai', not {brief_value(self.type)}."
+            )
+        self._check_sides(whose)
+        check_kind(f"{whose}: description", self.description, str, "text")
+        check_kind(f"{whose}: expose_as_tool", self.expose_as_tool, bool, "true or false")
+        check_exposed(whose, self.expose_as_tool, self.tool_description)
+        check_values(whose, self.tenvs, self.env)
+        check_list(f"{whose}: user_env", self.user_env, str, "names")
+        check_list(f"{whose}: toolkits", self.toolkits, str, "names of toolkits")
+        fault = faulty_toolkits(self.toolkits)
+        if fault is not None:
+            raise DefinitionError(f"{whose}: toolkits {fault}.")
+        keep(self, "user_env", "toolkits", "tenvs", "env", "tool_env")
+
+    def _check_sides(self, whose: str) -> None:
+        if self.type == "dual_ai":
+            check_kind(
+                f"{whose}: side_b", self.side_b, (Side, Prompt, str), "a side, a prompt or the name of one"
+            )
+        elif self.side_b is not None:
+            raise DefinitionError(f"{whose} is of the type 'ai_human': a side_b needs type='dual_ai'.")
+        turns = self.max_session_turns
+        if turns is not None and self.type != "dual_ai":
+            raise DefinitionError(
+                f"{whose} is of the type 'ai_human': max_session_turns needs type='dual_ai'."
+            )
+        if turns is not None and (type(turns) is not int or turns < 1):
+            raise DefinitionError(f"{whose}: max_session_turns must be 1 or more, not {brief_value(turns)}.")
+
+    @property
+    def id(self) -> str:
+        """The agent's id. One that the app declares has it from its name: it is the same in every process."""
+        return f"agt_{_digest(self.name) if self.key is None else self.key}"
+
+    @property
+    def entity_id(self) -> str:
+        """The id of the agent as a member of spaces."""
+        return entity_id_of(self.id)
+
+    @property
+    def home_thread_id(self) -> str:
+        """The id of the thread that is the agent's own; its inbox is the agent's."""
+        return home_thread_id_of(self.id)
+
+    @property
+    def sides(self) -> Mapping[SideName, Side]:
+        """Its sides by name, always as sides."""
+        given = {"side_a": self.side_a, "side_b": self.side_b}
+        return {
+            cast("SideName", name): side if isinstance(side, Side) else Side(side)
+            for name, side in given.items()
+            if side is not None
+        }
+
+
+def entity_id_of(agent_id: str) -> str:
+    """The entity of the agent with that id."""
+    return f"ent_{agent_id.removeprefix('agt_')}"
+
+
+def home_thread_id_of(agent_id: str) -> str:
+    """The home thread of the agent with that id."""
+    return f"thr_{agent_id.removeprefix('agt_')}"
+
+
+def agent_id_of(entity_id: str) -> str:
+    """The id that the agent with that entity would have; whether there is one is another question."""
+    return f"agt_{entity_id.removeprefix('ent_')}"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:20]

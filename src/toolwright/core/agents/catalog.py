@@ -1,0 +1,177 @@
+"""What an app declares, every name resolved."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar, cast
+
+from toolwright.core.agents.activation import activated, hint
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.prompt import Env, Prompt, check_values, deep_copy
+from toolwright.core.checks import brief_value, check_list
+from toolwright.core.errors import DefinitionError, NotFound
+from toolwright.core.text import sentence
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolset import Toolset
+
+T = TypeVar("T")
+
+
+class Catalog:
+    """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
+
+    `models` are used instead of those of the prompts, by the agents' ids.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Sequence[Agent] = (),
+        prompts: Sequence[Prompt] = (),
+        tools: Iterable[Tool] = (),
+        env: Env | None = None,
+        models: Mapping[str, str] | None = None,
+    ) -> None:
+        check_list("App: agents", agents, Agent, "agents")
+        check_list("App: prompts", prompts, Prompt, "prompts")
+        check_values("App", {}, {} if env is None else env)
+        self._env = cast("Env", deep_copy({} if env is None else env))
+        self._models = dict(models or {})
+        self.tools = Toolset(tools)
+        self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
+        self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
+        self._check_tools(agents)
+        self._check_exposed()
+        self._by_id = {agent.id: agent for agent in agents}
+        self._check_names()
+        self._active = {agent.id: self.activate(agent) for agent in agents}
+        self._check_immediate()
+
+    def _check_names(self) -> None:
+        """No name is the id of another: agents are named by either."""
+        for agent in self._agents.values():
+            other = self._by_id.get(agent.name, agent)
+            if other is not agent:
+                raise DefinitionError(
+                    f"The name {agent.name!r} is the id of another agent, {other.name!r}: rename one."
+                )
+
+    def _check_tools(self, agents: Sequence[Agent]) -> None:
+        """Refuse several tools of one name: over HTTP, in the command line and in records it could be either."""
+        known: dict[str, tuple[Tool, str]] = {}
+        for tool, place in self._tools_by_place(agents):
+            first, where = known.setdefault(tool.name, (tool, place))
+            if where != place and first is not tool and first != tool:
+                raise DefinitionError(
+                    f"The app has two different tools named {tool.name!r}, one in {where}, the other in {place}: "
+                    "rename one."
+                )
+
+    def _tools_by_place(self, agents: Sequence[Agent]) -> Iterator[tuple[Tool, str]]:
+        for tool in self.tools:
+            yield tool, "the app's tools"
+        for prompt in self._prompts.values():
+            for tool in _own_tools(prompt):
+                yield tool, f"the tools of the prompt {prompt.name!r}"
+        for agent in agents:
+            for side in agent.sides.values():
+                for tool in _own_tools(side.prompt):
+                    yield tool, f"the tools of the agent {agent.name!r}"
+
+    def _check_exposed(self) -> None:
+        """What is called by its name must be one thing."""
+        exposed = [each for each in [*self._prompts.values(), *self._agents.values()] if each.expose_as_tool]
+        named = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
+        twice = next((name for name in named if named.count(name) > 1), None)
+        if twice is not None:
+            raise DefinitionError(
+                f"The app has two things named {twice!r} that are called as a tool: rename one."
+            )
+
+    def _check_immediate(self) -> None:
+        """Refuse agents that run each other at once, and so for ever."""
+        at_once = {
+            agent_id: [
+                each.agent_id
+                for side in agent.sides.values()
+                for each in side.relations
+                if each.config.always_immediate
+            ]
+            for agent_id, agent in self._active.items()
+        }
+        try:
+            TopologicalSorter(at_once).prepare()
+        except CycleError as error:
+            named = " → ".join([self._by_id[each].name for each in reversed(error.args[1])])
+            raise DefinitionError(sentence(f"Agents run each other at once, for ever: {named}")) from None
+
+    @property
+    def agents(self) -> Sequence[Agent]:
+        """All agents, in the order of their declaration."""
+        return list(self._by_id.values())
+
+    def agent(self, name_or_id: str) -> Agent:
+        """The agent of that name or id, else `NotFound`."""
+        if not isinstance(name_or_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise NotFound(
+                f"An agent is named by its name or id, which is text, not {brief_value(name_or_id)}."
+            )
+        found = self._by_id.get(name_or_id) or self._agents.get(name_or_id)
+        if found is None:
+            raise NotFound(f"There is no agent {name_or_id!r}.{hint(name_or_id, self._agents)}")
+        return found
+
+    def active(self, agent_id: str) -> ActiveAgent:
+        """The agent ready to run, else `NotFound`."""
+        found = self._active.get(agent_id)
+        if found is None:
+            raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
+        return found
+
+    def find(self, agent_id: str) -> ActiveAgent | None:
+        """The same, None if it is not configured."""
+        return self._active.get(agent_id)
+
+    def with_model(self, agent_id: str, model: str) -> "Catalog":
+        """The same catalog, in which the agent uses that model."""
+        return Catalog(
+            agents=self.agents,
+            prompts=list(self._prompts.values()),
+            tools=self.tools,
+            env=self._env,
+            models={**self._models, self.active(agent_id).agent.id: model},
+        )
+
+    def activate(self, agent: Agent) -> ActiveAgent:
+        """The agent ready to run, but for its toolkits; raises `DefinitionError` where a name leads nowhere."""
+        return activated(agent, self, self._env, self._models.get(agent.id))
+
+    @property
+    def env(self) -> Env:
+        """The app's own values."""
+        return self._env
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]:
+        """All prompts, by name."""
+        return self._prompts
+
+    @property
+    def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
+        """What a prompt can call by name: tools, and what is exposed as one."""
+        exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
+        return {each.name: each for each in [*exposed, *self.tools]}
+
+
+def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
+    """What a prompt itself brings, and does not only name."""
+    return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
+
+
+def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, value in named:
+        if name in found:
+            raise DefinitionError(f"The app has two {what}s named {name!r}.")
+        found[name] = value
+    return found

@@ -1,0 +1,295 @@
+"""An agent as JSON configures it (API §3): read, with every fault by its path."""
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.agents.agent import Agent, Side
+from toolwright.core.agents.prompt import Prompt
+from toolwright.core.env.env import MOST_NAMES
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.form_faults import form_fault, known_and_few
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
+from toolwright.core.text import sentence
+from toolwright.core.tools.config import EXECUTION_TYPES
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
+from toolwright.core.tools.url_template import LONGEST
+from toolwright.core.value import value
+
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Reference: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+Fault: TypeAlias = dict[str, str]
+MOST_TOOLS = 10_000  # of one agent
+MOST_SERVERS = 1_000
+_TEXT, _OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
+
+
+def _kind(given: object) -> str:
+    return _OBJECT if isinstance(given, dict | BaseModel) else _TEXT
+
+
+class Form(BaseModel):
+    """A part of a configuration: strict, in camelCase, without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _few_unknown(cls, given: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
+        return judge(known_and_few(given, cls))
+
+
+class EnvVarForm(Form):
+    """A value with its type."""
+
+    value: str
+    type: Literal["text", "secret"] = "secret"
+
+
+def _few_names(given: object) -> object:
+    if isinstance(given, dict) and len(given) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
+        raise ValueError(f"must have at most {MOST_NAMES} names")
+    return given  # pyright: ignore[reportUnknownVariableType]  # user input
+
+
+EnvForm: TypeAlias = Annotated[
+    dict[
+        str, Annotated[Annotated[str, Tag(_TEXT)] | Annotated[EnvVarForm, Tag(_OBJECT)], Discriminator(_kind)]
+    ],
+    BeforeValidator(_few_names),
+]
+Names: TypeAlias = Annotated[list[Annotated[str, Field(max_length=MAX_NAME)]], Field(max_length=MOST_NAMES)]
+
+
+class SystemForm(Form):
+    """What the agent is told to be."""
+
+    system: Annotated[str, Field(max_length=MAX_SYSTEM)] = ""
+
+
+class ModelForm(Form):
+    """A model by provider and name."""
+
+    provider: Name
+    name: Name
+
+
+ModelChoice: TypeAlias = Annotated[
+    Annotated[Name, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
+]
+
+
+class LoopForm(Form):
+    """How a run goes."""
+
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    inbox_preview: bool = False
+
+
+class McpServerForm(Form):
+    """A server whose tools the agent may call."""
+
+    name: Name
+    url: Url
+    transport: Literal["http", "sse", "stdio"] = "http"
+    allowed_tools: Annotated[list[Reference], Field(max_length=MOST_TOOLS)] | None = None
+
+
+class McpForm(Form):
+    """MCP servers."""
+
+    servers: list[McpServerForm] = Field(default_factory=list[McpServerForm], max_length=MOST_SERVERS)
+
+
+class ToolOptions(Form):
+    """What an agent may change of one of the app's tools; `timeout` is in milliseconds."""
+
+    visible: bool | None = None
+    timeout: Annotated[int, Field(gt=0)] | None = None
+
+
+class AppToolForm(Form):
+    """One of the app's tools, with values of its own."""
+
+    name: Reference
+    env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
+    options: ToolOptions = Field(default_factory=ToolOptions)
+
+
+class AgentForm(Form):
+    """A whole configuration; `tools` are read one by one."""
+
+    agent: SystemForm = Field(default_factory=SystemForm)
+    model: ModelChoice | None = None
+    loop: LoopForm = Field(default_factory=LoopForm)
+    tools: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_TOOLS)
+    mcp: McpForm = Field(default_factory=McpForm)
+    toolkits: Names = Field(default_factory=lambda: [*CONFIGURED])
+    env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
+    tenvs: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    user_env: Names = Field(default_factory=list[str])
+
+
+@value
+class Identity:
+    """Which agent a configuration is for. `key` is what its ids are made of; None where it is only looked at."""
+
+    name: str
+    description: str = ""
+    key: str | None = None
+    revision: int | None = None
+
+
+def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, trusted: bool) -> Agent:
+    """The agent of that configuration; `tools` are the app's, by name.
+
+    `trusted` says whether the operator wrote it: the addresses of its HTTP tools are then taken as written (D13).
+    Raises `InvalidConfiguration` with every faulty path.
+    """
+    try:
+        form = AgentForm.model_validate(config)
+    except ValidationError as error:
+        raise faulty([_fault(each["loc"], form_fault(each)) for each in error.errors()]) from None
+    faults: list[Fault] = []
+    toolkits = configured(form.toolkits)
+    if toolkits is None:
+        mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
+        raise faulty([{"path": "toolkits", "message": faulty_toolkits(form.toolkits) or mixed}])
+    chosen, tool_env = _tools(form, tools, reserved(toolkits), faults, trusted=trusted)
+    if faults:
+        raise faulty(faults)
+    model = form.model
+    prompt = Prompt(
+        who.name,
+        prompt=form.agent.system,
+        model=f"{model.provider}:{model.name}" if isinstance(model, ModelForm) else model,
+        tools=chosen,
+    )
+    try:
+        return Agent(
+            who.name,
+            Side(prompt, max_steps=form.loop.max_steps),
+            description=who.description,
+            env=_env(form.env),
+            tenvs=form.tenvs,
+            user_env=form.user_env,
+            toolkits=[*toolkits],
+            inbox_preview=form.loop.inbox_preview,
+            key=who.key,
+            revision=who.revision,
+            tool_env=tool_env,
+        )
+    except DefinitionError as error:
+        raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
+
+
+def check_script(config: JSON, allowed: Set[str]) -> None:
+    """Refuse a configuration whose model is a script, a file of the server, that is not among those allowed.
+
+    Raises `InvalidConfiguration`.
+    """
+    model = config.get("model") if isinstance(config, dict) else None
+    if isinstance(model, dict):
+        model = f"{model.get('provider')}:{model.get('name')}"
+    if isinstance(model, str) and model.startswith("scripted:") and model not in allowed:
+        said = "names a script, which is a file of the server"
+        how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
+        raise faulty([{"path": "config.model", "message": f"{said}: {how}"}])
+
+
+def _tools(
+    form: AgentForm,
+    tools: Mapping[str, Tool],
+    built_in: frozenset[str],
+    faults: list[Fault],
+    *,
+    trusted: bool,
+) -> tuple[list[Tool], dict[str, dict[str, str | JSONObject]]]:
+    chosen: list[Tool] = []
+    env: dict[str, dict[str, str | JSONObject]] = {}
+    taken = set(built_in)
+    for number, entry in enumerate(form.tools):
+        path = f"tools.{number}"
+        try:
+            tool, own = _tool(entry, tools, path, trusted=trusted)
+        except InvalidConfiguration as error:
+            faults += error.details
+            if len(faults) >= MOST_FAULTS:
+                break
+            continue
+        if tool.name in taken:
+            what = (
+                "is the name of a built-in tool" if tool.name in built_in else "is the name of another tool"
+            )
+            faults.append({"path": f"{path}.name", "message": f"{tool.name!r} {what}"})
+        taken.add(tool.name)
+        chosen.append(tool)
+        if own:
+            env[tool.name] = own
+    return chosen, env
+
+
+def _tool(
+    entry: JSON, tools: Mapping[str, Tool], path: str, *, trusted: bool
+) -> tuple[Tool, dict[str, str | JSONObject]]:
+    if isinstance(entry, dict) and "executionType" in entry:
+        return Tool.from_config(entry, prefix=path, trusted=trusted), {}
+    if isinstance(entry, dict) and not entry.keys() <= AppToolForm.model_fields.keys():
+        kinds = ", ".join(EXECUTION_TYPES)
+        message = (
+            f"is required for a tool of its own ({kinds}); a tool of the app has name, env and options only"
+        )
+        raise faulty([{"path": f"{path}.executionType", "message": message}])
+    try:
+        form = AppToolForm.model_validate({"name": entry} if isinstance(entry, str) else entry)
+    except ValidationError as error:
+        raise faulty([_fault((path, *each["loc"]), form_fault(each)) for each in error.errors()]) from None
+    if form.name not in tools:
+        message = (
+            f"names the tool {form.name!r}, which the app does not have; a configuration has an executionType"
+        )
+        raise faulty([{"path": path, "message": message}])
+    return _changed(tools[form.name], form.options), _env(form.env)
+
+
+def _changed(tool: Tool, options: ToolOptions) -> Tool:
+    if options.visible is not None:
+        tool = replace(tool, visible=options.visible)
+    return tool if options.timeout is None else replace(tool, timeout=options.timeout / 1000)
+
+
+def _env(env: EnvForm) -> dict[str, str | JSONObject]:
+    return {
+        name: given if isinstance(given, str) else {"value": given.value, "type": given.type}
+        for name, given in env.items()
+    }
+
+
+def faulty(faults: list[Fault]) -> InvalidConfiguration:
+    """The error of a faulty configuration: its first fault in words, all of them in the details."""
+    first = faults[0]
+    where = f"{first['path']} " if first["path"] else ""
+    return InvalidConfiguration(sentence(f"{where}{first['message']}"), [*faults])
+
+
+def _fault(path: tuple[int | str, ...], message: str) -> Fault:
+    """What is wrong with one field; which of two kinds pydantic took it for is left out of the path."""
+    named = [str(part) for part in path if part not in (_TEXT, _OBJECT)]
+    return {"path": ".".join(named), "message": message}

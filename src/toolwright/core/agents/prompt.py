@@ -1,0 +1,141 @@
+"""A prompt: what a model is told, which model, and what it may call."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast, get_args
+
+from pydantic import BaseModel
+
+from toolwright.core.arguments.signature import read_model
+from toolwright.core.checks import brief_value, check_callee, check_kind, check_list, check_name
+from toolwright.core.env.env import EnvVar, faulty_name, read_env, stored_only
+from toolwright.core.env.variable import Variable, declared_variables
+from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import Model, Reasoning, ToolChoice
+from toolwright.core.plain import plain
+from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
+from toolwright.core.tools.tool import Tool
+
+Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
+"""Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
+
+Callee: TypeAlias = Tool | str | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
+"""What a prompt may call: a tool; a tool, prompt or agent of the app by its name; one of the last two with how."""
+
+_EFFORTS = get_args(get_args(Reasoning)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """System text, a model and what it may call.
+
+    `model` is a name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None for the one in the
+    settings; `reasoning` is how hard it is to think. `tools` are tools, names of the app's tools, prompts and agents,
+    and `SubpromptConfig` or `SubagentToolConfig`. `variables` must have a value before it can speak (S0 §3).
+    `tenvs` are the lowest of the values that a thread's tools are promised (S2 §9.4), `env` is where
+    `state.env(name)` is looked for last (D5).
+
+    One that is exposed as a tool is called with the arguments of `required_schema`, and is told `tool_description`
+    of; it sees the chat that it is called in, and the tools called there, only if it is to include them (S0 §4).
+    """
+
+    name: str
+    prompt: str = ""
+    model: str | Model | object | None = None
+    tools: Sequence[Callee] = ()
+    tool_choice: ToolChoice = "auto"
+    tenvs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
+    env: Env = field(default_factory=dict[str, str], repr=False)
+    tool_description: str = ""
+    include_chat: bool = False
+    include_past_tools: bool = False
+    required_schema: type[BaseModel] | None = None
+    reasoning: Reasoning = None
+    variables: Sequence[Variable] = ()
+    expose_as_tool: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("A prompt", self.name)
+        whose = f"Prompt {self.name!r}"
+        check_values(whose, self.tenvs, self.env)
+        if not _is_model(self.model):
+            raise DefinitionError(
+                f"{whose}: model must be a name such as 'openai:gpt-5' or a model object, not {self.model!r}."
+            )
+        check_kind(f"{whose}: prompt", self.prompt, str, "text")
+        if self.tool_choice not in get_args(ToolChoice):
+            raise DefinitionError(f"{whose}: tool_choice must be one of {get_args(ToolChoice)}.")
+        if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in _EFFORTS:
+            efforts = ", ".join(map(repr, _EFFORTS))
+            raise DefinitionError(
+                f"{whose}: reasoning is {efforts}, true or false, not {brief_value(self.reasoning)}."
+            )
+        kinds = (Tool, str, SubpromptConfig, SubagentToolConfig, Mapping)
+        wanted = "tools, names of the app's tools, prompts and agents, and how these are called"
+        if isinstance(self.tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            for each in self.tools:
+                check_callee(f"{whose}: tools", each)
+        check_list(f"{whose}: tools", self.tools, kinds, wanted)
+        for name in ("include_chat", "include_past_tools", "expose_as_tool"):
+            check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
+        declared_variables(whose, self.variables)
+        check_exposed(whose, self.expose_as_tool, self.tool_description)
+        self.parameters()  # a faulty schema is told of here
+        keep(self, "tools", "variables", "tenvs", "env")
+
+    def parameters(self, *properties: str | None) -> JSONObject:
+        """The JSON Schema of the arguments that it is called with: its own, else a message and these texts."""
+        if self.required_schema is not None:
+            return read_model(self.required_schema, self.name, "required_schema")[0]
+        named = [name for name in properties if name is not None]
+        given: JSONObject = {name: {"type": "string"} for name in ["message", *named]}
+        return {
+            "type": "object",
+            "properties": given,
+            "required": [named[0] if properties and properties[0] is not None else "message"],
+            "additionalProperties": False,
+        }
+
+
+def keep(declared: object, *names: str) -> None:
+    """Make these fields copies of what was given: who changes that later changes nothing that is declared."""
+    for name in names:
+        object.__setattr__(declared, name, deep_copy(getattr(declared, name)))
+
+
+def deep_copy(value: object) -> object:
+    """A copy of dicts and lists, and of those within them; all else is as it is."""
+    if isinstance(value, Mapping):
+        return {name: deep_copy(each) for name, each in cast("Mapping[object, object]", value).items()}
+    return [deep_copy(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
+
+
+def check_values(whose: str, tenvs: object, env: object) -> None:
+    """Refuse tenvs that are no JSON object, and env that is not texts by name. No value is in the words."""
+    try:
+        named = plain(tenvs)
+        if not isinstance(named, dict):
+            raise DefinitionError(f"{whose}: tenvs must be a dict of names and values.")
+        fault = next((fault for fault in map(faulty_name, named) if fault is not None), None)
+        if fault is not None:
+            raise DefinitionError(f"{whose}: tenvs has the name {fault}.")
+        stored_only(read_env(env))
+    except InvalidJSON as error:
+        raise DefinitionError(f"{whose}: tenvs must be JSON: {error.message}") from error
+    except InvalidRequest as error:
+        raise DefinitionError(f"{whose}: {error.message}") from error
+
+
+def check_exposed(whose: str, exposed: bool, description: object) -> None:
+    """What is to be called as a tool must say what for."""
+    check_kind(f"{whose}: tool_description", description, str, "text")
+    if exposed and not cast("str", description).strip():  # as just declared
+        raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")
+
+
+def _is_model(model: object) -> bool:
+    if model is None or isinstance(model, str):
+        return True
+    speaks = hasattr(model, "respond") or hasattr(model, "request_stream")  # ours, or pydantic-ai's
+    return speaks and not isinstance(model, type)

@@ -1,0 +1,168 @@
+"""When a plan runs: what an agent says of it, read as an instant, and the next time of a cron (S3 `set_plans`).
+
+Everything is computed from an instant that is given; the rules of time zones are read from their data files.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.text import brief, sentence
+from toolwright.core.value import value
+
+FURTHEST = timedelta(days=3_660)
+"""Ten years: what is to run later than that is a mistake."""
+
+_LONGEST = 100  # characters of anything that says when
+_SECONDS = {
+    **dict.fromkeys(("milliseconds", "millisecond", "ms"), 0.001),
+    **dict.fromkeys(("seconds", "second", "secs", "sec", "s"), 1.0),
+    **dict.fromkeys(("minutes", "minute", "mins", "min", "m"), 60.0),
+    **dict.fromkeys(("hours", "hour", "hrs", "hr", "h"), 3_600.0),
+    **dict.fromkeys(("days", "day", "d"), 86_400.0),
+    **dict.fromkeys(("weeks", "week", "w"), 604_800.0),
+}
+_UNIT = "|".join(sorted(_SECONDS, key=len, reverse=True))
+_PART = rf"(?:[0-9]+(?:\.[0-9]+)?\s*|an?\s+)(?:{_UNIT})(?![a-z])"
+_DURATION = re.compile(rf"(?:in\s+)?{_PART}(?:[\s,]*(?:and\s+)?{_PART})*")
+_COUNTED = re.compile(rf"([0-9]+(?:\.[0-9]+)?|an?(?=\s))\s*({_UNIT})(?![a-z])")
+_NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+@value
+class Schedule:
+    """When a plan runs next, in UTC; with `cron`, read in `timezone` (UTC if None), again and again."""
+
+    next_run_at: datetime
+    cron: str | None = None
+    timezone: str | None = None
+
+
+def read_schedule(
+    now: datetime,
+    *,
+    run_after: float | str | None = None,
+    scheduled_at: str | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+) -> Schedule:
+    """When something runs of which exactly one of `run_after`, `scheduled_at` and `cron` is said.
+
+    `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
+    an offset it is read in `timezone`: a time that the clocks skip is the one as long after the gap, of a time that
+    comes twice it is the first. `cron` has five fields, read in `timezone`, or is a name such as `@daily`. Raises
+    `InvalidRequest`.
+    """
+    if timezone is not None:
+        _zone(timezone)
+    match run_after, scheduled_at, cron:
+        case (_, None, None) if run_after is not None:
+            return Schedule(next_run_at=now.astimezone(UTC) + read_duration(run_after))
+        case None, str(), None:
+            return Schedule(next_run_at=_instant(scheduled_at, timezone, now))
+        case None, None, str():
+            kept = " ".join(cron.split())
+            return Schedule(next_run_at=next_run(kept, timezone, now), cron=kept, timezone=timezone)
+        case _:
+            raise InvalidRequest("Give exactly one of runAfter, scheduledAt and cron.")
+
+
+def read_duration(given: float | str) -> timedelta:
+    """Milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
+    seconds = _seconds_of(given) if isinstance(given, str) else given / 1_000
+    if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
+        raise InvalidRequest(f"runAfter must be more than nothing and at most ten years, not {_said(given)}.")
+    return duration
+
+
+def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
+    """The first time of a cron after that instant, in UTC. Raises `InvalidRequest`, also if there is none.
+
+    A time at which the clocks skip an hour is the first one after the gap; of an hour that comes twice, a cron that
+    names its hour takes the first.
+    """
+    fields = _fields(cron)
+    try:
+        times = CronSim(fields, after.astimezone(_zone(timezone)))
+        # What the clocks show twice is found by its first time, which may be over.
+        found = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
+    except CronSimError as error:
+        raise InvalidRequest(
+            sentence(f"The cron {_said(cron)} is not valid: {str(error).lower()}")
+        ) from error
+    if found is None:
+        raise InvalidRequest(f"The cron {_said(cron)} never comes.")
+    return found
+
+
+def _fields(cron: str) -> str:
+    fields = _NICKNAMES.get(cron.strip().lower(), cron)
+    count = len(fields.split())
+    if count != 5 or len(fields) > _LONGEST:
+        raise InvalidRequest(
+            f"A cron has five fields (minute, hour, day of month, month, day of week), not {_said(cron)}."
+        )
+    return fields
+
+
+def _seconds_of(text: str) -> float:
+    said = text.strip().lower()
+    if len(said) > _LONGEST or _DURATION.fullmatch(said) is None:
+        raise InvalidRequest(
+            f"runAfter is a number of milliseconds, or text such as '5 hours' or '1h30m', not {_said(text)}."
+        )
+    counted: list[tuple[str, str]] = _COUNTED.findall(said)
+    return sum((1.0 if number in ("a", "an") else float(number)) * _SECONDS[unit] for number, unit in counted)
+
+
+def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
+    try:
+        at = datetime.fromisoformat(text.strip())
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=_named(text, timezone))
+        at = at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest(
+            f"scheduledAt must be an instant such as '2030-05-01T09:00:00+02:00', not {_said(text)}."
+        ) from error
+    if at <= now:
+        raise InvalidRequest(
+            f"scheduledAt {_said(text)} is in the past: it is {now.isoformat(timespec='seconds')}."
+        )
+    if at - now > FURTHEST:
+        raise InvalidRequest(f"scheduledAt {_said(text)} is more than ten years away.")
+    return at
+
+
+def _named(text: str, timezone: str | None) -> tzinfo:
+    if timezone is None:
+        raise InvalidRequest(
+            f"scheduledAt {_said(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone."
+        )
+    return _zone(timezone)
+
+
+def _zone(timezone: str | None) -> tzinfo:
+    if timezone is None or timezone == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(timezone)
+    except (KeyError, ValueError, OSError) as error:
+        raise InvalidRequest(
+            f"There is no timezone {_said(timezone)}: name one such as 'Europe/Berlin'."
+        ) from error
+
+
+def _said(given: object) -> str:
+    return brief(repr(given), 200)

@@ -1,0 +1,1 @@
+"""What a call takes: signatures, schemas, the judgement of arguments, and what is wrong with them."""

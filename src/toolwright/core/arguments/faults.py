@@ -1,0 +1,210 @@
+"""What is wrong with a tool call's arguments, in plain words with every path (D3)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import jsonschema_rs
+
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.plain import Path, spell
+from toolwright.core.quantity import quantity
+from toolwright.core.text import brief
+
+Kind = jsonschema_rs.ValidationErrorKind
+Branch: TypeAlias = list[jsonschema_rs.ValidationError]
+MAX_FAULTS = 100
+MAX_TOLD = 10_000  # faults that are looked at
+_MAX_SHOWN = 300
+_TYPES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One faulty place and what is wrong there, as `must be an integer, not a string`."""
+
+    path: Path
+    text: str
+
+    def __str__(self) -> str:
+        return f"{spell(self.path)}: {self.text}" if self.path else self.text
+
+
+class ArgumentFault(Exception):
+    """Arguments that the tool does not take, with all their faults."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(invalid_text(faults))
+        self.faults = tuple(faults)
+
+
+def invalid_text(faults: Sequence[Fault]) -> str:
+    """All faults in one text for the model; the same fault is told once."""
+    told = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
+    more = f"; and {len(told) - MAX_FAULTS} more" if len(told) > MAX_FAULTS else ""
+    return f"Invalid arguments: {'; '.join(told[:MAX_FAULTS])}{more}."
+
+
+def find_faults(errors: Iterable[jsonschema_rs.ValidationError]) -> list[Fault]:
+    """The faults that a validator's errors stand for."""
+    return [fault for error in errors for fault in _faults(error)]
+
+
+def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
+    path, kind = tuple(error.instance_path), error.kind
+    match kind:
+        case Kind.AdditionalProperties(names) | Kind.UnevaluatedProperties(names):
+            for name in names:
+                yield Fault((*path, name), "is not a known argument")
+        case Kind.Required(name):
+            yield Fault((*path, name), "is missing")
+        case Kind.AnyOf(branches) | Kind.OneOfNotValid(branches):
+            yield from _best_branch(error, branches)
+        case Kind.PropertyNames(inner):
+            yield Fault(path, f"has a key that {_words(inner)}")
+        case _:
+            yield Fault(path, _words(error))
+
+
+def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -> Iterator[Fault]:
+    """The faults of the branch that was most likely meant, or all types if none came close."""
+    path = tuple(error.instance_path)
+    branches = _flat(branches, path)
+    close = [branch for branch in branches if branch and not any(_misses(each, path) for each in branch)]
+    if close:
+        best = min(close, key=lambda branch: (sum(map(_is_tag, branch)), len(branch)))
+        tag = next((tuple(each.instance_path) for each in best if _is_tag(each)), None)
+        if tag is not None and len(close) > 1 and all(any(_misses(e, tag) for e in b) for b in close):
+            yield Fault(tag, f"must be {_alternatives(close, tag)}")
+            return
+        for each in best:
+            yield from _faults(each)
+        return
+    yield Fault(path, f"must be {_alternatives(branches, path)}, not {type_name(_instance(error))}")
+
+
+def _flat(branches: list[Branch], path: Path) -> list[Branch]:
+    """Branches that are nothing but alternatives themselves are taken apart."""
+    flat: list[Branch] = []
+    for branch in branches:
+        match [error.kind for error in branch if tuple(error.instance_path) == path]:
+            case [Kind.AnyOf(inner) | Kind.OneOfNotValid(inner)] if len(branch) == 1:
+                flat += _flat(inner, path)
+            case _:
+                flat.append(branch)
+    return flat
+
+
+def _alternatives(branches: list[Branch], path: Path) -> str:
+    texts = [text for branch in branches for error in branch for text in _wanted(error, path)]
+    return " or ".join(dict.fromkeys(texts)) or "of another form"
+
+
+def _misses(error: jsonschema_rs.ValidationError, path: Path) -> bool:
+    """Whether the value is of another type, or another constant, than this branch is about."""
+    return tuple(error.instance_path) == path and error.kind.name in ("type", "const", "enum")
+
+
+def _is_tag(error: jsonschema_rs.ValidationError) -> bool:
+    return error.kind.name in ("const", "enum")
+
+
+def _wanted(error: jsonschema_rs.ValidationError, path: Path) -> list[str]:
+    if not _misses(error, path):
+        return []
+    match error.kind:
+        case Kind.Type(types):
+            return [_TYPES.get(each, each) for each in types]
+        case Kind.Constant(value):
+            return [_shown(value)]
+        case Kind.Enum(options):
+            return [_listed(options)]
+        case _:
+            return []
+
+
+def _words(error: jsonschema_rs.ValidationError) -> str:
+    kind = error.kind
+    match kind:
+        case Kind.Type(types):
+            wanted = " or ".join(_TYPES.get(each, each) for each in types)
+            return f"must be {wanted}, not {type_name(_instance(error))}"
+        case Kind.Enum(options):
+            return f"must be {_listed(options)}"
+        case Kind.Constant(value):
+            return f"must be {_shown(value)}"
+        case Kind.Minimum(limit):
+            return f"must be at least {limit}"
+        case Kind.Maximum(limit):
+            return f"must be at most {limit}"
+        case Kind.ExclusiveMinimum(limit):
+            return f"must be more than {limit}"
+        case Kind.ExclusiveMaximum(limit):
+            return f"must be less than {limit}"
+        case Kind.MultipleOf(step):
+            return f"must be a multiple of {step}"
+        case Kind.MinLength(limit):
+            return f"must have at least {quantity(limit, 'character')}"
+        case Kind.MaxLength(limit):
+            return f"must have at most {quantity(limit, 'character')}"
+        case Kind.MinItems(limit):
+            return f"must have at least {quantity(limit, 'item')}"
+        case Kind.MaxItems(limit) | Kind.AdditionalItems(limit):
+            return f"must have at most {quantity(limit, 'item')}"
+        case Kind.MinProperties(limit):
+            return f"must have at least {quantity(limit, 'property')}"
+        case Kind.MaxProperties(limit):
+            return f"must have at most {quantity(limit, 'property')}"
+        case Kind.Pattern(pattern):
+            return f"must match the pattern {pattern}"
+        case Kind.Format(name):
+            return f"must be text in the format {name}"
+        case Kind.OneOfMultipleValid(_):
+            return "fits several of the forms it may have, and must fit exactly one"
+        case Kind.FalseSchema():
+            return "is not a known argument"
+        case _:
+            return f"does not keep to the rule {kind.name!r} of the tool's schema"
+
+
+def type_name(value: JSON) -> str:
+    """The JSON type of a value, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case float() if not value.is_integer():
+            return "a fractional number"
+        case int() | float():
+            return "a number"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def _instance(error: jsonschema_rs.ValidationError) -> Any:  # the library itself types it so
+    return error.instance
+
+
+def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
+    texts = [_shown(option) for option in options]
+    shown = ", ".join(texts)
+    if len(shown) > _MAX_SHOWN:
+        shown = brief(", ".join(texts[:20]), _MAX_SHOWN) + ", …"
+    return f"one of {shown}" if len(texts) > 1 else shown
+
+
+def _shown(value: Any) -> str:  # JSON of the library's own wider type
+    return brief(dumps(value), _MAX_SHOWN)

@@ -1,0 +1,133 @@
+"""The one judge of arguments: from what a model wrote to JSON that the tool's schema accepts (D3)."""
+
+from collections.abc import Callable, Mapping
+
+import jsonschema_rs
+from pydantic_core import from_json
+
+from toolwright.core.arguments.faults import ArgumentFault, Fault, type_name
+from toolwright.core.arguments.large_arguments import faults_of
+from toolwright.core.arguments.numbers import Numbers
+from toolwright.core.arguments.schema import compile_schema
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
+from toolwright.core.plain import Path, plain
+
+_LARGEST = 10**308
+"""Whole numbers up to here fit into a float."""
+
+RawArguments = str | bytes | Mapping[str, object]
+"""Arguments as they come: JSON text, or an object that was read from it before."""
+
+
+class Judge:
+    """Judges the arguments of one tool by its schema, which is compiled at the first call.
+
+    Nothing is coerced: `"10"`, `true` and `1` are no integer, no boolean and no string. `3.0` is the
+    integer 3. With `takes_nothing` any object is accepted and counts as empty.
+    """
+
+    __slots__ = ("_accepts", "_name", "_numbers", "_takes_nothing", "_validator", "schema")
+
+    def __init__(self, schema: JSONObject, name: str, takes_nothing: bool = False) -> None:
+        self.schema = schema
+        self._name = name
+        self._takes_nothing = takes_nothing
+        self._numbers = Numbers(schema)
+        self._validator: jsonschema_rs.Validator | None = None
+        self._accepts: Callable[[JSONObject], bool] = self._compile_and_judge
+
+    def compile(self) -> jsonschema_rs.Validator:
+        """The compiled schema; raises `DefinitionError` if it is not a valid one."""
+        if self._validator is None:
+            self._validator = compile_schema(self.schema, self._name)
+            self._accepts = self._validator.is_valid
+        return self._validator
+
+    def read(self, raw: RawArguments) -> JSONObject:
+        """Arguments ready for the handler. Raises `ArgumentFault`, whose text names every faulty path."""
+        is_text = type(raw) is str or isinstance(raw, bytes)
+        arguments, special = _parse(raw if is_text else _written(raw))  # type: ignore[arg-type]  # narrowed above
+        if self._takes_nothing:
+            return {}
+        if not self._accepts(arguments):
+            raise ArgumentFault(faults_of(self.compile(), arguments))
+        return self._numbers.normalize(arguments) if special else arguments
+
+    def _compile_and_judge(self, arguments: JSONObject) -> bool:
+        return self.compile().is_valid(arguments)
+
+
+def _parse(text: str | bytes) -> tuple[JSONObject, bool]:
+    """The object that a text holds, and whether some of its numbers need a second look."""
+    if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
+        _count(text)
+    try:
+        value: JSON = from_json(text, allow_inf_nan=False)
+    except (ValueError, TypeError) as error:
+        if not text.strip():
+            return {}, False
+        raise _malformed(error) from error
+    if type(value) is not dict:
+        raise ArgumentFault([Fault((), f"must be a JSON object, not {type_name(value)}")])
+    special = False
+    for key, item in value.items():
+        kind = type(item)
+        if kind is str or kind is bool:
+            continue
+        if kind is int:
+            special |= not -_LARGEST <= item <= _LARGEST  # type: ignore[operator]  # an int by its type
+        elif item is not None:
+            special |= _inspect(item, (key,), 1)
+    return value, special
+
+
+def _count(text: str | bytes) -> None:
+    try:
+        ValueCount(MAX_JSON_VALUES).add(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
+    except TooManyValues:
+        raise ArgumentFault([Fault((), f"hold more than {MAX_JSON_VALUES} JSON values")]) from None
+
+
+def _inspect(value: JSON, path: Path, depth: int) -> bool:
+    """Refuse what is too deep or out of range; tell whether there are numbers to settle."""
+    if isinstance(value, float):
+        if value - value != 0.0:
+            raise ArgumentFault([Fault(path, "is out of the range of numbers")])
+        return value.is_integer()
+    if isinstance(value, int):
+        return not -_LARGEST <= value <= _LARGEST
+    if value is None or isinstance(value, str):
+        return False
+    if depth >= MAX_NESTING:
+        raise _too_deep()
+    special = False
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if type(item) is not str:
+            special |= _inspect(item, (*path, step), depth + 1)
+    return special
+
+
+def _written(raw: object) -> str:
+    """An object given by Python code, as text: what is no JSON shows here, and the caller's stays its own."""
+    if not isinstance(raw, Mapping):
+        raise ArgumentFault([Fault((), f"must be JSON text or an object, not {type(raw).__name__}")])
+    try:
+        return dumps(plain(dict(raw)))  # type: ignore[arg-type]  # a mapping of unknown content
+    except InvalidJSON as error:
+        raise ArgumentFault([Fault((), error.message.rstrip("."))]) from error
+
+
+def _malformed(error: Exception) -> ArgumentFault:
+    why = str(error)
+    if "recursion limit" in why:
+        return _too_deep()
+    if isinstance(error, TypeError):
+        why = "the text holds half a character (a lone surrogate)"
+    return ArgumentFault([Fault((), f"the text is not valid JSON, {why}")])
+
+
+def _too_deep() -> ArgumentFault:
+    return ArgumentFault([Fault((), f"nested deeper than {MAX_NESTING} levels")])

@@ -1,0 +1,82 @@
+"""JSON Schemas as judges of values: compiled once, offline."""
+
+from collections.abc import Iterator
+
+import jsonschema_rs
+
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.text import sentence
+
+
+def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
+    """A validator that never fetches anything; raises `DefinitionError` for a schema that is none.
+
+    `name` is the tool's, for the error. Formats are checked too.
+    """
+    try:
+        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
+        why = getattr(error, "message", None) or str(error).split("\n")[0]
+        raise DefinitionError(
+            sentence(f"Tool {name!r}: its parameters are not a valid JSON Schema: {why}")
+        ) from error
+
+
+def closed(schema: JSON) -> JSON:
+    """A schema made by pydantic without its titles, with objects that take no unknown properties.
+
+    Only places where a schema stands are touched: a property called `title` stays.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    copy: JSONObject = {key: _inside(key, value) for key, value in schema.items() if key not in _NOISE}
+    if copy.get("type") == "object" and "additionalProperties" not in copy:
+        copy["additionalProperties"] = False
+    return copy
+
+
+def with_definitions(schema: JSONObject, definitions: JSON) -> JSONObject:
+    """The schema with those definitions that it refers to, also by way of others; without any where it needs none."""
+    if not isinstance(definitions, dict):
+        return schema
+    used: set[str] = set()
+    left: list[JSON] = [schema]
+    while left:
+        names = set(_referred(left.pop())) & definitions.keys() - used
+        used |= names
+        left += [definitions[name] for name in names]
+    if not used:
+        return schema
+    return {**schema, "$defs": {name: each for name, each in definitions.items() if name in used}}
+
+
+def _referred(schema: JSON) -> Iterator[str]:
+    """The names of the definitions that a schema refers to itself."""
+    parts: list[JSON] = [schema]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            parts += part.values()
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+                yield reference[len(_DEFINITIONS) :]
+
+
+_DEFINITIONS = "#/$defs/"
+_NOISE = frozenset({"title", "discriminator"})
+_MAPS = frozenset({"properties", "$defs", "patternProperties"})
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLE = frozenset({"items", "additionalProperties", "not", "propertyNames", "contains"})
+
+
+def _inside(key: str, value: JSON) -> JSON:
+    if key in _MAPS and isinstance(value, dict):
+        return {name: closed(schema) for name, schema in value.items()}
+    if key in _LISTS and isinstance(value, list):
+        return [closed(schema) for schema in value]
+    if key in _SINGLE:
+        return closed(value)
+    return value

@@ -1,0 +1,311 @@
+"""A Python function's signature as a JSON Schema, and the way from JSON arguments to its call."""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, TypeAlias, get_args, get_origin
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from toolwright.core.arguments.binding import Argument, Binding
+from toolwright.core.arguments.defaults import Builder, is_plain_scalar
+from toolwright.core.arguments.docstring import parameter_descriptions
+from toolwright.core.arguments.schema import closed, with_definitions
+from toolwright.core.arguments.type_adapter import adapter_of
+from toolwright.core.arguments.types import Annotation, TypeReader
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.core.state.state import ThreadState
+from toolwright.core.text import sentence
+
+Handler: TypeAlias = Callable[..., object]
+"""Whatever carries a call out: a plain or an async function, or an object that is called like one."""
+
+_SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What is known of a handler: the schema of its arguments and how JSON arguments become its own.
+
+    `on_loop` is true for async handlers; the others run in a thread.
+    """
+
+    parameters: JSONObject
+    binding: Binding
+    on_loop: bool
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether the tool has no arguments, so that whatever a model sends is ignored (D3)."""
+        return not self.parameters["properties"] and not self.parameters.get("additionalProperties")
+
+
+def read_signature(
+    handler: Handler, *, name: str, args: type[BaseModel] | None, scope: Mapping[str, object]
+) -> Signature:
+    """Read a handler's signature; raises `DefinitionError` naming the tool `name` and the faulty path.
+
+    With `args` the handler gets an instance of that model in its one other parameter. `scope` holds the names
+    of the place of definition, for annotations that are text.
+    """
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise DefinitionError(f"Tool {name!r}: its function yields; a tool returns its one result.")
+    parameters = _Parameters(handler, name, scope)
+    parameters.check_docstring(args is not None)
+    if args is None:
+        schema, arguments = _from_parameters(parameters, name)
+        binding = Binding(arguments=arguments, state=parameters.state, model=None)
+    else:
+        schema, builder = read_model(args, name, "args")
+        binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), builder))
+    return Signature(parameters=schema, binding=binding, on_loop=_runs_on_loop(handler))
+
+
+class _Parameters:
+    """A handler's parameters: the one for the state, and the others with their annotations."""
+
+    def __init__(self, handler: Handler, tool: str, scope: Mapping[str, object]) -> None:
+        self.state: str | None = None
+        self.others: dict[str, inspect.Parameter] = {}
+        self.doc = inspect.getdoc(inspect.unwrap(_innermost(handler)))
+        self._tool = tool
+        self.hints = self._hints(handler, scope)
+        self._bound = _bound(handler)
+        self._own = inspect.unwrap(_innermost(handler))
+        for parameter in self._inspect(handler).parameters.values():
+            if parameter.name not in self._bound:
+                self._add(parameter)
+
+    def only(self) -> str:
+        """The one parameter besides the state, which takes the model."""
+        if len(self.others) != 1:
+            raise DefinitionError(
+                f"Tool {self._tool!r}: with args= the function takes one parameter besides the state, "
+                f"not {len(self.others)} ({', '.join(self.others) or 'none'})."
+            )
+        return next(iter(self.others))
+
+    def check_docstring(self, takes_model: bool) -> None:
+        """Refuse a docstring that describes an argument which the function does not take."""
+        known = {*self.others, *self._bound, *([] if self.state is None else [self.state])}
+        known.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
+        described = parameter_descriptions(self.doc)
+        wrong = next((name for name in described if name not in known), None)
+        if wrong is None or takes_model:  # whose fields may be told of there
+            return
+        names = list(self.others)
+        close = get_close_matches(wrong, [name for name in names if name not in described], n=1)
+        meant = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(names) or 'none'}."
+        raise DefinitionError(
+            f"Tool {self._tool!r}: its docstring describes the argument {wrong!r}, which it does not have; {meant}"
+        )
+
+    def untyped(self, name: str) -> DefinitionError:
+        """The error for a parameter without a type."""
+        if name in ("self", "cls") and next(iter(self.others)) == name:
+            return DefinitionError(
+                f"Tool {self._tool!r} is a method of no object yet: make the tool of a bound method, as in "
+                f"tw.tool(thing.{self._tool}), or of a function."
+            )
+        return DefinitionError(f"Tool {self._tool!r}: parameter {name!r} has no type; annotate it.")
+
+    def _add(self, parameter: inspect.Parameter) -> None:
+        name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise self._fault(
+                name, "takes any number of arguments, which a schema cannot say; name each of them"
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise self._fault(name, "is positional-only, but arguments come by name; remove the '/'")
+        if not _is_state(self.hints.get(name)):
+            self.others[name] = parameter
+        elif self.state is None:
+            self.state = name
+        else:
+            raise self._fault(name, f"is a second ThreadState beside {self.state!r}")
+
+    def _inspect(self, handler: Handler) -> inspect.Signature:
+        try:
+            return inspect.signature(handler)
+        except (ValueError, TypeError) as error:
+            raise DefinitionError(f"Tool {self._tool!r}: its function has no readable signature.") from error
+
+    def _hints(self, handler: Handler, scope: Mapping[str, object]) -> dict[str, Annotation]:
+        function = inspect.unwrap(_innermost(handler))
+        names: dict[str, object] = {
+            "ThreadState": ThreadState,
+            **getattr(function, "__globals__", {}),
+            **scope,
+        }
+        try:
+            return typing.get_type_hints(function, names, include_extras=True)
+        except (NameError, TypeError, AttributeError, SyntaxError) as error:
+            raise DefinitionError(
+                sentence(f"Tool {self._tool!r}: its annotations cannot be read: {error}")
+            ) from error
+
+    def _fault(self, name: str, why: str) -> DefinitionError:
+        return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {name!r} {why}"))
+
+
+def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tuple[Argument, ...]]:
+    described = parameter_descriptions(parameters.doc)
+    arguments: list[Argument] = []
+    schemas: JSONObject = {}
+    adapters: list[tuple[str, typing.Literal["validation"], TypeAdapter[object]]] = []
+    required: list[JSON] = []
+    for name, parameter in parameters.others.items():
+        if name not in parameters.hints:
+            raise parameters.untyped(name)
+        hint = parameters.hints[name]
+        field, described_by = _field(hint, parameter), described.get(name)
+        key = field.validation_alias if isinstance(field.validation_alias, str) else name
+        if key in schemas:
+            raise DefinitionError(f"Tool {tool!r}: two parameters are both called {key!r}.")
+        reader = TypeReader(tool)
+        seen = reader.read(hint, key)
+        argument_schema: JSONObject = {}
+        adapter: TypeAdapter[object] | None = None
+        if seen in _SCALARS and not isinstance(parameter.default, FieldInfo):
+            argument_schema = {"type": _SCALARS[seen]}
+        else:
+            adapter = adapter_of(_with_field(seen, parameter), tool, key)
+            adapters.append((key, "validation", adapter))
+        schemas[key] = argument_schema
+        if field.is_required():
+            required.append(key)
+        elif field.default_factory is None:
+            reader.default(field.default, key)
+            argument_schema["default"] = plain(field.default)
+        if field.description or described_by:
+            argument_schema["description"] = field.description or described_by
+        reader.judge_defaults()
+        builder = _builder(adapter, reader) if adapter is not None and reader.builds else None
+        default = _default(reader, key, seen, field, parameter)
+        arguments.append(
+            Argument(key=key, parameter=name, number=seen is float, builder=builder, default=default)
+        )
+    return _assemble(schemas, adapters, required, tool), tuple(arguments)
+
+
+def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
+    return Builder(adapter=adapter, copies=reader.shares, extra=reader.extra)
+
+
+def _default(
+    reader: TypeReader, key: str, seen: Annotation, field: FieldInfo, parameter: inspect.Parameter
+) -> Callable[[], object] | None:
+    """What makes a call's default; None where there is none, or the function's own can serve all calls."""
+    if field.is_required():
+        return None
+    if field.default_factory is not None:
+        return functools.partial(field.get_default, call_default_factory=True)
+    own = parameter.default is not parameter.empty and not isinstance(parameter.default, FieldInfo)
+    if own and is_plain_scalar(seen, field.default):
+        return None
+    make = reader.judge_default(_with_field(seen, parameter), field.default, key)
+    return make if own or make is not None else lambda: field.default
+
+
+def _field(hint: Annotation, parameter: inspect.Parameter) -> FieldInfo:
+    """What pydantic's `Field` says of a parameter, in `Annotated` or as its default."""
+    kind = typing.cast("type[typing.Any]", hint)  # pydantic takes any annotation here
+    if parameter.default is parameter.empty:
+        return FieldInfo.from_annotation(kind)
+    return FieldInfo.from_annotated_attribute(kind, parameter.default)
+
+
+def _with_field(seen: Annotation, parameter: inspect.Parameter) -> Annotation:
+    return Annotated[seen, parameter.default] if isinstance(parameter.default, FieldInfo) else seen
+
+
+def _assemble(
+    schemas: JSONObject,
+    adapters: list[tuple[str, typing.Literal["validation"], TypeAdapter[object]]],
+    required: list[JSON],
+    tool: str,
+) -> JSONObject:
+    """One schema of all parameters, the definitions that they share beside it."""
+    if not schemas:
+        return dict(_NO_ARGUMENTS)
+    definitions: JSON = None
+    if adapters:
+        generated, shared = _json_schemas(adapters, tool)
+        definitions = shared.get("$defs")
+        for key, schema in generated.items():
+            own = schemas[key]
+            schemas[key] = {**schema, **own} if isinstance(own, dict) else schema
+    whole: JSONObject = {"type": "object", "properties": schemas, "required": required}
+    if not required:
+        del whole["required"]
+    return typing.cast(
+        "JSONObject", closed(with_definitions(whole, definitions))
+    )  # an object stays an object
+
+
+def _json_schemas(
+    adapters: list[tuple[str, typing.Literal["validation"], TypeAdapter[object]]], tool: str
+) -> tuple[dict[str, JSONObject], JSONObject]:
+    try:
+        generated, shared = TypeAdapter.json_schemas(adapters)
+    except PydanticUserError as error:
+        raise DefinitionError(sentence(f"Tool {tool!r}: {error.message}")) from error
+    return {str(key): typing.cast("JSONObject", schema) for (key, _), schema in generated.items()}, shared
+
+
+def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject, Builder]:
+    """The schema of `args=Model` or `tenvs=Model`; a model that refers to itself is written out at the top."""
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):  # type: ignore[redundant-expr]  # user input
+        raise DefinitionError(f"Tool {tool!r}: {what}= takes a pydantic model, not {model!r}.")
+    if model is BaseModel:
+        raise DefinitionError(f"Tool {tool!r}: {what}= takes a model of your own, not BaseModel itself.")
+    reader = TypeReader(tool)
+    reader.read_model(model)
+    adapter = adapter_of(model, tool, what)
+    reader.judge_defaults()
+    builder = _builder(adapter, reader)
+    generated, shared = _json_schemas([(what, "validation", adapter)], tool)
+    schema = generated[what]
+    definitions = typing.cast("JSONObject", shared.get("$defs", {}))
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        schema = typing.cast("JSONObject", definitions[reference.rsplit("/", 1)[1]])
+    if schema.get("type") != "object":
+        raise DefinitionError(f"Tool {tool!r}: {what}={model.__name__} is not an object in JSON.")
+    schema = {key: value for key, value in schema.items() if key != "description"}
+    if not schema.setdefault("properties", {}) and "additionalProperties" not in schema:
+        return dict(_NO_ARGUMENTS), builder
+    return typing.cast("JSONObject", closed(with_definitions(schema, definitions))), builder
+
+
+def _bound(handler: Handler) -> frozenset[str]:
+    """The names that a partial has given already."""
+    return frozenset(handler.keywords) if isinstance(handler, functools.partial) else frozenset()
+
+
+def _is_state(hint: Annotation) -> bool:
+    if get_origin(hint) is Annotated or get_origin(hint) in (typing.Union, types.UnionType):
+        return any(_is_state(part) for part in get_args(hint))
+    return hint is ThreadState
+
+
+def _innermost(handler: Handler) -> Handler:
+    """The function whose annotations count: within a partial, of a method, of a callable object."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if inspect.isroutine(handler):
+        return handler
+    return type(handler).__call__
+
+
+def _runs_on_loop(handler: Handler) -> bool:
+    function = _innermost(handler)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))

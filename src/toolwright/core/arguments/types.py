@@ -1,0 +1,339 @@
+"""The types that a tool's arguments may have (S2 §3.2); all others are refused with their path."""
+
+import dataclasses
+import sys
+import types
+import typing
+from enum import Enum
+from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
+
+import typing_extensions
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from toolwright.core.arguments.defaults import fresh, is_plain_scalar, is_shared, misfit_default
+from toolwright.core.arguments.literal_types import confused, exactly
+from toolwright.core.arguments.type_adapter import adapter_of
+from toolwright.core.env.secret import Secret
+from toolwright.core.errors import DefinitionError, InvalidJSON
+from toolwright.core.plain import plain
+from toolwright.core.text import sentence
+
+Annotation: TypeAlias = Any  # Python has no static type for what may stand as an annotation
+"""A type annotation."""
+
+ALLOWED = (
+    "str, int, float, bool, None, Literal, an Enum of texts, Optional, Union, list[T], dict[str, T], "
+    "a BaseModel, a TypedDict or a dataclass"
+)
+_SCALARS = (str, int, bool, type(None))
+_QUALIFIERS = (
+    typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired,
+    typing_extensions.ReadOnly,
+)  # fmt: skip
+_TypedDict = typing_extensions.TypedDict
+
+
+class TypeReader:
+    """Reads the annotations of one tool's parameters and refuses what a schema cannot say.
+
+    `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
+    types read so far differs from its JSON, so that pydantic has to build it for the handler, and `shares` whether
+    values that are built would share a default, `extra` whether one of the types takes fields that it does not know.
+    """
+
+    def __init__(self, tool: str) -> None:
+        self.builds = False
+        self.shares = False
+        self.extra = False
+        self._tool = tool
+        self._defaults: list[tuple[Annotation, object, str]] = []
+        self._open: list[object] = []
+        self._known: dict[object, Annotation] = {}
+        self._finite: set[object] = set()
+
+    def read(self, annotation: Annotation, path: str) -> Annotation:
+        """Check `annotation`; raises `DefinitionError` naming the tool and the path."""
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self._annotated(arguments, path)
+        if origin in _QUALIFIERS:
+            return origin[self.read(arguments[0], path)]
+        if origin is Literal:
+            return self._literal(annotation, arguments, path)
+        if origin in (Union, types.UnionType):
+            return self._union(arguments, path)
+        if origin is list and arguments:
+            return list[self.read(arguments[0], f"{path}[]")]
+        if origin is dict and arguments:
+            return self._dict(arguments, path)
+        return self._simple(annotation, origin, path)
+
+    def read_model(self, model: type[BaseModel]) -> None:
+        """Check the fields of `args=Model`, whose names are the arguments' own."""
+        self._structure(model, "", self._model)
+
+    def _simple(self, annotation: Annotation, origin: object, path: str) -> Annotation:
+        if annotation in _SCALARS or annotation is None:
+            return annotation
+        if annotation is float:
+            self.builds = True
+            return annotation
+        if isinstance(annotation, NewType):
+            return self.read(annotation.__supertype__, path)
+        if isinstance(annotation, typing_extensions.TypeAliasType):
+            return self._alias(annotation, path)
+        if isinstance(annotation, type) and issubclass(annotation, Enum):
+            return self._enum(annotation, path)
+        if _is_typed_dict(annotation):
+            return self._structure(annotation, path, self._typed_dict)
+        if _is_model(annotation):
+            self.builds = True
+            return self._structure(annotation, path, self._model)
+        if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+            self.builds = True
+            return self._structure(annotation, path, self._dataclass)
+        raise self.refuse(path, annotation)
+
+    def _annotated(self, arguments: tuple[object, ...], path: str) -> Annotation:
+        kind, *notes = arguments
+        if any(not isinstance(note, FieldInfo | str) for note in notes):
+            self.builds = True
+        return Annotated[(self.read(kind, path), *notes)]
+
+    def _union(self, members: tuple[object, ...], path: str) -> Annotation:
+        seen = [self.read(member, path) for member in members]
+        if confused(members):
+            if self._open:
+                raise self._fault(
+                    path,
+                    "has a union whose literals pydantic takes for other members of it, 1 for True or True for 1: "
+                    "use texts for the literals",
+                )
+            seen = [exactly(member) for member in seen]
+        return Union[tuple(seen)]  # noqa: UP007 - built at run time
+
+    def _alias(self, annotation: typing_extensions.TypeAliasType, path: str) -> Annotation:
+        if annotation in self._open:
+            raise self._fault(
+                path, f"has the alias {annotation.__name__}, which is defined by itself; use a model"
+            )
+        self._open.append(annotation)
+        try:
+            return self.read(annotation.__value__, path)
+        finally:
+            self._open.pop()
+
+    def _literal(self, annotation: Annotation, values: tuple[object, ...], path: str) -> Annotation:
+        for value in values:
+            if value is not None and type(value) not in (str, int, bool):
+                raise self._fault(
+                    path, f"has the literal {value!r}; literals are texts, integers, booleans or None"
+                )
+        return annotation
+
+    def _enum(self, annotation: type[Enum], path: str) -> Annotation:
+        members = list(annotation)
+        if not members or not all(isinstance(member.value, str) for member in members):
+            raise self._fault(
+                path, f"has the type {annotation.__name__}, an Enum whose values are not all texts"
+            )
+        self.builds = True
+        return annotation
+
+    def _dict(self, arguments: tuple[object, ...], path: str) -> Annotation:
+        key, item = arguments
+        if key is not str:
+            raise self._fault(
+                path, f"is a dict with keys of the type {name_of(key)}; in JSON a key is text (str)"
+            )
+        return dict[str, self.read(item, f"{path}.*")]
+
+    def _structure(
+        self, annotation: Annotation, path: str, read: typing.Callable[[Annotation, str], Annotation]
+    ) -> Annotation:
+        """A type with fields, which may come up again within itself."""
+        if annotation in self._open:
+            return self._known.get(annotation, annotation)
+        if annotation in self._known:
+            return self._known[annotation]
+        self._open.append(annotation)
+        try:
+            seen = read(annotation, path)
+        finally:
+            self._open.pop()
+        if not self._ends(annotation, ()):
+            raise self._fault(path, f"has the type {name_of(annotation)}, which requires itself without end")
+        self._known[annotation] = seen
+        return seen
+
+    def _model(self, annotation: Annotation, path: str) -> Annotation:
+        self.extra |= annotation.model_config.get("extra") == "allow"
+        for name, field in model_fields(annotation).items():
+            inner = _below(path, field.validation_alias if isinstance(field.validation_alias, str) else name)
+            if not field.is_required() and field.default_factory is None:
+                whole = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                own = field.validate_default or annotation.model_config.get("validate_default")
+                self._field_default(None if own else whole, field.default, inner)
+            self.read(field.annotation, inner)
+        return annotation
+
+    def _dataclass(self, annotation: Annotation, path: str) -> Annotation:
+        self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
+        hints = self._hints(annotation, path)
+        for field in dataclasses.fields(annotation):
+            inner = _below(path, field.name)
+            default = field.default
+            if isinstance(default, FieldInfo):
+                default = default.default
+            if default is not dataclasses.MISSING and repr(default) != "PydanticUndefined":
+                self._field_default(hints[field.name], default, inner)
+            if field.init:
+                self.read(hints[field.name], inner)
+        return annotation
+
+    def _typed_dict(self, annotation: Annotation, path: str) -> Annotation:
+        """The same TypedDict, of the class that pydantic takes also before Python 3.12."""
+        if get_origin(annotation) is not None:
+            raise self._fault(
+                path, f"has the generic TypedDict {annotation!r}; write out a TypedDict of its own"
+            )
+        self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
+        hints = self._hints(annotation, path)
+        fields = {name: self.read(kind, f"{path}.{name}") for name, kind in hints.items()}
+        if not _is_old_typed_dict(annotation):
+            return annotation
+        required: frozenset[str] = annotation.__required_keys__
+        return _rebuilt(annotation, {n: _qualified(k, n in required) for n, k in fields.items()})
+
+    def _hints(self, annotation: Annotation, path: str) -> dict[str, Annotation]:
+        try:
+            return typing_extensions.get_type_hints(
+                annotation, localns={name_of(annotation): annotation}, include_extras=True
+            )
+        except (NameError, TypeError) as error:
+            raise self._fault(
+                path, f"has the type {name_of(annotation)}, whose fields cannot be read: {error}"
+            ) from error
+
+    def _ends(self, annotation: Annotation, above: tuple[object, ...]) -> bool:
+        """Whether there is a finite value of this type."""
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated or origin in _QUALIFIERS:
+            return self._ends(arguments[0], above)
+        if origin in (Union, types.UnionType):
+            return any(self._ends(member, above) for member in arguments)
+        if origin is not None or annotation in self._finite:
+            return True
+        if annotation in above:
+            return False
+        ends = all(self._ends(kind, (*above, annotation)) for kind in _required(annotation))
+        if ends:
+            self._finite.add(annotation)
+        return ends
+
+    def default(self, value: object, path: str) -> None:
+        """Refuse a default that the schema cannot carry."""
+        try:
+            plain(value)
+        except InvalidJSON as error:
+            raise self._fault(
+                path, f"has a default that is no JSON value: {error.message.rstrip('.')}"
+            ) from error
+
+    def _field_default(self, annotation: Annotation | None, value: object, path: str) -> None:
+        """The default of a field, which is judged later: its type may not be whole yet. None: it judges itself."""
+        self.default(value, path)
+        self.shares |= is_shared(value)
+        if annotation is not None and not is_plain_scalar(annotation, value):
+            self._defaults.append((annotation, value, path))
+
+    def judge_defaults(self) -> None:
+        """Refuse the defaults of fields read so far that their own types refuse."""
+        for annotation, value, path in self._defaults:
+            self.judge_default(annotation, value, path)
+        self._defaults.clear()
+
+    def judge_default(
+        self, annotation: Annotation, value: object, path: str
+    ) -> typing.Callable[[], object] | None:
+        """What makes the default for each call, None where it can serve all; refuses one that its type refuses."""
+        try:
+            return fresh(adapter_of(annotation, self._tool, path), value)
+        except ValidationError as error:
+            raise self._fault(path, misfit_default(value, error)) from None
+
+    def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
+        """The error for a type that is not allowed."""
+        why = f"has the type {name_of(annotation)}, which a tool cannot take; allowed are {ALLOWED}"
+        if annotation is Secret or isinstance(annotation, Secret):
+            why = (
+                "has the type Secret, which only marks a tenv: make it a field of the tenvs= model, "
+                "annotated Annotated[str, tw.Secret]"
+            )
+        return self._fault(path, why)
+
+    def _fault(self, path: str, why: str) -> DefinitionError:
+        return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {path!r} {why}"))
+
+
+def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:
+    """The fields of a model, its forward references resolved."""
+    model: type[BaseModel] = annotation
+    model.model_rebuild(raise_errors=False)
+    return model.model_fields
+
+
+def name_of(annotation: Annotation) -> str:
+    """A type's name as its author wrote it."""
+    if get_origin(annotation) is None and isinstance(annotation, type):
+        return annotation.__name__
+    return repr(annotation).replace("typing.", "")
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _required(annotation: Annotation) -> list[Annotation]:
+    if _is_typed_dict(annotation):
+        hints = typing_extensions.get_type_hints(annotation)
+        return [hints[name] for name in annotation.__required_keys__]
+    if _is_model(annotation):
+        return [field.annotation for field in model_fields(annotation).values() if field.is_required()]
+    if not dataclasses.is_dataclass(annotation):
+        return []
+    hints = typing_extensions.get_type_hints(annotation, localns={name_of(annotation): annotation})
+    missing = dataclasses.MISSING
+    return [
+        hints[field.name]
+        for field in dataclasses.fields(annotation)
+        if field.init and field.default is missing and field.default_factory is missing
+    ]
+
+
+def _is_model(annotation: Annotation) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _is_typed_dict(annotation: Annotation) -> bool:
+    return typing_extensions.is_typeddict(get_origin(annotation) or annotation)
+
+
+def _is_old_typed_dict(annotation: Annotation) -> bool:
+    return sys.version_info < (3, 12) and type(annotation).__module__ == "typing"
+
+
+def _qualified(annotation: Annotation, required: bool) -> Annotation:
+    if get_origin(annotation) in _QUALIFIERS:
+        return annotation
+    qualifier = typing_extensions.Required if required else typing_extensions.NotRequired
+    return qualifier[annotation]
+
+
+def _rebuilt(annotation: Annotation, fields: dict[str, Annotation]) -> Annotation:
+    make = typing.cast("typing.Callable[..., type]", _TypedDict)  # its functional form takes run-time fields
+    again = make(name_of(annotation), fields)
+    again.__doc__ = annotation.__doc__
+    again.__module__ = getattr(annotation, "__module__", __name__)
+    return again

@@ -1,0 +1,1 @@
+"""Values and secrets: variables, tenvs, their types, and the redaction of secrets."""

@@ -1,0 +1,252 @@
+"""Taking secrets out of text before it is recorded, shown or sent to a model (D6).
+
+A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string in every spelling that JSON
+has, also of JSON within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and
+from 12 characters in base64 at every alignment. A shorter one counts only as a whole word. Where a text was cut by
+`brief`, the beginning of a secret is taken for the whole.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from toolwright.core.env.json_escapes import layers, recent
+from toolwright.core.env.json_strings import clean_strings
+from toolwright.core.env.open_end import open_end
+from toolwright.core.env.secret_forms import forms_of
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import CUT
+from toolwright.core.value import changed
+
+LONG = 8  # characters from which a secret is found within other text
+_SPELLED = 12  # characters by which JSON within JSON may spell one
+_WORD = re.compile(r"\w")
+_RESPELLED = re.compile('["\\\\\x00-\x1f]')  # what no JSON can hold as it is
+
+Hit: TypeAlias = tuple[int, int, str]
+"""Where a secret begins and ends in a text, and its name."""
+
+
+class Redactor:
+    """Replaces the values of secrets by `[redacted:NAME]`. One without secrets costs nothing."""
+
+    __slots__ = ("_long", "_longest", "_respelled", "_short", "_shortest", "secrets")
+
+    def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
+        self.secrets = frozenset((name, value) for name, value in secrets if value.strip())
+        self._long: dict[str, str] = {}
+        self._short: dict[str, str] = {}
+        for name, value in sorted(self.secrets):
+            if len(value) < LONG:
+                self._short.setdefault(value, name)
+                continue
+            for form in forms_of(value):
+                self._long.setdefault(form, name)
+        least = LONG + len(CUT)  # the beginning of a long one, where a text was cut
+        self._shortest = min(
+            [*map(len, self._short), *[min(len(form), least) for form in self._long]], default=0
+        )
+        self._longest = max(map(len, (*self._short, *self._long)), default=0)
+        self._respelled = bool(self._short) or any(_RESPELLED.search(value) for _, value in self.secrets)
+
+    def __bool__(self) -> bool:
+        return bool(self.secrets)
+
+    def with_secrets(self, secrets: Iterable[tuple[str, str]]) -> "Redactor":
+        """One that knows these too; the same one if it knows them already."""
+        more = self.secrets.union(secrets)
+        return self if more == self.secrets else Redactor(more)
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        hits = self._hits(text) if self.secrets else None
+        return _without(text, hits) if hits else text
+
+    def document(self, text: str) -> str:
+        """The same for a text that may be a JSON object or list, which stays one: numbers and literals stay there."""
+        hits = self._hits(text) if self.secrets else None
+        if not hits:
+            return text
+        clean = clean_strings(text, self.json)
+        return _without(text, hits) if clean is None else clean
+
+    def attachment(self, given: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
+        """A file without secrets in what is told of it; its bytes are left alone."""
+        return self.new_file(given) if isinstance(given, Attachment) else self._reference(given)
+
+    def new_file(self, given: Attachment) -> Attachment:
+        """The same for a new one."""
+        return changed(given, name=self.text(given.name), mime_type=self.text(given.mime_type))
+
+    def _reference(self, given: AttachmentRef) -> AttachmentRef:
+        return changed(given, name=self.text(given.name), description=self.optional(given.description))
+
+    def so_far(self, text: str) -> tuple[str, int]:
+        """Of a text that still grows, what can be shown of it without secrets; and how much was held back.
+
+        However it goes on, what is shown now is the beginning of what will be shown then.
+        """
+        cut = self._begun(text, 0)
+        shown: list[str] = []
+        done = 0
+        for start, end, name in self._hits(text):
+            if start >= cut:
+                break
+            if end > cut:  # what begins within a secret that is whole begins no other
+                cut = self._begun(text, end)
+            shown += (text[done:start], f"[redacted:{name}]")
+            done = end
+        return "".join((*shown, text[done:cut])), len(text) - cut
+
+    def _hits(self, text: str) -> list[Hit]:
+        """The secrets that are in the text, in order; none within another."""
+        hits = self._as_they_are(text)
+        if "\\" not in text or not (self._respelled or "\\u" in text or "\\/" in text):
+            return hits
+        for plain, place in layers(text):
+            hits += [(place(start), place(end), name) for start, end, name in self._as_they_are(plain)]
+        return _apart(hits)
+
+    def _as_they_are(self, text: str) -> list[Hit]:
+        found = self._search(text)
+        if found is None:
+            return []
+        pattern, names = found
+        return [(*hit.span(), names[hit[0]]) for hit in pattern.finditer(text)]
+
+    def _search(self, text: str) -> tuple[re.Pattern[str], dict[str, str]] | None:
+        """A pattern of the forms that are in the text, and whose they are; None where there are none."""
+        if len(text) < self._shortest:
+            return None
+        hits = {form: name for form, name in self._long.items() if form in text}
+        words = {form: name for form, name in self._short.items() if form in text}
+        begun = self._cut_off(text) if CUT in text else {}
+        if not hits and not words and not begun:
+            return None
+        return re.compile("|".join(_alternatives(hits, words, begun))), {**begun, **words, **hits}
+
+    def _cut_off(self, text: str) -> dict[str, str]:
+        """The beginnings of secrets that stand where the text was cut."""
+        begun: dict[str, str] = {}
+        likely = [(form, name) for form, name in self._long.items() if form[:LONG] in text]
+        *cut, _ = text.split(CUT) if likely else ("",)
+        for before in cut:
+            for form, name in likely:
+                length = open_end(before, form)
+                if length >= LONG:
+                    begun.setdefault(form[:length], name)
+        return begun
+
+    def optional(self, text: str | None) -> str | None:
+        """The text without secrets, if there is one."""
+        return None if text is None else self.text(text)
+
+    def json(self, value: JSON) -> JSON:
+        """The value with its strings and keys without secrets; the same object where there was nothing to do."""
+        if isinstance(value, str):
+            return self.document(value)
+        if isinstance(value, dict):
+            return self.object(value)
+        if isinstance(value, list):
+            items = [self.json(item) for item in value]
+            return value if all(map(_same, items, value)) else items
+        if value is None or isinstance(value, bool) or not self._long:
+            return value
+        name = self._long.get(repr(value))  # a long number can be a secret; a short one is left alone
+        return value if name is None else f"[redacted:{name}]"
+
+    def object(self, value: JSONObject) -> JSONObject:
+        """The same for an object. Of two keys that become equal, both stay: the later one is numbered."""
+        items = {name: self.json(item) for name, item in value.items()}
+        keys = {name: self.text(name) for name in value}
+        if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
+            return value
+        clean: JSONObject = {}
+        for name, key in keys.items():
+            number, free = 2, key
+            while free in clean:
+                free, number = f"{key}-{number}", number + 1
+            clean[free] = items[name]
+        return clean
+
+    def result(self, result: ToolResult) -> ToolResult:
+        """A tool's result without secrets; the bytes of files are left alone."""
+        if not self.secrets:
+            return result
+        more = result.error_data
+        return changed(
+            result,
+            result=self.json(result.result),
+            error=None if result.error is None else self.text(result.error),
+            stack=None if result.stack is None else self.text(result.stack),
+            error_code=None if result.error_code is None else self.text(result.error_code),
+            error_data=None if more is None else self.object(more),
+            attachments=tuple([self.attachment(each) for each in result.attachments]),
+        )
+
+    def _begun(self, text: str, since: int) -> int:
+        """The place of a text, not before `since`, from which on it could be the start of a secret."""
+        rest = text[since:]
+        place = len(rest) - self._open_end(rest)
+        if "\\" in rest:
+            start = recent(rest, self._longest * _SPELLED)
+            for plain, outer in layers(rest[start:]):
+                place = min(place, start + outer(len(plain) - self._open_end(plain)))
+        return since + place
+
+    def _open_end(self, text: str) -> int:
+        """How many characters at the end of a text could be the start of a secret, or of one that was cut."""
+        longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
+        longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
+        for begun in range(1, len(CUT)):
+            if text.endswith(CUT[:begun]):
+                ends = [open_end(text[:-begun], form) for form in self._long]
+                longest = max([longest, *[begun + length for length in ends if length >= LONG]])
+        return longest
+
+
+NOTHING = Redactor()
+"""Knows no secrets."""
+
+
+def _without(text: str, hits: Iterable[Hit]) -> str:
+    parts: list[str] = []
+    done = 0
+    for start, end, name in hits:
+        parts += (text[done:start], f"[redacted:{name}]")
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+def _apart(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits in order, the longest of those that begin together, and none that begins within another."""
+    apart: list[Hit] = []
+    done = 0
+    for hit in sorted(hits, key=lambda hit: (hit[0], -hit[1])):
+        if hit[0] >= done:
+            apart.append(hit)
+            done = hit[1]
+    return apart
+
+
+def _same(new: object, old: object) -> bool:
+    return new is old or (isinstance(new, str) and new == old)
+
+
+def _alternatives(
+    hits: Mapping[str, str], words: Mapping[str, str], begun: Mapping[str, str]
+) -> Iterator[str]:
+    """Regular expressions, the longest form first, so that nothing is left of one that holds another."""
+    for form in sorted({*hits, *words, *begun}, key=len, reverse=True):
+        escaped = re.escape(form)
+        if form in hits:
+            yield escaped
+            continue
+        if form in begun:
+            yield f"{escaped}(?={re.escape(CUT)})"
+            continue
+        before = r"(?<!\w)" if _WORD.match(form[0]) else ""
+        after = r"(?!\w)" if _WORD.match(form[-1]) else ""
+        yield f"{before}{escaped}{after}"

@@ -1,0 +1,67 @@
+"""Variables: what a tool or a prompt declares that it needs of its thread's env (S0 §3)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from toolwright.core.checks import brief_value, check_kind, check_list
+from toolwright.core.env.env import EnvType, faulty_name
+from toolwright.core.errors import DefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A name that is looked up in the env when it is needed (S0 §3, D5).
+
+    A run in which a `required` one has no value waits until somebody gives one. Of the type `secret` it is kept
+    encrypted and never shown. A `scoped` one is not taken from the threads above the one that declares it; from
+    there it flows down. Raises `DefinitionError` where it is faulty.
+    """
+
+    name: str
+    type: EnvType = "text"
+    required: bool = True
+    scoped: bool = False
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        fault = faulty_name(self.name)
+        if fault is not None:
+            raise DefinitionError(f"A variable has the name {fault}.")
+        what = f"The variable {self.name!r}"
+        if self.type not in get_args(EnvType):
+            raise DefinitionError(f"{what} is of the type 'text' or 'secret', not {brief_value(self.type)}.")
+        check_kind(f"{what}: required", self.required, bool, "true or false")
+        check_kind(f"{what}: scoped", self.scoped, bool, "true or false")
+        check_kind(f"{what}: description", self.description, str, "text")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedVariable(Variable):
+    """One that a URL or a header of an HTTP tool names, and nobody has declared: a secret unless a value says text."""
+
+
+def declared_variables(whose: str, given: Sequence[Variable]) -> None:
+    """Raise `DefinitionError` unless these are variables, each of another name."""
+    check_list(f"{whose}: variables", given, Variable, "variables")
+    names = [each.name for each in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DefinitionError(f"{whose} declares the variable {twice!r} twice.")
+
+
+def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
+    """One of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
+    found: dict[str, Variable] = {}
+    for each in variables:
+        known = found.get(each.name, each)
+        types = {one.type for one in (known, each) if not isinstance(one, NamedVariable)}
+        make = Variable if types else NamedVariable
+        found[each.name] = make(
+            each.name,
+            "text" if types == {"text"} else "secret",
+            required=known.required or each.required,
+            scoped=known.scoped or each.scoped,
+            description=known.description or each.description,
+        )
+    return tuple(found.values())

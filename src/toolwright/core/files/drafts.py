@@ -1,0 +1,190 @@
+"""Files as one call sees them: those of its thread, and on top what the call itself has written so far."""
+
+import mimetypes
+from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from toolwright.core.broken_rows import all_of
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
+from toolwright.core.files.file import (
+    ANY_TYPE,
+    File,
+    FileChange,
+    checked_path,
+    clean_mime_type,
+    fold,
+    free_path,
+    safe_name,
+)
+from toolwright.core.quantity import quantity
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.text import brief
+from toolwright.core.value import changed
+
+
+class KnownFiles(Protocol):
+    """The files that a thread has; a path is asked for in its folded form, for a thread may have very many."""
+
+    async def at(self, folded: str) -> File | None:
+        """The file at that path."""
+        ...
+
+    async def all(self) -> Sequence[File]:
+        """All of them."""
+        ...
+
+    async def taken(self, folded: Sequence[str]) -> Set[str]:
+        """Those of the paths at which there is a file."""
+        ...
+
+
+class NoFiles:
+    """A thread without any."""
+
+    async def at(self, folded: str) -> File | None:
+        return None
+
+    async def all(self) -> Sequence[File]:
+        return ()
+
+    async def taken(self, folded: Sequence[str]) -> Set[str]:
+        return frozenset()
+
+
+class FileDrafts:
+    """The changes of one call, one for each path, on top of the files that are there; the bytes are kept elsewhere."""
+
+    def __init__(self, known: KnownFiles, changes: Mapping[str, FileChange] | None = None) -> None:
+        self._known = known
+        self._changes = dict(changes or {})
+
+    def copy(self) -> "FileDrafts":
+        """The same changes, to which others may be added."""
+        return FileDrafts(self._known, self._changes)
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """What the call has written, in order."""
+        return tuple(self._changes.values())
+
+    async def free_path(self, name: str) -> str:
+        """The path of a new file of that name: also one that this call has deleted is not free yet."""
+        return await free_path(safe_name(name), self._taken)
+
+    async def _taken(self, folded: Sequence[str]) -> Set[str]:
+        return {path for path in folded if path in self._changes} | await self._known.taken(folded)
+
+    async def files(self) -> list[File]:
+        """All files as the call sees them, by path."""
+        seen = {fold(file.path): file for file in all_of(await self._known.all())}
+        for folded, change in self._changes.items():
+            if change.file is None:
+                seen.pop(folded, None)
+            else:
+                seen[folded] = change.file
+        return sorted(seen.values(), key=lambda file: file.path)
+
+    async def at(self, path: str) -> File | None:
+        """The file at a path, None if there is none."""
+        folded = fold(checked_path(path))
+        change = self._changes.get(folded)
+        return await self._known.at(folded) if change is None else change.file
+
+    async def get(self, path: str) -> File:
+        """The same; `NotFound` if there is none."""
+        file = await self.at(path)
+        if file is None:
+            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
+        return file
+
+    def put(self, file: File) -> None:
+        """Write a file, also over one that is there."""
+        self._changes[fold(file.path)] = FileChange(path=file.path, file=file)
+
+    def add(self, file: File) -> None:
+        """Write a new file, which must be the first at its path."""
+        self._changes[fold(file.path)] = FileChange(path=file.path, file=file, new=True)
+
+    async def rename_taken(self) -> None:
+        """Give new files other names whose own were taken meanwhile; `now` knows what they are called then."""
+        new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
+        for folded in await self._known.taken([*new]) if new else ():
+            file = new[folded]
+            del self._changes[folded]
+            path = await self.free_path(file.name)
+            self.add(changed(file, path=path, name=path.rsplit("/", 1)[1]))
+
+    def now(self, file: File) -> File:
+        """The file as it is called now, if this call has made it."""
+        mine = (change.file for change in self._changes.values() if change.file is not None)
+        return next((each for each in mine if each.id == file.id), file)
+
+    async def drop(self, path: str) -> bool:
+        """Take a file away; whether there was one."""
+        file = await self.at(path)
+        if file is not None:
+            self._changes[fold(file.path)] = FileChange(path=file.path)
+        return file is not None
+
+    async def below(self, folder: str) -> Sequence[AttachmentRef]:
+        """The files in a folder and below."""
+        if not isinstance(folder, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise InvalidRequest(f"A folder is text, not {brief_value(folder)}.")
+        if folder.strip("/") == "":
+            return [file.ref for file in await self.files()]
+        start = fold(f"{checked_path(folder.rstrip('/'))}/")
+        return [file.ref for file in await self.files() if fold(file.path).startswith(start)]
+
+    async def matching(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path, or name if the pattern has no slash, matches."""
+        if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise InvalidRequest(f"A pattern is text, not {brief_value(pattern)}.")
+        folded = fold(pattern)
+        if "/" not in pattern:
+            return [file.ref for file in await self.files() if fnmatchcase(fold(file.name), folded)]
+        folded = folded if folded.startswith("/") else f"/{folded}"
+        return [file.ref for file in await self.files() if fnmatchcase(fold(file.path), folded)]
+
+
+def written_file(
+    thread_id: str,
+    path: str,
+    size: int,
+    digest: str,
+    mime_type: str | None,
+    *,
+    new_id: Callable[[str], str],
+    at: datetime,
+) -> File:
+    """The row of a file that a program writes; without a MIME type its name tells it."""
+    whole = checked_path(path)
+    if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise InvalidRequest(f"A MIME type is text, not {brief_value(mime_type)}.")
+    kind = mime_type or mimetypes.guess_type(whole)[0] or ANY_TYPE
+    return File(
+        thread_id=thread_id,
+        path=whole,
+        id=new_id("fil"),
+        name=whole.rsplit("/", 1)[1],
+        mime_type=clean_mime_type(kind),
+        size=size,
+        digest=digest,
+        created_at=at,
+    )
+
+
+def as_bytes(content: object, limit: int) -> bytes:
+    """What a program wants to write, as bytes of at most `limit`."""
+    if isinstance(content, str):
+        try:
+            content = content.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest("The text of a file must not hold lone surrogates.") from None
+    if not isinstance(content, bytes | bytearray):
+        raise InvalidRequest(f"A file is bytes or text, not a {type(content).__name__}.")
+    if len(content) > limit:
+        raise TooLarge(f"A file has at most {quantity(limit, 'byte')}, not {len(content)}.")
+    return bytes(content)

@@ -1,0 +1,188 @@
+"""Files of a thread: rows that name bytes, and the rules for their names and paths (D19)."""
+
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Container, Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.text import brief
+from toolwright.core.value import value
+
+_LOOKED_AT = 4_096  # characters of a name from outside
+_TRIED = 16  # numbers at once
+_DOUBLED = 40  # times
+ATTACHMENTS = "/attachments/"
+LONGEST_NAME = 200  # bytes of one segment in UTF-8: what every file system takes
+LONGEST_PATH = 1024  # bytes
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$)(\..*)?")
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"|?*/\\]')
+_MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
+ANY_TYPE = "application/octet-stream"
+
+
+@value
+class File:
+    """One file of a thread. Its bytes lie in the file store under `digest`, the hex SHA-256 of them.
+
+    `size` is in bytes, `width` and `height` are pixels.
+    """
+
+    thread_id: str
+    path: str
+    id: str
+    name: str
+    mime_type: str
+    size: int
+    digest: str
+    width: int | None = None
+    height: int | None = None
+    description: str | None = None
+    created_at: datetime
+
+    @property
+    def ref(self) -> AttachmentRef:
+        """The file as an attachment refers to it."""
+        return AttachmentRef(
+            id=self.id,
+            path=self.path,
+            name=self.name,
+            mime_type=self.mime_type,
+            size=self.size,
+            width=self.width,
+            height=self.height,
+            description=self.description,
+            digest=self.digest,
+        )
+
+
+@value
+class FileChange:
+    """A file of a thread is `new` (nothing may be at its path), `written` (whatever was there), or `deleted`."""
+
+    path: str
+    file: File | None = None
+    new: bool = False
+
+    @property
+    def folded(self) -> str:
+        """The path as paths are compared."""
+        return fold(self.path)
+
+
+def fold(path: str) -> str:
+    """Paths that are equal after Unicode and case folding are equal."""
+    folded = unicodedata.normalize("NFKC", path).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+def safe_name(name: str) -> str:
+    """A name from outside as one path segment that is safe on every system; at worst it is `file`."""
+    name = name[-_LOOKED_AT:]  # its last segment and its extension are what counts
+    text = _UNSAFE.sub("_", _last_segment(unicodedata.normalize("NFC", _visible(name))))
+    text = text.strip(" .\t\u3000\u00a0").strip().strip(" .") or "file"
+    if _RESERVED.fullmatch(text):
+        text = f"_{text}"
+    return _shortened(text)
+
+
+async def free_path(
+    name: str, taken: Callable[[Sequence[str]], Awaitable[Container[str]]], folder: str = ATTACHMENTS
+) -> str:
+    """The path of a new file: `chart.png`, and `chart-2.png` where that is taken.
+
+    `taken` says which of some folded paths are. It is asked a few times, however many files have such a name: the first
+    numbers are tried in turn, then ever larger ones, then those between a taken one and a free one.
+    """
+
+    async def free(numbers: Sequence[int]) -> int | None:
+        paths = {number: fold(_numbered(name, number, folder)) for number in numbers}
+        there = await taken([*paths.values()])
+        return next((number for number in numbers if paths[number] not in there), None)
+
+    number = await free((1,)) or await free(range(2, _TRIED + 1))
+    below = _TRIED
+    if number is None:
+        number = await free([_TRIED << shift for shift in range(1, _DOUBLED)])
+        assert number is not None, "no thread has that many files"
+        below = number // 2
+    while number - below > _TRIED:
+        step = (number - below) // _TRIED
+        between = [*range(below + step, number, step)]
+        first = await free(between)
+        if first is None:
+            below = between[-1]
+        else:
+            number, below = first, first - step
+    if number > _TRIED:
+        number = await free(range(below + 1, number + 1)) or number
+    return _numbered(name, number, folder)
+
+
+def _numbered(name: str, number: int, folder: str) -> str:
+    if number == 1:
+        return f"{folder}{name}"
+    stem, suffix = _split(name)
+    return f"{folder}{_shortened(stem, room=LONGEST_NAME - len(suffix.encode()) - 12)}-{number}{suffix}"
+
+
+def checked_path(path: object) -> str:
+    """A path that a program gave, absolute; raises `InvalidRequest` for one that is not plain and safe."""
+    if not isinstance(path, str):
+        raise _faulty(path, "a path is text")
+    whole = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
+    segments = whole[1:].split("/")
+    if len(whole.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
+        raise _faulty(path, f"a path has at most {LONGEST_PATH} bytes")
+    for segment in segments:
+        if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > LONGEST_NAME:
+            raise _faulty(path, "each of its parts is a name, not empty and neither '.' nor '..'")
+        if _UNSAFE.search(segment) or _visible(segment) != segment:
+            raise _faulty(path, "it holds characters that a path may not have")
+    return whole
+
+
+def clean_mime_type(mime_type: str) -> str:
+    """A MIME type as it may stand in a header; what is none becomes `application/octet-stream`."""
+    kind = mime_type.partition(";")[0].strip().lower()
+    return kind if _MIME_TYPE.fullmatch(kind) else ANY_TYPE
+
+
+def _visible(text: str) -> str:
+    """Without what cannot be seen: format and direction characters, private ones, halves of characters."""
+    if text.isascii():
+        return text
+    return "".join(
+        each for each in text if unicodedata.category(each) not in ("Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+    )
+
+
+def _last_segment(text: str) -> str:
+    parts = [part for part in re.split(r"[/\\]", text) if part.strip(" .")]
+    return parts[-1] if parts else ""
+
+
+def _split(name: str) -> tuple[str, str]:
+    suffix = PurePosixPath(name).suffix
+    return (name.removesuffix(suffix), suffix) if len(suffix.encode()) <= 20 else (name, "")
+
+
+def _shortened(text: str, room: int = LONGEST_NAME) -> str:
+    """At most `room` bytes, the extension kept."""
+    if len(_bytes(text)) <= room:
+        return text
+    stem, suffix = _split(text)
+    kept = _bytes(stem)[: room - len(_bytes(suffix))].decode("utf-8", "ignore")
+    return kept.rstrip(" .") + suffix
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _faulty(path: object, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The path {brief(repr(path), 100)} cannot be used: {why}.", [{"path": "path", "message": why}]
+    )

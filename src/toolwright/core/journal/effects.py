@@ -1,0 +1,228 @@
+"""What a unit does beside its thread: in spaces, in other agents' inboxes, to timers, minds and families.
+
+A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
+units from outside a run carry the same values, so that there is one way to write a space.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from toolwright.core.journal.child_effects import (
+    Activated,
+    BackOff,
+    CancelChildren,
+    Close,
+    CloseRequest,
+    HandOff,
+    HoldRequest,
+    Notify,
+    OpenRequest,
+    Report,
+    Room,
+    SetValue,
+    Spawn,
+    Speak,
+    Stop,
+    TakeRequest,
+    Terminate,
+)
+from toolwright.core.journal.mind_effects import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    FirePlan,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+)
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.value import value
+
+
+@value
+class Source:
+    """What of a run a space's events come from; empty for what people and services do."""
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    agent: str | None = None
+
+
+NOBODY = Source()
+
+
+@value
+class SpaceEffect:
+    """What all effects on a space have: its id, whence it comes, and the events that it gives there."""
+
+    space_id: str
+    source: Source = NOBODY
+    events: tuple[EventDraft, ...] = ()
+
+
+@value
+class Tell(SpaceEffect):
+    """Nothing changes, but the space's followers are told the events."""
+
+
+@value
+class Post(SpaceEffect):
+    """A message is said, at the next place of the space; its events get that `seq`.
+
+    `revision` is that of the membership which `deliveries` were made for, None if it does not matter. With
+    `joining` its author becomes a member, where it is none.
+    """
+
+    message: SpaceMessage
+    revision: int | None = None
+    deliveries: tuple[Delivery, ...] = ()
+    joining: Member | None = None
+
+
+@value
+class Edit(SpaceEffect):
+    """A message has another content and other metadata; one that is gone stays gone."""
+
+    message: SpaceMessage
+
+
+@value
+class Erase(SpaceEffect):
+    """A message is deleted, with its reactions."""
+
+    message_id: str
+
+
+@value
+class React(SpaceEffect):
+    """An entity reacts to a message; once with the same emoji."""
+
+    reaction: Reaction
+
+
+@value
+class Unreact(SpaceEffect):
+    """An entity takes a reaction back."""
+
+    message_id: str
+    entity_id: str
+    emoji: str
+
+
+@value
+class SaveSpace(SpaceEffect):
+    """A space is new, or no longer what it was: then `was` must be what the journal has."""
+
+    space: Space
+    was: Space | None = None
+
+
+@value
+class DropSpace(SpaceEffect):
+    """A space is deleted, with its members, messages and reactions."""
+
+
+@value
+class SaveMember(SpaceEffect):
+    """An entity is in a space, with that role. `revision` is that of the membership which was looked at."""
+
+    member: Member
+    revision: int
+
+
+@value
+class DropMember(SpaceEffect):
+    """An entity is in a space no longer."""
+
+    entity_id: str
+
+
+@value
+class MarkRead(SpaceEffect):
+    """A member has read up to that place; never back."""
+
+    entity_id: str
+    seq: int
+
+
+@value
+class Enter:
+    """The thread's active space, None for none."""
+
+    thread_id: str
+    space_id: str | None
+
+
+@value
+class SetTimer:
+    """The motor is to wake what that name stands for, then and not before."""
+
+    name: str
+    due: datetime
+
+
+@value
+class DropTimer:
+    """A timer is not needed any more."""
+
+    name: str
+
+
+@value
+class Deliver:
+    """An event for an agent's inbox."""
+
+    delivery: Delivery
+
+
+Effect: TypeAlias = (
+    Tell
+    | Post
+    | Edit
+    | Erase
+    | React
+    | Unreact
+    | SaveSpace
+    | DropSpace
+    | SaveMember
+    | DropMember
+    | MarkRead
+    | Enter
+    | SetTimer
+    | DropTimer
+    | Deliver
+    | SetGoal
+    | DropGoal
+    | SetMemory
+    | DropMemory
+    | SetPlan
+    | DropPlan
+    | FirePlan
+    | Spawn
+    | Speak
+    | Report
+    | Notify
+    | Close
+    | CancelChildren
+    | Stop
+    | Terminate
+    | HandOff
+    | Activated
+    | BackOff
+    | SetValue
+    | OpenRequest
+    | CloseRequest
+    | Room
+    | HoldRequest
+    | TakeRequest
+)
+
+
+def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
+    """All deliveries, by thread."""
+    found = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
+    found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
+    return sorted(found, key=lambda each: each.thread.id)

@@ -1,0 +1,200 @@
+"""The journal as the runtime needs it: one port, its reads by noun."""
+
+from collections.abc import Sequence, Set
+from datetime import datetime
+from typing import Protocol
+
+from toolwright.core.env.env import EnvRow
+from toolwright.core.files.file import File
+from toolwright.core.journal.reads import AgentReads
+from toolwright.core.journal.store_children import ChildReads
+from toolwright.core.journal.store_front_ends import FrontEndReads
+from toolwright.core.journal.store_offers import OfferReads
+from toolwright.core.journal.store_spaces import SpaceReads
+from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, RunStatus, Step
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import value
+
+
+@value
+class ThreadView:
+    """Everything a drain needs to go on with a thread, read at one moment.
+
+    `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
+    what the open run has read and gives back if it fails.
+    `wake` is the thread's wake of the same moment: None where there is nothing to do. `env` are the values of
+    the thread, of those above it and of its user.
+    """
+
+    thread: Thread
+    run: Run | None
+    messages: tuple[Message, ...]
+    calls: tuple[Call, ...]
+    inbox: tuple[InboxEvent, ...]
+    wake: Wake | None
+    env: tuple[EnvRow, ...] = ()
+    reading: tuple[InboxEvent, ...] = ()
+
+
+@value
+class Sight:
+    """Whose calls are asked for: those of the threads of `users`, and those shown in a space that `entity_id` sees."""
+
+    users: Sequence[str]
+    entity_id: str
+
+
+class Store(Protocol):
+    """The journal. Raises `StoreError` when it cannot be read or written; then nothing was acknowledged."""
+
+    @property
+    def spaces(self) -> SpaceReads:
+        """The same journal, as far as it is about spaces."""
+        ...
+
+    @property
+    def agents(self) -> AgentReads:
+        """The same journal, as far as it is about configured agents and what agents keep in mind."""
+        ...
+
+    @property
+    def offers(self) -> OfferReads:
+        """The same journal, as far as it is about calls on offer to outside workers."""
+        ...
+
+    @property
+    def children(self) -> ChildReads:
+        """The same journal, as far as it is about families of threads, and what lies below a call."""
+        ...
+
+    @property
+    def front_ends(self) -> FrontEndReads:
+        """The same journal, as far as it is about registered front-ends."""
+        ...
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        """Apply the unit whole or not at all, and hand its events to the bus.
+
+        Shielded: a cancellation during the commit is raised at the caller's next wait, after the outcome.
+        """
+        ...
+
+    async def thread(self, thread_id: str) -> Thread | None: ...
+
+    async def threads(
+        self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Thread]:
+        """Threads, the oldest first; with `users` only theirs, of nobody if it is empty."""
+        ...
+
+    async def view(self, thread_id: str) -> ThreadView | None:
+        """What a drain needs, from one consistent read."""
+        ...
+
+    async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
+        """The thread's inbox events that nobody has read, in order."""
+        ...
+
+    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]: ...
+
+    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None: ...
+
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]: ...
+
+    async def run(self, run_id: str) -> Run | None: ...
+
+    async def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+        thread_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Run]:
+        """Runs, the newest first."""
+        ...
+
+    async def steps(self, run_id: str) -> Sequence[Step]: ...
+
+    async def run_messages(self, run_id: str) -> Sequence[Message]:
+        """All messages of a run, those of a skipped one included."""
+        ...
+
+    async def call(self, call_id: str) -> Call | None: ...
+
+    async def calls(
+        self,
+        *,
+        status: Sequence[CallStatus] | None = None,
+        run_id: str | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[Call]:
+        """Calls, the oldest first; those that `sees` may see if it is given."""
+        ...
+
+    async def env(self, thread_id: str) -> Sequence[EnvRow]:
+        """Env and tenvs of the thread, and the env of its user."""
+        ...
+
+    async def env_of(self, owner: str) -> Sequence[EnvRow]:
+        """Env of one thread or person, by name."""
+        ...
+
+    async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
+        """Values that another key than this one has sealed."""
+        ...
+
+    async def files(self, thread_id: str) -> Sequence[File]:
+        """The thread's files, by path."""
+        ...
+
+    async def file(self, thread_id: str, folded: str) -> File | None:
+        """The file at that folded path."""
+        ...
+
+    async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
+        """Those of the folded paths at which the thread has a file."""
+        ...
+
+    async def events(
+        self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
+    ) -> Sequence[Event]:
+        """Committed events with a number above `after`, in order, without the first `offset` of them."""
+        ...
+
+    async def bounds(self, topic: Topic) -> tuple[int, int]:
+        """The numbers of the oldest and the newest event kept, (0, 0) if there is none."""
+        ...
+
+    async def entity(self, entity_id: str) -> Entity | None: ...
+
+    async def entity_named(self, external_id: str) -> Entity | None:
+        """The entity with that external id."""
+        ...
+
+    async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        """The humans, the oldest first."""
+        ...
+
+    async def wake(self, thread_id: str) -> Wake | None: ...
+
+    async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
+        """Wakes whose time has come, the longest waiting first."""
+        ...
+
+    async def next_due(self, after: datetime) -> datetime | None:
+        """When the next wake after that instant is due."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""What a call gives: contents, attachments, results."""

@@ -1,0 +1,59 @@
+"""What a tool's executor returns: a result, or word that the result comes later."""
+
+from typing import Literal, TypeAlias
+
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.value import value
+
+
+@value
+class ToolResult:
+    """The outcome of one tool call (S2 §4). A tool's failure is data, never an exception.
+
+    `result` is text, or a JSON value where the consumer keeps structure. `stack` stays in the records and
+    never reaches a model. `error_code` and `error_data` say more about an error, in machine-readable form.
+    """
+
+    status: Literal["success", "error"]
+    result: JSON = None
+    error: str | None = None
+    stack: str | None = None
+    attachments: tuple[Attachment | AttachmentRef, ...] = ()
+    error_code: str | None = None
+    error_data: JSONObject | None = None
+
+    @classmethod
+    def ok(
+        cls, result: JSON = None, attachments: tuple[Attachment | AttachmentRef, ...] = ()
+    ) -> "ToolResult":
+        """A success."""
+        return cls(status="success", result=result, attachments=attachments)
+
+    @classmethod
+    def fail(
+        cls,
+        error: str,
+        *,
+        stack: str | None = None,
+        error_code: str | None = None,
+        error_data: JSONObject | None = None,
+    ) -> "ToolResult":
+        """A failure, in words that the model can act on."""
+        return cls(status="error", error=error, stack=stack, error_code=error_code, error_data=error_data)
+
+
+@value
+class Pending:
+    """The result is not here yet: somebody submits it later, under the call's id.
+
+    `wait` is how many seconds the run waits for it inline; None answers the model at once with
+    `{"status": "pending"}` and lets the result arrive in the inbox (S3 `isAsync`). `expires_in` (seconds)
+    bounds how long a submission is accepted at all.
+    """
+
+    wait: float | None = None
+    expires_in: float | None = None
+
+
+Outcome: TypeAlias = ToolResult | Pending

@@ -1,0 +1,138 @@
+"""What a handler returned or raised, as a `ToolResult` (D2)."""
+
+import traceback
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TypeGuard, cast
+
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.plain import plain
+from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
+from toolwright.core.results.handed_over import Faulty, checked_parts
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import error_text
+
+_EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.icon": "ico"}
+
+
+def as_result(value: object) -> ToolResult:
+    """A result for what a handler returned.
+
+    A `ToolResult`, a text or image content, or a list of these is a result; any other value is data. Data
+    that JSON cannot carry gives an error result that names the place.
+    """
+    if type(value) is str or value is None:
+        return ToolResult(status="success", result=value)
+    if isinstance(value, ToolResult):
+        return _checked(value)
+    try:
+        if isinstance(value, TextContent | ImageContent):
+            return _of_content([value])
+        if _is_content(value):
+            return _of_content(value)
+        return ToolResult(status="success", result=plain(value))
+    except Faulty as fault:
+        return ToolResult.fail(f"The tool returned faulty content. {fault}")
+    except InvalidJSON as error:
+        return ToolResult.fail(f"The tool returned what is not JSON: {error.message}")
+
+
+def as_failure(error: BaseException) -> ToolResult:
+    """An error result for what a handler raised: its message, or its type's name."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # what Python makes of a `StopIteration` in a coroutine
+    return ToolResult.fail(_message(error), stack=_stack(error))
+
+
+def _checked(result: ToolResult) -> ToolResult:
+    """A handler's own result, once its parts are what they should be."""
+    if result.status not in ("success", "error"):
+        return ToolResult.fail(f"The tool returned a result with the status {result.status!r}.")
+    try:
+        attachments = _attachments(result.attachments)
+        value = result.result if type(result.result) is str else plain(result.result)
+        more = plain(result.error_data)
+    except Faulty as fault:
+        return ToolResult.fail(f"The tool returned a faulty result. {fault}")
+    except InvalidJSON as error:
+        return ToolResult.fail(f"The tool returned a result that is not JSON: {error.message}")
+    failed = result.status == "error"
+    return ToolResult(
+        status=result.status,
+        result=value,
+        error=(_text(result.error) or "The tool failed.") if failed else None,
+        stack=_text(result.stack),
+        attachments=attachments,
+        error_code=_text(result.error_code),
+        error_data=more if isinstance(more, dict) else None,
+    )
+
+
+def _attachments(given: object) -> tuple[Attachment | AttachmentRef, ...]:
+    if not isinstance(given, Iterable):
+        raise Faulty("attachments must be a list.")
+    attachments = tuple(cast("Iterable[object]", given))  # isinstance does not know what it holds
+    for each in attachments:
+        if not isinstance(each, Attachment | AttachmentRef):
+            raise Faulty(f"An attachment is an Attachment or an AttachmentRef, not a {type(each).__name__}.")
+    kept = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # as just checked
+    return tuple(checked_parts(kept, "Attachment"))
+
+
+def _text(value: object) -> str | None:
+    """What should be text: an enum's value, and the words of anything else."""
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or type(value) is str:
+        return value
+    try:
+        return str(value)
+    except (Exception, SystemExit):  # noqa: BLE001 - a user's value may not even have a text
+        return type(value).__name__
+
+
+def _is_content(value: object) -> TypeGuard[Sequence[ToolContent]]:
+    if not isinstance(value, list) or not value:
+        return False
+    parts = cast("list[object]", value)  # isinstance does not know what a list holds
+    return all(isinstance(part, TextContent | ImageContent) for part in parts)
+
+
+def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
+    """Texts joined by line breaks; images as attachments `image.png`, `image-2.png`, …"""
+    parts = checked_parts(parts, "Content")
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    images = [part for part in parts if isinstance(part, ImageContent)]
+    attachments = tuple(
+        Attachment(name=_file_name(image, number), mime_type=image.mime_type, data=image.data)
+        for number, image in enumerate(images, 1)
+    )
+    text = "\n".join(texts) if texts else attached_text(attachments)
+    return ToolResult.ok(text, attachments)
+
+
+def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
+    """What a result says that is images alone."""
+    return f"Attached: {', '.join(each.name for each in attachments)}"
+
+
+def _file_name(image: ImageContent, number: int) -> str:
+    subtype = image.mime_type.partition(";")[0].rpartition("/")[2].strip().lower()
+    extension = _EXTENSIONS.get(subtype, subtype)
+    if not extension.isalnum():
+        extension = "bin"
+    return f"image.{extension}" if number == 1 else f"image-{number}.{extension}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return error_text(error, str(error).strip())
+    except (Exception, SystemExit):  # noqa: BLE001 - a user's exception may not even have a text
+        return type(error).__name__
+
+
+def _stack(error: BaseException) -> str | None:
+    try:
+        return "".join(traceback.format_exception(error))
+    except (Exception, SystemExit):  # noqa: BLE001 - the same
+        return None

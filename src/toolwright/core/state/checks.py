@@ -1,0 +1,127 @@
+"""What handlers hand to their `ThreadState`, checked at once: each fault is one sentence."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from toolwright.core.checks import brief_value, misfit
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.plain import plain, unwritable
+from toolwright.core.quantity import quantity
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.handed_over import Faulty, checked_parts
+from toolwright.core.threads.event import BUILT_IN
+
+MAX_KEY = 200
+"""Characters of a value's key."""
+MAX_KEPT = 1024 * 1024
+"""Bytes of a value as JSON."""
+MAX_EVENT_TYPE = 200  # characters
+_LARGEST = 2**63 - 1  # what every journal can count to
+
+
+def text(what: str, given: object) -> str:
+    """Text that a journal can hold, also an empty one."""
+    if not isinstance(given, str):
+        raise InvalidRequest(f"{what} is text, not {brief_value(given)}.")
+    if unwritable(given):
+        raise InvalidRequest(f"{what} is text without NUL or lone surrogates.")
+    return str.__str__(given)
+
+
+def message(given: object) -> str:
+    """What is said in a thread."""
+    said = text("A message", given)
+    if not said.strip():
+        raise InvalidRequest("A message is text that is not empty.")
+    return said
+
+
+def page(limit: object, offset: object) -> None:
+    """Which messages are asked for."""
+    for name, number in (("limit", limit), ("offset", offset)):
+        if type(number) is not int or not 0 <= number <= _LARGEST:
+            raise InvalidRequest(
+                f"The {name} of messages is a whole number from 0, not {brief_value(number)}."
+            )
+
+
+def files(given: object) -> Sequence[Attachment | AttachmentRef]:
+    """What a message brings with it."""
+    found = misfit(given, (Attachment, AttachmentRef))
+    if found is not None:
+        raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {found}.")
+    parts = list(cast("Sequence[Attachment | AttachmentRef]", given))  # as just checked
+    try:
+        return checked_parts(parts, "Attachment")
+    except Faulty as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def tool_call(name: object, arguments: object) -> tuple[str, str]:
+    """The tool that a handler calls, and its arguments as JSON text; `InvalidJSON` for what that cannot carry."""
+    called = text("The name of a tool", name)
+    if isinstance(arguments, str):
+        return called, text("The JSON of a tool's arguments", arguments)
+    given = plain({} if arguments is None else arguments)
+    if not isinstance(given, dict):
+        raise InvalidRequest(
+            f"The arguments of a tool are an object or its JSON text, not {brief_value(arguments)}."
+        )
+    return called, dumps(given)
+
+
+def key(given: object) -> str:
+    """The name of a value that a thread keeps."""
+    name = text("The key of a value", given)
+    if not name or len(name) > MAX_KEY:
+        raise InvalidRequest(f"The key of a value has from 1 to {MAX_KEY} characters, not {len(name)}.")
+    return name
+
+
+def kept(name: str, value: JSON) -> str | None:
+    """The JSON text of a value that a thread is to keep, None where it is taken away."""
+    if value is None:
+        return None
+    whole = dumps(value)
+    if len(whole) > MAX_KEPT:
+        raise InvalidRequest(
+            f"The value {brief_value(name)} has {quantity(len(whole), 'byte')} as JSON, and {MAX_KEPT} are allowed."
+        )
+    return whole
+
+
+def progress(done: object, total: object, said: object) -> JSONObject:
+    """How far a call is, without what is not told."""
+    told: JSONObject = {"done": _number("done", done)}
+    if total is not None:
+        told["total"] = _number("total", total)
+    if said is not None:
+        told["text"] = text("The text of a progress", said)
+    return told
+
+
+def event(kind: object, content: JSON) -> tuple[str, JSON]:
+    """What a handler emits: its type, and a copy of its content, which the handler may change later.
+
+    Raises `InvalidRequest` for the type, `InvalidJSON` for what JSON cannot carry.
+    """
+    if not isinstance(kind, str) or not kind.strip() or unwritable(kind):
+        raise InvalidRequest(
+            f"The type of an event is text, not empty and without NUL or lone surrogates, not {brief_value(kind)}."
+        )
+    if len(kind) > MAX_EVENT_TYPE:
+        raise InvalidRequest(f"The type of an event has at most {MAX_EVENT_TYPE} characters.")
+    if kind in BUILT_IN:
+        raise InvalidRequest(
+            f"Events of the type {str.__str__(kind)!r} are the runtime's own: choose another."
+        )
+    return str.__str__(kind), json.loads(dumps(content))
+
+
+def _number(name: str, given: object) -> int | float:
+    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+        return given
+    raise InvalidRequest(f"The {name} of a progress is a finite number, not {brief_value(given)}.")

@@ -1,0 +1,335 @@
+"""A `ThreadState` in memory, for calls outside a run and for tests."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from types import NoneType
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from toolwright.core.checks import brief_value, check_kind
+from toolwright.core.env.env import EnvType, EnvVar, checked_name, read_env, stored_only
+from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.files.drafts import FileDrafts, NoFiles, as_bytes, written_file
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_ATTACHMENT
+from toolwright.core.plain import plain
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state import checks as given
+from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop
+from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.text import brief
+from toolwright.core.threads.child import Child, Kin
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import QueuedCall, Side
+from toolwright.core.value import changed
+
+Invoke: TypeAlias = Callable[[str, "JSONObject | str"], Awaitable[ToolResult]]
+"""Calls a tool by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a call said that it is."""
+
+    done: float
+    total: float | None = None
+    text: str | None = None
+
+
+class MemorySignal:
+    """An abort signal that `abort` sets."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    @property
+    def aborted(self) -> bool:
+        """Whether `abort` was called."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Return once `abort` is called."""
+        await self._event.wait()
+
+    def abort(self) -> None:
+        """Say that the run is being cancelled."""
+        self._event.set()
+
+
+class MemoryExecution:
+    """A place in a run that is not there; `stopped` tells whether a handler ended the session."""
+
+    __slots__ = ("_signal", "current_side", "side_stopped", "step_count", "stopped")
+
+    def __init__(self, *, step_count: int = 1, current_side: Side = "side_a") -> None:
+        self.step_count = step_count
+        self.current_side: Side = current_side
+        self.stopped = False
+        self.side_stopped = False
+        self._signal: MemorySignal | None = None
+
+    @property
+    def abort_signal(self) -> MemorySignal:
+        """The signal; a test sets it with `abort()`."""
+        if self._signal is None:
+            self._signal = MemorySignal()
+        return self._signal
+
+    def stop_side(self) -> None:
+        """Remember that the turn of the side was to end."""
+        self.side_stopped = True
+
+    def stop_session(self) -> None:
+        """Remember that the session was to end."""
+        self.stopped = True
+
+
+class MemoryState:
+    """A thread in memory. What handlers emit and how far they say to be is kept in `events` and `reports`."""
+
+    __slots__ = (
+        "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
+        "agent_id", "arguments", "children", "context", "events", "messages", "queued", "reports", "terminated",
+        "thread_id", "user_id", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        thread_id: str = "thread",
+        agent_id: str = "agent",
+        user_id: str | None = None,
+        call_id: str | None = None,
+        arguments: JSONObject | None = None,
+        messages: Sequence[Message] = (),
+        execution: MemoryExecution | None = None,
+        created_at: datetime | None = None,
+        tenvs: Mapping[str, JSON] | None = None,
+        env: Mapping[str, EnvVar | str | Mapping[str, JSON]] | None = None,
+        invoke: Invoke | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        self._sandbox = sandbox
+        self._invoke = invoke
+        self.children: Sequence[Child] = ()
+        self.context: dict[str, Any] = {}  # whatever handlers put there
+        self.queued: list[QueuedCall | str] = []
+        self.terminated = False
+        self.values: JSONObject = {}
+        self.thread_id = thread_id
+        self.agent_id = agent_id
+        self.user_id = user_id
+        self._call_id = call_id
+        self.arguments = arguments
+        self.messages = messages
+        self.events: list[EventDraft] = []
+        self.reports: list[Progress] = []
+        self._execution = execution
+        self._created_at = created_at
+        check_kind("The tenvs of a state", tenvs, (Mapping, NoneType), "a dict of names and values")
+        self._tenvs = None if tenvs is None else Tenvs(tenvs)
+        self._env: dict[str, EnvVar] | None = None if env is None else stored_only(read_env(env))
+        self._drafts: FileDrafts | None = None
+        self._bytes: dict[str, bytes] = {}
+
+    @property
+    def call_id(self) -> str:
+        """The call: an id of its own, unless one was given."""
+        if self._call_id is None:
+            self._call_id = f"call_{uuid4().hex}"
+        return self._call_id
+
+    @property
+    def created_at(self) -> datetime:
+        """When the thread was created: the first time somebody asks, unless it was given."""
+        if self._created_at is None:
+            self._created_at = datetime.now(UTC)
+        return self._created_at
+
+    @property
+    def execution(self) -> MemoryExecution:
+        """Where in its run the call stands."""
+        if self._execution is None:
+            self._execution = MemoryExecution()
+        return self._execution
+
+    @property
+    def tenvs(self) -> Tenvs:
+        """The given tenvs."""
+        if self._tenvs is None:
+            self._tenvs = Tenvs()
+        return self._tenvs
+
+    async def env(self, name: str) -> str | None:
+        """The value of a name, None if there is none."""
+        known = (self._env or {}).get(given.text("The name of a value", name))
+        return None if known is None else known.value
+
+    async def env_type(self, name: str) -> EnvType | None:
+        """Whether the value is `text` or a `secret`."""
+        known = (self._env or {}).get(given.text("The name of a value", name))
+        return None if known is None else known.type
+
+    def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
+        """Set a name, or take it away."""
+        changes = read_env(
+            {checked_name(name): None if value is None else {"value": value, "type": type or "secret"}}
+        )
+        kept = {**(self._env or {}), **changes}
+        self._env = {each: var for each, var in kept.items() if var is not None}
+
+    @property
+    def files(self) -> FileDrafts:
+        """The files that were written."""
+        if self._drafts is None:
+            self._drafts = FileDrafts(NoFiles())
+        return self._drafts
+
+    async def read_file(self, path: str) -> bytes:
+        """The bytes of a file; `NotFound` if there is none."""
+        return self._bytes[(await self.files.get(path)).digest]
+
+    async def write_file(
+        self, path: str, content: bytes | str, mime_type: str | None = None
+    ) -> AttachmentRef:
+        """Keep a file in memory."""
+        whole = as_bytes(content, MAX_ATTACHMENT)
+        digest = sha256(whole).hexdigest()
+        file = written_file(
+            self.thread_id,
+            path,
+            len(whole),
+            digest,
+            mime_type,
+            new_id=lambda prefix: f"{prefix}_{digest[:20]}",
+            at=datetime.now(UTC),
+        )
+        self._bytes[digest] = whole
+        self.files.put(file)
+        return file.ref
+
+    async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
+        """The files in a folder and below, by path."""
+        return await self.files.below(folder)
+
+    async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path or name matches the pattern."""
+        return await self.files.matching(pattern)
+
+    async def stat_file(self, path: str) -> AttachmentRef | None:
+        """What is known of a file, None if there is none."""
+        file = await self.files.at(path)
+        return None if file is None else file.ref
+
+    async def delete_file(self, path: str) -> bool:
+        """Forget a file; whether there was one."""
+        return await self.files.drop(path)
+
+    async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        """The given messages, oldest first."""
+        given.page(limit, offset)
+        return self.messages[offset : offset + limit]
+
+    async def get_message(self, message_id: str) -> Message | None:
+        """One of the given messages."""
+        return self._message(message_id)
+
+    def inject_message(self, content: str, role: str = "user") -> str:
+        """Put a message behind the given ones; its id."""
+        if role not in ("user", "assistant"):
+            raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
+        message_id = f"msg_{uuid4().hex}"
+        said = Message(
+            id=message_id,
+            role="user" if role == "user" else "assistant",
+            content=given.message(content),
+            created_at=datetime.now(UTC),
+        )
+        self.messages = (*self.messages, said)
+        return message_id
+
+    def update_message(self, message_id: str, content: str) -> None:
+        """Change the text of a given message; `NotFound` if there is none of that id."""
+        if self._message(message_id) is None:
+            raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
+        text = given.text("A message", content)
+        self.messages = [changed(m, content=text) if m.id == message_id else m for m in self.messages]
+
+    def _message(self, message_id: str) -> Message | None:
+        wanted = given.text("The id of a message", message_id)
+        return next((each for each in self.messages if each.id == wanted), None)
+
+    async def queue_message(
+        self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
+    ) -> None:
+        """Remember a message in `queued`."""
+        said = given.message(content)
+        given.files(attachments)
+        self.queued.append(said)
+
+    def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
+        """Remember a call in `queued`."""
+        name, asked = given.tool_call(name, arguments)
+        self.queued.append(QueuedCall(name=name, arguments=asked))
+
+    async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
+        """Call another tool of the toolset that this call came from; without one there is none."""
+        name, asked = given.tool_call(name, arguments)
+        if self._invoke is None:
+            return ToolResult.fail("There are no tools to call here.", error_code="unknown_tool")
+        return await self._invoke(name, asked)
+
+    async def get_child_thread(self, reference: str) -> Kin | None:
+        """There is none."""
+        given.text("The reference of a child", reference)
+        return None
+
+    async def get_parent_thread(self) -> Kin | None:
+        """There is none."""
+        return None
+
+    async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
+        """Raises `InvalidRequest`: there is no parent."""
+        raise InvalidRequest("This thread has no parent to notify.")
+
+    async def terminate(self, reference: str | None = None) -> None:
+        """Remember that the thread was to end; `NotFound` for a child."""
+        if reference is not None:
+            known = given.text("The reference of a child", reference)
+            raise NotFound(f"There is no child {brief(repr(known), 200)} of this thread.")
+        self.terminated = True
+
+    async def get_value(self, key: str) -> JSON:
+        """A value that was set."""
+        return self.values.get(given.key(key))
+
+    def set_value(self, key: str, value: JSON) -> None:
+        """Keep a value in memory, or take it away."""
+        name, copy = given.key(key), plain(value)
+        given.kept(name, copy)
+        self.values[name] = copy
+
+    def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
+        """Run code in the sandbox that the state was given; raises `InvalidRequest` without one."""
+        if self._sandbox is None:
+            raise InvalidRequest("This state runs no code: give it a sandbox.")
+        on_a_loop()
+        return self._sandbox.start(source, read_options(options, **more))
+
+    def emit(self, event_type: str, data: JSON = None) -> None:
+        """Keep an event; raises `InvalidRequest` for a faulty type, `InvalidJSON` for what JSON cannot carry."""
+        event_type, data = given.event(event_type, data)
+        self.events.append(EventDraft(type=event_type, payload={"data": data}))
+
+    def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
+        """Keep a report of progress."""
+        given.progress(done, total, text)
+        self.reports.append(Progress(done=done, total=total, text=text))

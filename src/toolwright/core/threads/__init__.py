@@ -1,0 +1,1 @@
+"""Threads, runs, messages, calls, events and inboxes as values."""

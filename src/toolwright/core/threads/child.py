@@ -1,0 +1,88 @@
+"""A thread that another one has made: how it hangs on that, and how it stands."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from toolwright.core.json_value import JSON
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Side
+from toolwright.core.value import value
+
+ChildStatus: TypeAlias = Literal["running", "idle", "terminated", "failed"]
+ChildEnd: TypeAlias = Literal[ChildStatus, "failed_for_good"]
+"""How a thread's last session ended: that of a child which does not live on may have failed for good."""
+ENDED: tuple[ChildEnd, ...] = ("terminated", "failed_for_good")
+"""Nobody speaks to a thread any more that stands so."""
+MUTE = "mute"
+"""What stands in place of the call that waits for a child's end, once nobody is to be told of it."""
+
+
+@value
+class Link:
+    """How a child thread hangs on its parent (S0 §5).
+
+    One that is not `resumable` is over with its first session. Messages from the parent are for the side
+    `receives`. With `implicit` the end of each session is told to the parent. The values of the names `hidden` are
+    never shown to a model.
+    """
+
+    blocking: bool = True
+    resumable: bool = False
+    receives: Side = "side_a"
+    implicit: bool = True
+    hidden: tuple[str, ...] = ()
+
+
+def link_json(link: Link) -> JSON:
+    """A link, for the journal."""
+    return [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
+
+
+def link_from_json(written: JSON) -> Link:
+    """The link that `link_json` wrote."""
+    blocking, resumable, receives, implicit, hidden = cast("list[Any]", written)  # as written above
+    return Link(
+        blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
+    )
+
+
+@value
+class Child:
+    """A thread that another one has made, as its tools see it."""
+
+    reference: str
+    name: str | None
+    agent_id: str
+    status: ChildStatus
+
+
+class Kin(Protocol):
+    """Another thread of the family, as a handler sees it: a child, or the parent."""
+
+    @property
+    def thread_id(self) -> str:
+        """Its id, which is also a child's reference."""
+        ...
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+        ...
+
+    @property
+    def agent_id(self) -> str:
+        """The agent whose thread it is."""
+        ...
+
+    @property
+    def status(self) -> ChildStatus:
+        """How it stood when it was looked up."""
+        ...
+
+    async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        """Its messages, the oldest first."""
+        ...
+
+    def queue_message(self, text: str) -> None:
+        """Have a message sent to it with the call's result; a busy one reads it when it can."""
+        ...

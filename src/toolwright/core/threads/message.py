@@ -1,0 +1,53 @@
+"""Messages of a thread: what was said, called and answered, in order."""
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from toolwright.core.json_value import JSON
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.run import Side
+from toolwright.core.value import value
+
+Role: TypeAlias = Literal["user", "assistant", "tool"]
+
+
+@value
+class MessageCall:
+    """A tool call as an assistant message carries it; `arguments` is JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+    model_call_id: str
+
+
+@value
+class Message:
+    """One message of a thread.
+
+    `seq` is its place (1, 2, 3 …), None until it has one. A tool message answers the call `call_id`, whose
+    own id towards the model is `model_call_id`. `native` keeps what only the provider understands (thinking,
+    signatures), so that a later request replays it. `kept` is false for what a skipped run
+    said (D12). `side` is the side that said it, or that it is for, `by` the prompt, where a thread has had more than
+    one. What a prompt tool said and called is not part of the conversation but `within` its call.
+    """
+
+    id: str
+    role: Role
+    content: str
+    seq: int | None = None
+    run_id: str | None = None
+    step: int = 0
+    calls: tuple[MessageCall, ...] = ()
+    side: Side | None = None
+    by: str | None = None
+    within: str | None = None
+    call_id: str | None = None
+    model_call_id: str | None = None
+    tool_name: str | None = None
+    status: Literal["success", "error"] | None = None
+    stack: str | None = None
+    attachments: tuple[AttachmentRef, ...] = ()
+    native: JSON = None
+    kept: bool = True
+    created_at: datetime

@@ -1,0 +1,74 @@
+"""A thread: one running conversation of an agent."""
+
+from datetime import datetime
+from typing import Literal
+
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.child import ENDED, ChildEnd, ChildStatus, Link
+from toolwright.core.threads.run import Side
+from toolwright.core.value import value
+
+
+@value
+class Thread:
+    """A thread as the journal keeps it.
+
+    `run_id` names the run that is open in it, if any. `epoch` is raised by whoever takes the thread, `seq`
+    counts its messages, `ev` its events and `posted` what was ever put into its inbox. `begun` says whether the
+    open run has read its inbox: what comes then is for the run `next_run_id`. `space_id` is the active space.
+
+    `active_agent` answers instead of `agent`, to which the thread belongs, since it was handed over; `activated` are
+    the sides whose prompts have begun in it since. A child thread has a `link` to its parent; `report` is the call
+    there that waits for its end, and `state` how its last session ended. `faults` counts how often its model has failed
+    since it answered last; nothing is asked in it before `not_before` then (D21).
+    """
+
+    id: str
+    agent: str
+    user_id: str | None = None
+    parent_id: str | None = None
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    arguments: JSONObject | None = None
+    run_id: str | None = None
+    epoch: int = 0
+    seq: int = 0
+    ev: int = 0
+    posted: int = 0
+    begun: bool = False
+    next_run_id: str | None = None
+    space_id: str | None = None
+    active_agent: str | None = None
+    activated: tuple[Side, ...] = ()
+    link: Link | None = None
+    report: str | None = None
+    state: ChildEnd | None = None
+    faults: int = 0
+    not_before: datetime | None = None
+    created_at: datetime
+
+    @property
+    def answering(self) -> str:
+        """The id of the agent that answers in it."""
+        return self.active_agent or self.agent
+
+    @property
+    def status(self) -> Literal["running", "idle", "terminated"]:
+        """Whether a run is open in it, or can be."""
+        if self.is_over:
+            return "terminated"
+        return "idle" if self.run_id is None else "running"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody may speak to it any more."""
+        return self.state in ENDED
+
+    @property
+    def child_status(self) -> ChildStatus:
+        """How it stands as a child."""
+        if self.state == "failed_for_good":
+            return "failed"
+        if self.state == "terminated":
+            return "terminated"
+        return "running" if self.run_id is not None else self.state or "idle"

@@ -1,0 +1,234 @@
+"""Tools as JSON configures them (S3 "Tool Configuration"): judged whole, with the path of every fault."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+from toolwright.core.arguments.faults import type_name
+from toolwright.core.arguments.schema import compile_schema
+from toolwright.core.env.env import LONGEST_NAME, faulty_name
+from toolwright.core.env.variable import NamedVariable, Variable, merged
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_FAULTS
+from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
+from toolwright.core.text import brief, sentence
+from toolwright.core.tools.http import HttpExecution, execution_faults
+
+EXECUTION_TYPES = ("gateway", "external", "space", "internal")
+LONGEST = 10**12  # milliseconds, some thirty years
+_TYPES: Mapping[str, type] = {"string": str, "boolean": bool, "object": dict, "array": list}
+_FIELDS: Mapping[str, str] = {
+    "name": "string",
+    "description": "string",
+    "inputSchema": "object",
+    "executionType": "string",
+    "visible": "boolean",
+    "isAsync": "boolean",
+    "timeout": "number",
+    "execution": "object",
+    "expiresIn": "number",
+    "readOnly": "boolean",
+    "idempotent": "boolean",
+    "destructive": "boolean",
+    "variables": "array",
+}
+_REQUIRED = ("name", "description", "inputSchema", "executionType")
+_EXECUTION: Mapping[str, str] = {"url": "string", "method": "string", "headers": "object"}
+_VARIABLE: Mapping[str, str] = {
+    "name": "string",
+    "type": "string",
+    "description": "string",
+    "required": "boolean",
+    "scoped": "boolean",
+}
+Fault: TypeAlias = Callable[[str, str], None]
+
+
+def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, Any]:
+    """The fields of a `Tool` that the configuration gives, by their names there.
+
+    Raises `InvalidConfiguration` with all faults; their paths begin with `prefix`.
+    """
+    details: list[dict[str, str]] = []
+
+    def fault(path: str, message: str) -> None:
+        whole = ".".join(part for part in (prefix, path) if part)
+        details.append({"path": whole, "message": message})
+
+    given = _given(config, fault)
+    fields = {} if given is None else _read(given, fault, trusted)
+    if details:
+        shown = details[:MOST_FAULTS]
+        told = "; ".join(f"{each['path']} {each['message']}".strip() for each in shown)
+        raise InvalidConfiguration(sentence(f"The tool is not configured rightly: {told}"), shown)
+    return fields
+
+
+def _given(config: object, fault: Fault) -> JSONObject | None:
+    try:
+        given = plain(config)
+    except InvalidJSON as error:
+        fault("", error.message.rstrip("."))
+        return None
+    if not isinstance(given, dict):
+        fault("", f"must be an object, not {type_name(given)}")
+        return None
+    return given
+
+
+def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
+    fine = _typed(given, _FIELDS, "", fault)
+    for name in _REQUIRED:
+        if given.get(name) is None:
+            fault(name, "is missing")
+    kind = fine.get("executionType", "")
+    if kind and kind not in EXECUTION_TYPES:
+        fault("executionType", f"must be one of {', '.join(EXECUTION_TYPES)}, not {brief(repr(kind), 60)}")
+    for name in ("name", "description"):
+        if name in fine and not str(fine[name]).strip():
+            fault(name, "must not be empty")
+    for name, most in (("name", MAX_NAME), ("description", MAX_DESCRIPTION)):
+        if len(str(fine.get(name, ""))) > most:
+            fault(name, f"must have at most {most} characters")
+    if not one_line(str(fine.get("name", ""))):
+        fault("name", NOT_ONE_LINE)
+    if kind == "space" and fine.get("visible") is False:
+        fault("visible", "must be true for a space tool: people answer it in the space")
+    if fine.get("readOnly") and fine.get("destructive"):
+        fault("destructive", "must not be true for a tool that is readOnly")
+    parameters = _schema(fine.get("inputSchema"), str(fine.get("name")), fault)
+    variables = _variables(fine.get("variables"), fault)
+    execution = _execution(fine, kind, parameters, variables, trusted, fault)
+    return {
+        "name": fine.get("name"),
+        "description": fine.get("description"),
+        "kind": kind,
+        "parameters": parameters,
+        "execution": execution,
+        "is_async": fine.get("isAsync", False),
+        "expires_in": _seconds(fine, "expiresIn", fault),
+        "read_only": fine.get("readOnly", False),
+        "idempotent": fine.get("idempotent", False),
+        "destructive": fine.get("destructive", False),
+        "variables": _needed(variables, execution),
+        **({"visible": fine["visible"]} if "visible" in fine else {}),
+        **({"timeout": _seconds(fine, "timeout", fault)} if "timeout" in fine else {}),
+    }
+
+
+def _typed(given: JSONObject, known: Mapping[str, str], path: str, fault: Fault) -> JSONObject:
+    """The known fields that are of their type; null is as if it were not there."""
+    fine: JSONObject = {}
+    for name, value in given.items():
+        where = f"{path}{brief(name, 60)}"
+        if name not in known:
+            fault(where, f"is not a known field: there are {', '.join(known)}")
+        elif value is not None and not _is(value, known[name]):
+            article = "an" if known[name] in ("object", "array") else "a"
+            fault(where, f"must be {article} {known[name]}, not {type_name(value)}")
+        elif value is not None:
+            fine[name] = value
+    return fine
+
+
+def _is(value: JSON, wanted: str) -> bool:
+    if wanted == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _TYPES[wanted])
+
+
+def _seconds(fine: JSONObject, name: str, fault: Fault) -> float | None:
+    milliseconds = cast("float | None", fine.get(name))  # a number, as just judged
+    if milliseconds is None:
+        return None
+    if not 0 < milliseconds <= LONGEST:
+        fault(name, f"must be a positive number of milliseconds, at most 10**12, not {milliseconds!r}")
+        return None
+    return milliseconds / 1000
+
+
+def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
+    """The schema, which always speaks of an object: providers refuse one that does not say so."""
+    if not isinstance(schema, dict):
+        return {}
+    if schema.get("type", "object") != "object":
+        fault("inputSchema.type", "must be 'object': a tool's arguments always are one")
+        return {}
+    if has_more_values(schema, MAX_SCHEMA_VALUES):
+        fault("inputSchema", f"must have at most {MAX_SCHEMA_VALUES} values: a model reads it at every step")
+        return {}
+    try:
+        compile_schema(schema, name)
+    except DefinitionError as error:
+        fault("inputSchema", f"is not a valid JSON Schema: {error.message.partition(': ')[2].rstrip('.')}")
+        return {}
+    return {"type": "object", **schema}
+
+
+def _variables(given: JSON, fault: Fault) -> tuple[Variable, ...]:
+    found: dict[str, Variable] = {}
+    for number, each in enumerate(given if isinstance(given, list) else []):
+        path = f"variables.{number}"
+        if not isinstance(each, dict):
+            fault(path, f"must be an object, not {type_name(each)}")
+            continue
+        fine = _typed(each, _VARIABLE, f"{path}.", fault)
+        if each.get("name") is None or fine.get("name") == "":
+            fault(f"{path}.name", "is missing")
+        if fine.get("type", "text") not in ("text", "secret"):
+            fault(f"{path}.type", "must be text or secret")
+        elif fine.get("name"):
+            try:
+                variable = Variable(**cast("Any", fine))  # of the right types, as just judged
+            except DefinitionError:
+                fault(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
+                continue
+            if variable.name in found:
+                fault(f"{path}.name", f"{variable.name!r} is declared twice")
+            found[variable.name] = variable
+    return tuple(found.values())
+
+
+def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) -> tuple[Variable, ...]:
+    """What is declared, and what stands in the URL and the headers: that is required, and a secret unless declared."""
+    if execution is None:
+        return variables
+    names = [name for name in execution.variables if faulty_name(name) is None]
+    return merged([*variables, *[NamedVariable(name, "secret") for name in names]])
+
+
+def _execution(
+    fine: JSONObject,
+    kind: JSON,
+    schema: JSONObject,
+    variables: tuple[Variable, ...],
+    trusted: bool,
+    fault: Fault,
+) -> HttpExecution | None:
+    given = fine.get("execution")
+    if not isinstance(given, dict):
+        if kind == "gateway" and "execution" not in fine:
+            fault("execution.url", "is missing: a gateway tool is called there")
+        return None
+    parts = _typed(given, _EXECUTION, "execution.", fault)
+    if given.get("url") is None:
+        fault("execution.url", "is missing: the tool is called there")
+    method = str(parts.get("method", "POST")).upper()
+    headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just judged
+    url = parts.get("url", "http://unknown/")  # one that is no text is told of already
+    found = list(execution_faults(url, method, [*headers.items()]))
+    for path, message in found:
+        fault(f"execution.{path}", message)
+    if found:
+        return None
+    execution = HttpExecution(
+        url=str(url),
+        method=cast("Any", method),  # one of the methods, as just judged
+        headers=tuple([(name, str(text)) for name, text in headers.items()]),
+        required=tuple([each.name for each in variables if each.required]),
+        trusted=trusted,
+    )
+    unknown = execution.fault_with(schema) if schema else None
+    if unknown is not None:
+        fault("execution.url", unknown)
+    return execution

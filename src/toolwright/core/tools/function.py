@@ -1,0 +1,105 @@
+"""The executor of function tools: async ones on the loop, the others in a thread."""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor as Pool
+from types import CoroutineType
+from typing import cast
+
+from toolwright.core.cancelling import is_cancelled
+from toolwright.core.concurrency import DaemonThreads
+from toolwright.core.results.handed_over import has_large_file
+from toolwright.core.results.result import ToolResult
+from toolwright.core.results.returned import as_failure, as_result
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.prepared import PreparedCall
+
+THREADS = 256
+
+
+class FunctionExecutor:
+    """Calls handlers. Everything that they raise becomes an error result (D3).
+
+    Only the caller's own cancellation and Ctrl-C pass. Without a `pool` it makes one of 256 threads when the
+    first plain function is called, and `close` ends that one. A function that is stuck in a thread of its own
+    does not keep the process alive.
+    """
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self._pool = pool
+        self._own: DaemonThreads | None = None
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
+        """Run the call's handler to its end."""
+        tool, keywords = prepared.tool, prepared.keywords
+        signature, handler = tool.signature, tool.handler
+        try:
+            if handler is None:
+                return ToolResult.fail(f"Tool {tool.name!r} has no handler.", error_code="no_handler")
+            if signature is None or keywords is None:
+                value = handler(state, prepared.arguments)
+            else:
+                if signature.binding.state is not None:
+                    keywords[signature.binding.state] = state
+                if signature.on_loop:
+                    value = handler(**keywords)
+                else:
+                    value, error = await self._in_thread(handler, keywords)
+                    if error is not None:
+                        return as_failure(error)
+            if type(value) is CoroutineType:
+                value = await cast(
+                    "Awaitable[object]", value
+                )  # the common case, without the slow check below
+            elif isinstance(value, Awaitable):
+                value = await cast("Awaitable[object]", value)  # whatever it yields
+            if type(value) is not str and has_large_file(value):
+                return await asyncio.to_thread(as_result, value)
+            return as_result(value)
+        except BaseException as error:
+            if _passes(error):
+                raise
+            return as_failure(error)
+
+    async def _in_thread(
+        self, handler: Callable[..., object], keywords: dict[str, object]
+    ) -> tuple[object, BaseException | None]:
+        """Call in a thread, within the caller's context variables: what was returned, or what was raised."""
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        value, error = await loop.run_in_executor(
+            self._threads(), lambda: context.run(_caught, handler, keywords)
+        )
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        return value, error
+
+    def _threads(self) -> Pool:
+        if self._pool is not None:
+            return self._pool
+        if self._own is None:
+            self._own = DaemonThreads(THREADS, "toolwright-tool")
+        return self._own
+
+    def close(self) -> None:
+        """End the threads of its own, without waiting for handlers that still run."""
+        if self._own is not None:
+            self._own.shutdown(wait=False, cancel_futures=True)
+            self._own = None
+
+
+def _caught(
+    handler: Callable[..., object], keywords: dict[str, object]
+) -> tuple[object, BaseException | None]:
+    """A future cannot carry a `StopIteration`: whoever waited for it would wait for ever."""
+    try:
+        return handler(**keywords), None
+    except BaseException as error:  # noqa: BLE001 - it becomes a result on the other side
+        return None, error
+
+
+def _passes(error: BaseException) -> bool:
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    return isinstance(error, asyncio.CancelledError) and is_cancelled()

@@ -1,0 +1,157 @@
+"""A tool call's way without a runtime: parse, judge, call, outcome."""
+
+import difflib
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.judge import RawArguments
+from toolwright.core.cancelling import cancellations, check_cancelled
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
+from toolwright.core.json_value import JSON
+from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results.returned import as_failure
+from toolwright.core.state.state import ThreadState
+from toolwright.core.supervision import Supervision
+from toolwright.core.text import brief, sentence
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tool import Kind, Tool
+
+INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
+"""Carriers whose executor carries the call out itself, so that the tool's timeout is kept here."""
+
+_NAMES_SHOWN = 50
+_log = logger("toolwright.pipeline")
+
+
+class Executor(Protocol):
+    """Whoever carries a prepared call out. It raises only for a bug of its own or when it is cancelled."""
+
+    def __call__(self, prepared: PreparedCall, state: ThreadState) -> Awaitable[Outcome]:
+        """The call's result, or word that it comes later."""
+        ...
+
+
+def prepare(
+    tools: Mapping[str, Tool], name: str, arguments: RawArguments, call_id: str
+) -> PreparedCall | ToolResult:
+    """Find the tool and judge the arguments; an error result if there is no such tool or they are faulty."""
+    tool = tools.get(name)
+    if tool is None:
+        return unknown_tool(name, tools)
+    try:
+        judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+        if tool.signature is None:
+            return PreparedCall(tool, judged, call_id)
+        return PreparedCall(tool, judged, call_id, tool.signature.binding.bind(judged))
+    except ArgumentFault as fault:
+        return ToolResult.fail(str(fault), error_code="invalid_arguments")
+    except DefinitionError as error:
+        return ToolResult.fail(error.message, error_code=error.code)
+
+
+async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
+    """Carry a call out, within its tool's timeout. The caller's cancellation is raised, whatever a handler does."""
+    seconds = limit_of(prepared.tool)
+    if seconds is None:
+        before = cancellations()
+        outcome = await carry_out(executors, prepared, state)
+        await check_cancelled(before)
+        return outcome
+    work = Supervision(carry_out(executors, prepared, state), prepared.tool.name, seconds)
+    ended = await work.end()
+    work.check_cancelled()
+    return work.result() if ended else timed_out(seconds)
+
+
+def limit_of(tool: Tool) -> float | None:
+    """How long whoever carries the call out may take, None for as long as they want."""
+    return tool.timeout if tool.carrier in INLINE else None
+
+
+async def carry_out(
+    executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState
+) -> Outcome:
+    """Carry a call out, however long it takes; a missing or broken executor gives an error result."""
+    tool = prepared.tool
+    executor = executors.get(tool.carrier)
+    if executor is None:
+        return ToolResult.fail(
+            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be carried out here.",
+            error_code="no_executor",
+        )
+    if tool.needs is not None:
+        tenvs = state.tenvs
+        read = tool.needs.read(tenvs)
+        if isinstance(read, Lacking):
+            return lacks_tenvs(tool.name, read)
+        tenvs |= read
+    try:
+        return await executor(prepared, state)
+    except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
+        _log.exception("The executor of the tool %r failed.", tool.name)
+        return as_failure(error)
+
+
+async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:
+    """The executor of internal tools: their arguments are their result."""
+    return internal_result(prepared)
+
+
+def internal_result(prepared: PreparedCall) -> ToolResult:
+    """What an internal tool answers at once (S3)."""
+    return ToolResult.ok({"success": True, "args": prepared.arguments})
+
+
+def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:
+    """The error result of a tool whose thread does not bring what it needs (D4)."""
+    invalid: list[JSON] = [{"name": each, "message": message} for each, message in lacking.invalid]
+    return ToolResult.fail(
+        sentence(f"Tool {name!r} needs tenvs that this thread does not have: {lacking}"),
+        error_code="tenvs_required",
+        error_data={"missing": [*lacking.missing], "invalid": invalid},
+    )
+
+
+async def lacking_variables(tool: Tool, state: ThreadState) -> list[str]:
+    """The names of required variables that have no value for a call outside a run. An empty text is one."""
+    needed = [each.name for each in tool.variables if each.required]
+    first = () if tool.execution is None else tool.execution.variables
+    ordered = dict.fromkeys([*[name for name in first if name in needed], *needed])
+    return [name for name in ordered if not await _resolves(state, name)]
+
+
+async def _resolves(state: ThreadState, name: str) -> bool:
+    try:
+        return await state.env(name) is not None
+    except CannotUnseal:
+        return False
+
+
+def lacks_variables(name: str, missing: Sequence[str]) -> ToolResult:
+    """The error result of a call that cannot wait for the values that it needs (D4)."""
+    return ToolResult.fail(
+        sentence(f"Tool {name!r} needs variables that are not set here: {', '.join(missing)}"),
+        error_code=VariablesLacking.code,
+        error_data={"missing": [*missing]},
+    )
+
+
+def timed_out(seconds: float) -> ToolResult:
+    """The error result of a call whose time is over (D8)."""
+    return ToolResult.fail(f"Tool timed out after {round(seconds * 1000)}ms", error_code="timeout")
+
+
+def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
+    """The error result for a name that no tool has, with those that exist."""
+    known = list(names)
+    close = difflib.get_close_matches(name[:200], known[:1000], n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(known[:_NAMES_SHOWN])
+    more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
+    exist = sentence(f"The tools are: {listed}{more}") if known else "There are no tools."
+    return ToolResult.fail(
+        f"There is no tool {brief(repr(name), 200)}.{hint} {exist}", error_code="unknown_tool"
+    )

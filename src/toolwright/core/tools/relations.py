@@ -1,0 +1,163 @@
+"""How a prompt calls prompts and agents: what S0 §4 and §5 configure, and what becomes of it in an app."""
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError
+from toolwright.core.form_faults import form_fault
+from toolwright.core.json_value import JSONObject
+from toolwright.core.text import sentence
+from toolwright.core.threads.run import Side
+from toolwright.core.value import value
+
+Name: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+class _Form(BaseModel):
+    """A part of a definition, in snake_case or as S0 spells it. Raises `DefinitionError` with the faulty field."""
+
+    _wanted: ClassVar[str] = "an object"
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_words(cls, given: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
+        try:
+            return handler(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            path = ".".join(
+                str(part) for part in first["loc"] if not str(part).startswith(("literal", "function"))
+            )
+            unknown = first["type"] == "extra_forbidden"
+            said = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
+            whole = f"it must be {cls._wanted}, not {brief_value(given)}"
+            raise DefinitionError(sentence(f"{cls.__name__} is faulty: {said if path else whole}")) from None
+
+
+class SubpromptConfig(_Form):
+    """A prompt as a tool (S0 §4): what its answer consists of, and what it is given.
+
+    Included are its text, and where asked the calls that it made and their errors: all of them unless said
+    otherwise. `init_user_message_property` names the argument that is its user message,
+    `init_attachments_property` the one with paths of files of the thread.
+    """
+
+    name: Name
+    include_text_response: bool = True
+    include_tool_calls: bool = True
+    include_errors: bool = True
+    init_user_message_property: Name | None = None
+    init_attachments_property: Name | None = None
+
+
+class Immediate(_Form):
+    """A child for each group of values (S0 §5): `name_env` gives its name, `description_env` its first message.
+
+    `scoped_env` are names of values that each child gets for itself: `NAME`, or `NAME_<suffix>` with the same
+    suffix over all of them. Only those that are designated as name or description are ever shown to a model.
+    """
+
+    _wanted: ClassVar[str] = "true, false or an object"
+    name_env: Name | None = None
+    description_env: Name | None = None
+    scoped_env: tuple[Name, ...] = Field(default=(), strict=False)
+
+    @property
+    def designated(self) -> tuple[str, ...]:
+        """The names whose values models are shown."""
+        return tuple([name for name in (self.name_env, self.description_env) if name is not None])
+
+    @property
+    def related(self) -> tuple[str, ...]:
+        """The names that one child has values of, all with the same suffix."""
+        return self.scoped_env or self.designated
+
+
+class Resumable(_Form):
+    """A child that lives on (S0 §5): which of its sides is spoken to, how many there may be at once (None for any
+    number), and whether the end of each of its sessions is told to the parent (`implicit`) or only what
+    `state.notify_parent` says (`explicit`).
+    """
+
+    _wanted: ClassVar[str] = "false or an object"
+    receives_messages: Side = "side_a"
+    max_instances: Annotated[int, Field(ge=1)] | None = None
+    parent_communication: Literal["implicit", "explicit"] = "implicit"
+
+
+class SubagentToolConfig(_Form):
+    """An agent as a tool that runs in a thread of its own (S0 §5).
+
+    With `blocking` the caller waits for its end, else goes on and is told by its inbox. The `init_…` properties
+    name the arguments that are its first message, the paths of its files, its name. `immediate` runs it before the
+    first model step of the prompt; `optional` names the flag in the env that must be `true`, `1` or `yes` for it
+    to be there. One that is not `resumable` is a direct call.
+    """
+
+    name: Name
+    blocking: bool = True
+    init_user_message_property: Name | None = None
+    init_attachments_property: Name | None = None
+    init_agent_name_property: Name | None = None
+    immediate: bool | Immediate = False
+    optional: Name | None = None
+    resumable: Literal[False] | Resumable = False
+
+    @property
+    def always_immediate(self) -> bool:
+        """Whether it runs whatever the env holds."""
+        return self.immediate is True and self.optional is None
+
+
+@value
+class PromptCall:
+    """What a tool of the kind `prompt` calls."""
+
+    config: SubpromptConfig
+
+
+@value
+class AgentCall:
+    """What a tool of the kind `agent` calls: a child thread of the agent with that id, which is `about` that.
+
+    `schema` is what its arguments must be, None for an agent whose prompt asks for nothing but a message.
+    """
+
+    config: SubagentToolConfig
+    agent_id: str
+    about: str = ""
+    schema: JSONObject | None = None
+
+
+@value
+class Handoff:
+    """What a tool of the kind `agent` hands the thread over to."""
+
+    agent_id: str
+
+
+@value
+class Lifecycle:
+    """What the built-in tools for agents that live on do: `create` one of these, or `message` one that is there."""
+
+    verb: Literal["create", "message"]
+    relations: tuple[AgentCall, ...]
+
+
+Relation: TypeAlias = PromptCall | AgentCall | Handoff | Lifecycle
+
+
+def is_on(flag: str | None) -> bool:
+    """Whether the value of an `optional` flag turns its branch on."""
+    return flag is not None and flag.lower() in ("true", "1", "yes")

@@ -1,0 +1,155 @@
+"""What a tool needs of its thread (S2 §9): the tenvs that it declares, and what is wrong with those it gets."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from toolwright.core.arguments.binding import build_model
+from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.signature import read_model
+from toolwright.core.arguments.types import model_fields
+from toolwright.core.env.secret import Secret
+from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.errors import DefinitionError, TenvsLacking
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import spell
+from toolwright.core.text import sentence
+
+_MISSING = "is missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What is wrong with a thread's tenvs: required names that are missing, and values of a wrong type.
+
+    `invalid` are pairs of a name and a sentence; no value is ever in it. `faults` are the same with whole paths.
+    """
+
+    missing: tuple[str, ...] = ()
+    invalid: tuple[tuple[str, str], ...] = ()
+    faults: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.invalid)
+
+    def __or__(self, other: "Lacking") -> "Lacking":
+        return Lacking(
+            tuple(dict.fromkeys(self.missing + other.missing)),
+            tuple(dict.fromkeys(self.invalid + other.invalid)),
+            tuple(dict.fromkeys(self.faults + other.faults)),
+        )
+
+    def __str__(self) -> str:
+        told = [f"missing: {', '.join(self.missing)}"] if self.missing else []
+        return "; ".join([*told, *self.faults])
+
+
+def tenvs_lacking(what: str, lacking: Lacking) -> TenvsLacking:
+    """The error that says `what` cannot be, and names all that is lacking (S2 §9.3)."""
+    return TenvsLacking(
+        sentence(f"{what}, its tenvs are not what its tools need: {lacking}"),
+        [*lacking.missing],
+        [{"name": name, "message": message} for name, message in lacking.invalid],
+    )
+
+
+class Needs:
+    """The tenvs that one tool declares, read from its model. Raises `DefinitionError` where that is faulty.
+
+    `schema` is the JSON Schema of the model, `names` and `secrets` are names as they are in JSON.
+    """
+
+    __slots__ = ("_builder", "_fields", "_judge", "names", "schema", "secrets")
+
+    def __init__(self, model: type[BaseModel], tool: str) -> None:
+        self.schema, self._builder = read_model(model, tool, "tenvs")
+        self._fields = {
+            field.validation_alias if isinstance(field.validation_alias, str) else name: name
+            for name, field in model_fields(model).items()
+        }
+        self.names = frozenset(self._fields)
+        self.secrets = frozenset(
+            key
+            for key, name in self._fields.items()
+            if _is_secret(model, name, f"Tool {tool!r}: tenv {key!r}")
+        )
+        self._judge = Judge(self.schema, tool)
+        self._judge.compile()
+
+    def read(self, values: Mapping[str, JSON] | Tenvs) -> dict[str, object] | Lacking:
+        """The declared names with their values, built as the model says; or what is wrong with them.
+
+        An optional name that is absent has its default. Names are as in JSON and as in Python.
+        """
+        given: JSONObject = {name: values[name] for name in self._fields if name in values}
+        try:
+            judged = self._judge.read(given)
+        except ArgumentFault as fault:
+            return _lacking(fault.faults)
+        try:
+            built = build_model(self._builder, judged)
+        except ArgumentFault as fault:  # a validator of the user's own may repeat the value in any form
+            return _lacking([Fault(each.path[:1], "is not accepted") for each in fault.faults])
+        named = {name: getattr(built, name) for name in self._fields.values()}
+        return named | {key: named[name] for key, name in self._fields.items()}
+
+
+def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Lacking:
+    """What all of these needs together find wrong."""
+    found = Lacking()
+    for each in needs:
+        read = each.read(values)
+        if isinstance(read, Lacking):
+            found |= read
+    return found
+
+
+def _lacking(faults: Iterable[Fault]) -> Lacking:
+    """A fault within a value is told with its path."""
+    missing: list[str] = []
+    invalid: list[tuple[str, str]] = []
+    told: list[str] = []
+    for fault in faults:
+        name, below = (str(fault.path[0]), fault.path[1:]) if fault.path else ("tenvs", ())
+        if fault.text == _MISSING and not below:
+            missing.append(name)
+        else:
+            invalid.append((name, str(Fault(below, fault.text))))
+            told.append(f"{spell((name, *below))} {fault.text}")
+    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(told)))
+
+
+def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
+    field = model_fields(model)[name]
+    if _marked(field.metadata):
+        if field.annotation is not str and set(get_args(field.annotation)) != {str, type(None)}:
+            raise DefinitionError(
+                f"{what} is a secret, and a secret is text: {_right_form(field.annotation)}."
+            )
+        return True
+    if _hides_secret(field.annotation, ()):
+        raise DefinitionError(
+            f"{what} has a secret within it, and a secret is a field of its own: {_right_form(field.annotation)}."
+        )
+    return False
+
+
+def _right_form(annotation: Any) -> str:  # any annotation
+    text = "str | None" if type(None) in get_args(annotation) else "str"
+    return f"annotate it Annotated[{text}, tw.Secret]"
+
+
+def _hides_secret(annotation: Any, above: tuple[object, ...]) -> bool:  # any annotation
+    if _marked(getattr(annotation, "__metadata__", ())):
+        return True
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in above:
+        fields = model_fields(annotation).values()
+        return any(_marked(f.metadata) or _hides_secret(f.annotation, (*above, annotation)) for f in fields)
+    return any(_hides_secret(part, above) for part in get_args(annotation))
+
+
+def _marked(metadata: Iterable[object]) -> bool:
+    return any(note is Secret or isinstance(note, Secret) for note in metadata)

@@ -1,0 +1,280 @@
+"""A tool: what a model is told of it, who carries it out, and what is known of its effect."""
+
+import functools
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast, get_args, overload
+
+from pydantic import BaseModel
+
+from toolwright.core.arguments.docstring import first_paragraph
+from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.signature import Handler, Signature, read_signature
+from toolwright.core.checks import brief_value, check_line
+from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.model import ToolDefinition
+from toolwright.core.tools.config import read_tool_config
+from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.relations import Relation
+from toolwright.core.tools.tenvs_needed import Needs
+
+Kind: TypeAlias = Literal[
+    "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
+]
+FUNCTION_TIMEOUT = 300.0
+OUTSIDE_TIMEOUT = 30.0
+_TIMEOUTS: Mapping[Kind, float] = {
+    "function": FUNCTION_TIMEOUT,
+    **dict.fromkeys(("gateway", "external", "space", "mcp"), OUTSIDE_TIMEOUT),
+}
+"""Seconds, where none are given (D8). Kinds that are not here have children or nobody to wait for."""
+_WAITING: frozenset[Kind] = frozenset({"external", "space"})
+_SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
+_CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
+_LONGEST = 1e9  # seconds, some thirty years: a deadline that a date can still hold
+_BY_KIND = float("nan")  # known by its identity: any other NaN is refused
+_SHOWN_BY_KIND = cast("bool", object())  # the same
+_CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+class ToolNameWarning(UserWarning):
+    """A tool's name works, but some providers only take it under an alias (S2 §8.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool:
+    """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
+
+    `parameters` is the JSON Schema of its arguments. `timeout` is in seconds, None for no limit; when it
+    is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
+    `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
+    `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
+    interrupted runs again only if one of the first two is set (D14). A `visible` call is shown in the active
+    space, those of `gateway`, `external` and `space` unless said otherwise (D10). With `is_async` nobody waits
+    for a result from somebody else, and after `expires_in` seconds it is not taken any more. With an `execution`
+    the call is made over HTTP, unless the kind is `internal` (D8). `tenvs` is a model of what the thread must
+    bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
+    kind `prompt` or `agent` calls. `signature` is known for handlers made by `tool`; any other handler is called as
+    `handler(state, arguments)`.
+    """
+
+    name: str
+    description: str
+    kind: Kind = "function"
+    parameters: JSONObject = field(default_factory=lambda: {"type": "object", "properties": {}})
+    handler: Handler | None = None
+    timeout: float | None = _BY_KIND
+    visible: bool = _SHOWN_BY_KIND
+    is_async: bool = False
+    expires_in: float | None = None
+    execution: HttpExecution | None = None
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+    tenvs: type[BaseModel] | None = None
+    variables: Sequence[Variable] = ()
+    relation: Relation | None = None
+    signature: Signature | None = field(default=None, repr=False)
+    judge: Judge | None = field(default=None, repr=False)
+    needs: Needs | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise DefinitionError(f"There is no kind of tool {brief_value(self.kind)}.")
+        if self.timeout is _BY_KIND:
+            object.__setattr__(self, "timeout", _TIMEOUTS.get(self.kind))
+        if self.visible is _SHOWN_BY_KIND:
+            object.__setattr__(self, "visible", self.kind in _SHOWN)
+        _check(self)
+        object.__setattr__(self, "variables", _variables(self))
+        if self.tenvs is not None:
+            object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
+        if self.judge is None or self.judge.schema is not self.parameters:
+            made = self.signature
+            judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
+            if made is None:
+                judge.compile()
+            object.__setattr__(self, "judge", judge)
+
+    @classmethod
+    def from_config(cls, config: object, *, prefix: str = "", trusted: bool = True) -> "Tool":
+        """The tool that a JSON configuration describes (S3 "Tool Configuration").
+
+        Raises `InvalidConfiguration` with the path of every fault, each behind `prefix`. One that is not `trusted`
+        came from outside: its URL reaches no private address that the operator has not allowed (D13).
+        """
+        return cls(**read_tool_config(config, prefix, trusted))
+
+    @property
+    def carrier(self) -> Kind:
+        """The kind whose executor carries the calls out (D8): `gateway` for everything that goes over HTTP."""
+        return "gateway" if self.execution is not None and self.kind != "internal" else self.kind
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
+        return self.read_only or self.idempotent or self.relation is not None
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """The tool as a model is told of it."""
+        return ToolDefinition(name=self.name, description=self.description, parameters=self.parameters)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:  # whatever the handler returns
+        """Call the handler as the plain function it is, past schema and pipeline."""
+        if self.handler is None:
+            raise TypeError(f"Tool {self.name!r} of the kind {self.kind!r} has no function to call.")
+        return self.handler(*args, **kwargs)
+
+
+@overload
+def tool(function: Handler, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    args: type[BaseModel] | None = None,
+    tenvs: type[BaseModel] | None = None,
+    variables: Sequence[Variable] = (),
+    timeout: float | None = FUNCTION_TIMEOUT,
+    visible: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+) -> Callable[[Handler], Tool]: ...
+def tool(
+    function: Handler | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    args: type[BaseModel] | None = None,
+    tenvs: type[BaseModel] | None = None,
+    variables: Sequence[Variable] = (),
+    timeout: float | None = FUNCTION_TIMEOUT,
+    visible: bool = False,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+) -> Tool | Callable[[Handler], Tool]:
+    """Make a tool of a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
+
+    The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is
+    injected. Descriptions come from `description=` and `Field(description=…)`, else from a Google docstring.
+    `tenvs=Model` declares what the thread must bring, read as `state.tenvs` (S2 §9); `variables` what the env must
+    have when the tool is called, read as `await state.env(name)` (S0 §3).
+    `timeout` is in seconds, None for none. Raises `DefinitionError` naming the tool and the faulty path.
+    """
+    frame = inspect.currentframe()
+    scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
+
+    def make(handler: Handler) -> Tool:
+        called = _name(handler, name)
+        signature = read_signature(handler, name=called, args=args, scope=scope)
+        return Tool(
+            name=called,
+            description=first_paragraph(_doc(handler)) if description is None else description,
+            parameters=signature.parameters,
+            handler=handler,
+            timeout=timeout,
+            visible=visible,
+            read_only=read_only,
+            idempotent=idempotent,
+            destructive=destructive,
+            tenvs=tenvs,
+            variables=variables,
+            signature=signature,
+        )
+
+    return make if function is None else make(function)
+
+
+def _name(handler: Handler, name: str | None) -> str:
+    if not callable(handler) or isinstance(handler, type | Tool):
+        raise DefinitionError(f"A tool is made of a function, not of {handler!r}.")
+    if name is not None:
+        return name
+    inner = handler.func if isinstance(handler, functools.partial) else handler
+    own = getattr(inner, "__name__", "")
+    if not own or own == "<lambda>":
+        raise DefinitionError(f"{handler!r} has no name of its own; give it one with name=.")
+    return str(own)
+
+
+def _doc(handler: Handler) -> str | None:
+    inner = handler.func if isinstance(handler, functools.partial) else handler
+    return inner.__doc__
+
+
+def _check(tool: Tool) -> None:
+    if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
+        raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
+    check_line("A tool", tool.name)
+    if not isinstance(tool.description, str) or not tool.description.strip():  # type: ignore[redundant-expr]  # same
+        raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
+    if tool.timeout is not None and not _is_duration(tool.timeout):
+        raise DefinitionError(
+            f"Tool {tool.name!r}: timeout is a positive number of seconds, at most 10**9, or None, "
+            f"not {tool.timeout!r}."
+        )
+    if tool.timeout is None and tool.kind in _WAITING:
+        raise DefinitionError(
+            f"Tool {tool.name!r} of the kind {tool.kind!r} needs a timeout: an agent never waits for ever."
+        )
+    _check_way(tool)
+    if tool.read_only and tool.destructive:
+        raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
+    if tool.kind == "function" and tool.handler is None:
+        raise DefinitionError(f"Tool {tool.name!r} of the kind 'function' needs a handler.")
+    if tool.handler is not None and not callable(tool.handler):
+        raise DefinitionError(
+            f"Tool {tool.name!r}: its handler must be a function, not {brief_value(tool.handler)}."
+        )
+    if tool.kind not in _CONFIGURED and not _CONFORMING.fullmatch(tool.name):
+        _warn_of_name(tool.name)
+
+
+def _check_way(tool: Tool) -> None:
+    """What says how a call gets its result must fit the kind."""
+    what = f"Tool {tool.name!r} of the kind {tool.kind!r}"
+    if tool.kind not in _CONFIGURED and (tool.execution is not None or tool.is_async or tool.expires_in):
+        raise DefinitionError(f"{what} takes no execution, is_async or expires_in: its calls are made here.")
+    if tool.expires_in is not None and not _is_duration(tool.expires_in):
+        raise DefinitionError(
+            f"{what}: expires_in is a positive number of seconds, at most 10**9, or None, not {tool.expires_in!r}."
+        )
+    if tool.kind == "space" and not tool.visible:
+        raise DefinitionError(f"{what} must be visible: people answer it in the space.")
+    if tool.execution is not None:
+        fault = tool.execution.fault_with(tool.parameters)
+        if fault is not None:
+            raise DefinitionError(f"{what}: its URL {fault}.")
+
+
+def _variables(tool: Tool) -> tuple[Variable, ...]:
+    """Those declared, and those that the URL and the headers of an HTTP tool name (D13)."""
+    declared_variables(f"Tool {tool.name!r}", tool.variables)
+    known = {each.name for each in tool.variables}
+    named = () if tool.execution is None else tool.execution.variables
+    return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in known])
+
+
+def _is_duration(timeout: object) -> bool:
+    return isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= _LONGEST
+
+
+@functools.cache
+def _warn_of_name(name: str) -> None:
+    """Once for each name."""
+    warnings.warn(
+        f"The tool name {name!r} is not of the form [a-z][a-z0-9_]{{0,63}}; it works, but a provider "
+        "that refuses it is told an alias.",
+        ToolNameWarning,
+        stacklevel=6,
+    )

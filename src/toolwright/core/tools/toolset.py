@@ -1,0 +1,171 @@
+"""Some tools together: described to any model, called by name."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from toolwright.core.arguments.judge import RawArguments
+from toolwright.core.checks import brief_value, check_callee, check_kind
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.model import ToolDefinition
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.pipeline import (
+    Executor,
+    answer_internal,
+    execute,
+    lacking_variables,
+    lacks_variables,
+    prepare,
+)
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Kind, Tool
+
+Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
+
+
+class Toolset:
+    """Tools by name, in their order. Raises `DefinitionError` when two share a name (D18).
+
+    `executors` carry out kinds other than `function` and `internal` when the tools are called outside a run; that
+    of `gateway` has every call over HTTP.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool] = (), *, executors: Mapping[Kind, Executor] | None = None
+    ) -> None:
+        check_kind("The tools of a toolset", tools, Iterable, "a list")
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if not isinstance(tool, Tool):  # type: ignore[redundant-expr]  # user input
+                check_callee("A toolset", tool)
+                raise DefinitionError(f"A toolset holds tools, not {brief_value(tool)}.")
+            if tool.name in self._tools:
+                raise DefinitionError(f"Two tools are called {tool.name!r}; rename one or use .prefixed().")
+            self._tools[tool.name] = tool
+        self._executors: dict[Kind, Executor] = {**(executors or {})}
+        self._executors.setdefault("function", FunctionExecutor())
+        self._executors.setdefault("internal", answer_internal)
+        self._rendered: dict[Format, str] = {}
+        self._model_definitions: tuple[ToolDefinition, ...] | None = None
+
+    @property
+    def model_definitions(self) -> tuple[ToolDefinition, ...]:
+        """The tools as a model adapter takes them: the same object each time."""
+        if self._model_definitions is None:
+            self._model_definitions = tuple(tool.definition for tool in self)
+        return self._model_definitions
+
+    def definitions(self, format: Format = "openai") -> list[JSONObject]:
+        """The tools as OpenAI's chat completions, Anthropic's messages or MCP want them; a fresh list."""
+        if not isinstance(format, str) or format not in _FORMS:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(f"There is no format {format!r}; there are {', '.join(map(repr, _FORMS))}.")
+        if format not in self._rendered:
+            form = _FORMS[format]
+            self._rendered[format] = dumps([form(tool) for tool in self])
+        return json.loads(self._rendered[format])
+
+    async def call(self, name: str, args: RawArguments, state: ThreadState | None = None) -> ToolResult:
+        """Call a tool by name with JSON text or an object.
+
+        A failure of the tool, also bad arguments, an unknown name or required variables without a value, is an error
+        result and never raised. Without a state the handler gets one in memory.
+        """
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            return ToolResult.fail(
+                f"A tool is called by its name, which is text, not {brief_value(name)}.",
+                error_code="unknown_tool",
+            )
+        if state is None:
+            state = MemoryState(invoke=self.call)
+        prepared = prepare(self._tools, name, args, "")
+        if not isinstance(prepared, PreparedCall):
+            return prepared
+        missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
+        if missing:
+            return lacks_variables(name, missing)
+        outcome = await execute(self._executors, prepared, state)
+        if isinstance(outcome, ToolResult):
+            return outcome
+        return ToolResult.fail(
+            f"The result of {name!r} comes later, which only a run can wait for.",
+            error_code="pending_outside_run",
+        )
+
+    def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
+        """The tools for which `predicate` is true."""
+        if not callable(predicate):
+            raise DefinitionError(
+                f"Tools are filtered by a function of a tool, not by {brief_value(predicate)}."
+            )
+        return self._with(tool for tool in self if predicate(tool))
+
+    def prefixed(self, text: str) -> "Toolset":
+        """The same tools under names that begin with `text`."""
+        check_kind("What tools are prefixed with", text, str, "text")
+        return self._with(replace(tool, name=text + tool.name) for tool in self)
+
+    def close(self) -> None:
+        """End the threads in which plain functions ran."""
+        executor = self._executors["function"]
+        if isinstance(executor, FunctionExecutor):
+            executor.close()
+
+    def _with(self, tools: Iterable[Tool]) -> "Toolset":
+        return Toolset(tools, executors=self._executors)
+
+    def __or__(self, other: "Toolset") -> "Toolset":
+        """Both sets' tools; a name that both have is refused."""
+        if not isinstance(other, Toolset):  # type: ignore[redundant-expr]  # user input
+            return NotImplemented
+        return Toolset([*self, *other], executors={**other._executors, **self._executors})
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, tool: object) -> bool:
+        """Whether there is a tool of this name, or this tool."""
+        if isinstance(tool, Tool):
+            return self._tools.get(tool.name) is tool
+        return tool in self._tools
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __repr__(self) -> str:
+        return f"Toolset([{', '.join(self._tools)}])"
+
+
+def _openai(tool: Tool) -> JSON:
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+    }
+
+
+def _anthropic(tool: Tool) -> JSON:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+
+
+def _mcp(tool: Tool) -> JSON:
+    hints: JSONObject = {
+        "readOnlyHint": tool.read_only,
+        "idempotentHint": tool.idempotent,
+        "destructiveHint": tool.destructive,
+    }
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.parameters,
+        "annotations": hints,
+    }
+
+
+_FORMS: dict[Format, Callable[[Tool], JSON]] = {"openai": _openai, "anthropic": _anthropic, "mcp": _mcp}

@@ -1,0 +1,219 @@
+"""Placeholders in the URLs and headers of HTTP tools: `{name}` for an argument, `${env.NAME}` for a variable (D13)."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
+
+from toolwright.core.env.env import LONGEST_NAME
+from toolwright.core.json_value import JSON, JSONObject, dumps
+
+LONGEST = 8 * 1024
+"""Characters of a URL or a header as it is configured: most servers take no longer ones."""
+
+_SLOT = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_ORIGIN = re.compile(r"(https?)://([^/?#]*)", re.IGNORECASE)
+_UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029]")
+_SEPARATORS = re.compile(r"[/\\]")
+
+
+class TemplateFault(ValueError):
+    """A template that can never be filled; the words say what is wrong with it, as `must …`."""
+
+
+class Unfillable(Exception):
+    """A template that these arguments cannot fill; no value is in the words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A placeholder."""
+
+    kind: Literal["argument", "variable"]
+    name: str
+
+
+Piece: TypeAlias = str | Slot
+Values: TypeAlias = Callable[[Slot], str | None]
+"""What stands for a slot, None if there is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlTemplate:
+    """A URL in parts: its `origin` (scheme, userinfo, host, port) has no placeholders."""
+
+    origin: str
+    path: tuple[Piece, ...]
+    query: tuple[tuple[Piece, ...], ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The placeholders, in their order."""
+        pieces = [*self.path, *(piece for parameter in self.query for piece in parameter)]
+        return tuple(dict.fromkeys(piece for piece in pieces if isinstance(piece, Slot)))
+
+    def fill(self, values: Values, more: Iterable[tuple[str, str]] = ()) -> str:
+        """The URL with these values, and with more parameters behind its own. Raises `Unfillable`.
+
+        A parameter of the query with a placeholder for which there is nothing is left out.
+        """
+        own = [text for parameter in self.query if (text := _filled(parameter, values)) is not None]
+        query = "&".join([*own, *(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in more)])
+        return f"{self.origin}{_path(self.path, values)}{'?' if query else ''}{query}"
+
+
+def read_url(text: str) -> UrlTemplate:
+    """The parts of a URL with placeholders; raises `TemplateFault`."""
+    _check_length(text)
+    return _read_url(text)
+
+
+@lru_cache(maxsize=1_024)
+def _read_url(text: str) -> UrlTemplate:
+    found = _ORIGIN.match(text)
+    if found is None:
+        raise TemplateFault(
+            "must begin with http:// or https://, without a placeholder in scheme, host, port or userinfo"
+        )
+    if "{" in found[2] or "}" in found[2]:
+        raise TemplateFault("must not have a placeholder in scheme, host, port or userinfo")
+    pieces = _pieces(text[found.end() :], _SLOT)
+    literal = found[0] + "".join(piece for piece in pieces if isinstance(piece, str))
+    if _UNSAFE.search(literal):
+        raise TemplateFault("must not hold blanks, control characters or backslashes")
+    if "#" in literal:
+        raise TemplateFault("must not have a fragment (#…): no server is ever told of it")
+    _check_origin(found[0])
+    path, query = _split(pieces)
+    return UrlTemplate(found[0], path or ("/",), query)
+
+
+def read_header(text: str) -> tuple[Piece, ...]:
+    """The parts of a header's value, in which only `${env.NAME}` is a placeholder; raises `TemplateFault`."""
+    _check_length(text)
+    return _read_header(text)
+
+
+@lru_cache(maxsize=1_024)
+def _read_header(text: str) -> tuple[Piece, ...]:
+    return tuple(_pieces(text, _VARIABLE))
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LONGEST:
+        raise TemplateFault(f"must have at most {LONGEST} characters")
+
+
+def argument_text(value: JSON) -> str | None:
+    """An argument as it stands in a URL: text as it is, anything else as JSON; None for null."""
+    return value if value is None or isinstance(value, str) else dumps(value)
+
+
+def query_of(arguments: JSONObject) -> list[tuple[str, str]]:
+    """Arguments as parameters of a query: lists are repeated, objects are JSON, null is left out."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in arguments.items():
+        texts = [argument_text(each) for each in (value if isinstance(value, list) else [value])]
+        pairs += [(name, text) for text in texts if text is not None]
+    return pairs
+
+
+def _pieces(text: str, pattern: re.Pattern[str]) -> list[Piece]:
+    pieces: list[Piece] = []
+    end = 0
+    for found in pattern.finditer(text):
+        pieces += [text[end : found.start()]] if found.start() > end else []
+        pieces.append(_slot(found))
+        end = found.end()
+    pieces += [text[end:]] if end < len(text) else []
+    if pattern is _SLOT and any(
+        isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces
+    ):
+        raise TemplateFault("must not have a brace that belongs to no placeholder: write %7B or %7D")
+    return pieces
+
+
+def _slot(found: re.Match[str]) -> Slot:
+    variable = found[1]
+    if variable is None:
+        if not found[2].strip():
+            raise TemplateFault("must not have a placeholder without a name")
+        return Slot("argument", found[2])
+    name = variable.removeprefix("env.")
+    if name == variable:
+        raise TemplateFault("must name a variable as ${env.NAME}")
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise TemplateFault(f"must name variables that are printable, of 1 to {LONGEST_NAME} characters")
+    return Slot("variable", name)
+
+
+def _check_origin(origin: str) -> None:
+    try:
+        parts = urlsplit(origin)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or "%" in host or port == 0:
+        raise TemplateFault("must have a host, and a port of 1 to 65535 if any")
+
+
+def _split(pieces: Iterable[Piece]) -> tuple[tuple[Piece, ...], tuple[tuple[Piece, ...], ...]]:
+    """The pieces of the path, and those of each parameter of the query."""
+    path: list[Piece] = []
+    query: list[list[Piece]] = []
+    for each in pieces:
+        if isinstance(each, Slot):
+            (query[-1] if query else path).append(each)
+            continue
+        piece = each
+        if not query:
+            before, mark, piece = piece.partition("?")
+            path += [before] if before else []
+            if not mark:
+                continue
+            query.append([])
+        first, *others = piece.split("&")
+        query[-1] += [first] if first else []
+        query.extend([other] if other else [] for other in others)
+    return tuple(path), tuple(tuple(parameter) for parameter in query if parameter)
+
+
+def _filled(parameter: Iterable[Piece], values: Values) -> str | None:
+    texts: list[str] = []
+    for piece in parameter:
+        text = piece if isinstance(piece, str) else values(piece)
+        if text is None:
+            return None
+        texts.append(text if isinstance(piece, str) else quote(text, safe=""))
+    return "".join(texts)
+
+
+def _path(pieces: Iterable[Piece], values: Values) -> str:
+    """The path; none of its filled segments is empty, or leads anywhere but down."""
+    segments: list[tuple[str, list[Slot]]] = [("", [])]
+    for piece in pieces:
+        if isinstance(piece, str):
+            first, *others = piece.split("/")
+            segments[-1] = (segments[-1][0] + first, segments[-1][1])
+            segments += [(each, []) for each in others]
+            continue
+        text = values(piece)
+        if text is None:
+            raise Unfillable(f"The tool's URL needs the {piece.kind} {piece.name!r}.")
+        segments[-1] = (segments[-1][0] + quote(text, safe=""), [*segments[-1][1], piece])
+    for text, slots in segments:
+        if slots:
+            _check_segment(text, slots)
+    return "/".join(text for text, _ in segments)
+
+
+def _check_segment(text: str, slots: list[Slot]) -> None:
+    parts = _SEPARATORS.split(unquote(text))
+    if not text or any(part in (".", "..") for part in parts):
+        named = " and ".join(f"the {slot.kind} {slot.name!r}" for slot in slots)
+        raise Unfillable(
+            f"The path of the tool's URL must not be left: {named} may not be empty, or have '.' or '..' as a step."
+        )

@@ -1,0 +1,1 @@
+"""Agents as they are kept, configured and woken: home threads, plans, inboxes, system prompts."""

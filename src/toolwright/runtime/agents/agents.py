@@ -1,0 +1,391 @@
+"""Agents: those that the app declares, and those that were configured as JSON while it runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.config import faulty, read_agent
+from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.prompt import Prompt
+from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.env import EnvChange
+from toolwright.core.errors import (
+    AlreadyThere,
+    DefinitionError,
+    Forbidden,
+    InvalidConfiguration,
+    InvalidRequest,
+    NotFound,
+    ToolwrightError,
+)
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAgent
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import one_line, plain, unwritable
+from toolwright.core.ports import Clock, Models, NewId
+from toolwright.core.text import brief
+from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.runtime.agents.configured import (
+    check_description,
+    check_name,
+    env_json,
+    identity_of,
+    read_object,
+    values_of,
+    with_env,
+    within_config,
+    without_values,
+)
+from toolwright.runtime.checks import page
+from toolwright.runtime.env.env import Environment, tenv_vars
+from toolwright.wire.space import left_event
+
+COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
+"""Providers that there are: of all others their library is asked, which takes a second to load."""
+REMEMBERED = 1_000  # revisions of configured agents that are kept ready to run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """An agent, and whether it is a new one."""
+
+    agent: Agent
+    created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """An agent, and its configuration without its values; None for one that the app declares."""
+
+    agent: Agent
+    config: JSONObject | None = None
+
+
+class Agents:
+    """Agents by name or id. Names that lead nowhere raise `NotFound`."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: Catalog,
+        environment: Environment,
+        models: Models,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._models = models
+        self._store = store
+        self._catalog = catalog
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+        self._ready: dict[tuple[str, int], ActiveAgent] = {}
+
+    @property
+    def declared(self) -> Sequence[Agent]:
+        """Those that the app declares, in their order."""
+        return self._catalog.agents
+
+    async def get(self, name_or_id: str) -> Agent:
+        """The agent as it is now; one whose configuration no longer fits the app has neither tools nor values."""
+        return (await self.show(name_or_id)).agent
+
+    async def show(self, name_or_id: str) -> Shown:
+        """The same with its configuration."""
+        found = await self._find(name_or_id)
+        if isinstance(found, ConfiguredAgent):
+            return await self._shown(found)
+        return Shown(agent=self._catalog.agent(name_or_id) if found is None else found)  # raises, with a hint
+
+    async def id_of(self, name_or_id: str) -> str:
+        """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
+        try:
+            return (await self.get(name_or_id)).id
+        except NotFound:
+            return name_or_id
+
+    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
+        """The declared ones in their order, then the configured ones, the oldest first."""
+        found = await self.show_all(limit, offset)
+        return Rows([each.agent for each in found], broken_of(found))
+
+    async def show_all(self, limit: int = 50, offset: int = 0) -> Sequence[Shown]:
+        """The same with their configurations."""
+        page(limit, offset)
+        declared = [Shown(agent=agent) for agent in self.declared[offset : offset + limit]]
+        rest = limit - len(declared)
+        if not rest:
+            return declared
+        rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
+        return Rows([*declared, *[await self._shown(row) for row in rows]], broken_of(rows))
+
+    async def of_entity(self, entity_id: str) -> Agent | None:
+        """The agent that is this entity."""
+        try:
+            return await self.get(agent_id_of(entity_id))
+        except NotFound:
+            return None
+
+    async def active(self, name_or_id: str) -> ActiveAgent:
+        """The agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app."""
+        agent = await self.get(name_or_id)
+        found = await self.find(agent.id)
+        assert found is not None, "it was found a moment ago"
+        return found
+
+    async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
+        """The same by its id, in that revision if one is given; None if there is no such agent."""
+        declared = self._catalog.find(agent_id)
+        if declared is not None:
+            return declared
+        known = self._ready.get((agent_id, revision)) if revision is not None else None
+        if known is not None:
+            return known
+        row = await self._store.agents.agent(agent_id, revision)
+        return None if row is None else await self._activate(row)
+
+    async def usable(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
+        """The same, but None also for one whose configuration no longer fits the app."""
+        try:
+            return await self.find(agent_id, revision)
+        except (InvalidRequest, DefinitionError):
+            return None
+
+    async def missing_home_tenvs(self, agent_id: str) -> Lacking:
+        """What the agent's tools would miss in a home thread that is to begin; nothing if it has one already (D4)."""
+        agent = await self.usable(agent_id)
+        found = Lacking() if agent is None else agent.lacks_at_home
+        return found if found and await self._store.thread(home_thread_id_of(agent_id)) is None else Lacking()
+
+    async def exists(self, agent_id: str) -> bool:
+        """Whether there is such an agent now, whether it can run or not."""
+        return (
+            self._catalog.find(agent_id) is not None or await self._store.agents.agent(agent_id) is not None
+        )
+
+    async def save(self, name: str, config: JSON, description: str = "", *, trusted: bool = False) -> Saved:
+        """Configure an agent, or the one of that name anew; a run at work keeps what it began with.
+
+        What is the same already is not written again. `trusted` is for what the operator wrote. Raises
+        `InvalidConfiguration` with every faulty path, `AlreadyThere` for the name of an agent that the app declares,
+        `CannotSeal` for a secret where there are no keys.
+        """
+        check_name(name)
+        check_description(description)
+        while True:
+            was = await self._store.agents.named(name)
+            saved = await self._save(name, description, config, was, trusted=trusted)
+            if saved is not None:
+                return Saved(agent=saved, created=was is None)
+
+    async def update(
+        self,
+        name_or_id: str,
+        *,
+        name: str | None = None,
+        config: JSON = None,
+        description: str | None = None,
+        trusted: bool = False,
+    ) -> Agent:
+        """Change what is given of a configured agent; `Forbidden` for one that the app declares."""
+        if name is not None:
+            check_name(name)
+        if description is not None:
+            check_description(description)
+        while True:
+            was = await self._configured(name_or_id)
+            saved = await self._save(
+                was.name if name is None else name,
+                was.description if description is None else description,
+                await self._whole(was) if config is None else config,
+                was,
+                trusted=was.config.get("trusted") is True if config is None else trusted,
+            )
+            if saved is not None:
+                return saved
+
+    async def delete(self, name_or_id: str) -> None:
+        """Delete a configured agent: it leaves its spaces, and no new run of it begins."""
+        refused = True
+        while refused:  # once more where a space has changed meanwhile
+            was = await self._configured(name_or_id)
+            entity_id = entity_id_of(was.id)
+            unit = DropAgent(
+                token=self._new_id("unit"),
+                at=self._clock.now(),
+                agent_id=was.id,
+                entity_id=entity_id,
+                told=(left_event(entity_id),),
+            )
+            refused = isinstance(await self._store.commit(unit), Conflict)
+
+    def _declared(self, name: str) -> Agent | None:
+        return next((one for one in self.declared if one.name == name), None)
+
+    async def _find(self, name_or_id: str) -> Agent | ConfiguredAgent | None:
+        """The agent of that id, else the one of that name: a name leads to nobody whose id it is."""
+        if not isinstance(name_or_id, str) or unwritable(name_or_id):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            return None
+        found = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
+        return found or self._declared(name_or_id) or await self._store.agents.named(name_or_id)
+
+    async def _with_id(self, agent_id: str) -> Agent | ConfiguredAgent | None:
+        declared = self._catalog.find(agent_id)
+        return await self._store.agents.agent(agent_id) if declared is None else declared.agent
+
+    async def _configured(self, name_or_id: str) -> ConfiguredAgent:
+        found = await self._find(name_or_id)
+        if found is None:
+            raise NotFound(f"There is no agent {name_or_id!r}.")
+        if isinstance(found, Agent):
+            raise Forbidden(f"The app declares the agent {found.name!r}: change it there.")
+        return found
+
+    async def _save(
+        self, name: str, description: str, config: JSON, was: ConfiguredAgent | None, *, trusted: bool
+    ) -> Agent | None:
+        """The agent as it is then; None if somebody else was faster."""
+        if self._declared(name) is not None:
+            raise AlreadyThere(f"The app declares an agent {name!r}: give this one another name.")
+        other = await self._with_id(name)
+        if other is not None and (was is None or other.id != was.id):
+            raise AlreadyThere(f"The name {name!r} is the id of another agent: give this one another name.")
+        whole = await in_thread_if_large(config, read_object, config)
+        if was is not None and (same := await self._same(was, name, description, whole, trusted=trusted)):
+            return same
+        now = self._clock.now()
+        agent_id = self._new_id("agt") if was is None else was.id
+        revision = 1 if was is None else was.revision + 1
+        row = ConfiguredAgent(
+            id=agent_id,
+            name=name,
+            description=description,
+            config=without_values(whole) | {"trusted": trusted},
+            revision=revision,
+            created_at=now if was is None else was.created_at,
+            updated_at=now,
+        )
+        agent = await in_thread_if_large(whole, self._checked, row, whole)
+        await self._check_model(agent)
+        values = await in_thread_if_large(whole, self._values, row, agent)
+        unit = SaveAgent(
+            token=self._new_id("unit"),
+            at=now,
+            agent=row,
+            was=None if was is None else was.revision,
+            env=values,
+        )
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Committed):
+            return agent
+        if answer.guard == "duplicate" and was is not None:
+            raise AlreadyThere(f"There is another agent {name!r}.")
+        return None
+
+    async def _same(
+        self, was: ConfiguredAgent, name: str, description: str, whole: JSONObject, *, trusted: bool
+    ) -> Agent | None:
+        """The agent as it is, if that is just what is asked for."""
+        if (was.name, was.description) != (name, description):
+            return None
+        if without_values(whole) | {"trusted": trusted} != was.config:
+            return None
+        stored = await self.usable(was.id, was.revision)
+        given = await in_thread_if_large(whole, self._checked, was, whole)
+        if stored is None or values_of(stored.agent, stored.types) != values_of(given, stored.types):
+            return None
+        return stored.agent
+
+    def _checked(self, row: ConfiguredAgent, whole: JSONObject) -> Agent:
+        """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
+        try:
+            agent = self._read(row, whole)
+            active = self._catalog.activate(agent)
+        except InvalidConfiguration as error:
+            raise faulty([within_config(fault) for fault in error.details]) from error
+        except DefinitionError as error:
+            raise InvalidConfiguration(
+                error.message, [{"path": "config", "message": error.message}]
+            ) from error
+        if agent.toolkits and (found := active.lacks_at_home):
+            said = f"are not what its tools need in its home thread: {found}"
+            raise faulty([{"path": "config.tenvs", "message": said}])
+        return agent
+
+    async def _check_model(self, agent: Agent) -> None:
+        """Refuse a model whose name no provider has, or a script that is none.
+
+        What it lacks otherwise, a key or a library, may come later.
+        """
+        active = self._catalog.activate(agent)
+        model = active.model
+        if not isinstance(model, str):
+            return
+        provider, _, name = model.partition(":")
+        if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
+            said = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
+            raise faulty([{"path": "config.model", "message": said}])
+        if provider in COMMON_PROVIDERS and name:
+            return
+        try:
+            await self._models(model)
+        except DefinitionError as error:
+            raise faulty([{"path": "config.model", "message": f"cannot work: {error.message}"}]) from error
+        except ToolwrightError:
+            return
+
+    async def _shown(self, row: ConfiguredAgent) -> Shown:
+        config: JSONObject = {name: part for name, part in row.config.items() if name != "trusted"}
+        try:
+            return Shown(agent=(await self._activate(row)).agent, config=config)
+        except (InvalidRequest, DefinitionError):
+            who = identity_of(row)
+            bare = Prompt(row.name)
+            agent = Agent(row.name, bare, description=row.description, key=who.key, revision=who.revision)
+            return Shown(agent=agent, config=config)
+
+    def _read(self, row: ConfiguredAgent, whole: JSONObject) -> Agent:
+        tools = {tool.name: tool for tool in self._catalog.tools}
+        return read_agent(whole, identity_of(row), tools, trusted=row.config.get("trusted") is True)
+
+    def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
+        """The rows of its values: env and tenvs under the revision, those of single tools under their place in it."""
+        change, at = self._environment.change, row.updated_at
+        active = self._catalog.activate(agent)
+        types = active.types
+        changes = [change(row.owner, name, var, at) for name, var in types.stored(agent.env).items()]
+        tenvs = tenv_vars(read_object(plain(agent.tenvs)), active.secret_tenvs)
+        changes += [self._environment.tenv(row.owner, name, var, at) for name, var in tenvs.items()]
+        for place, entry in with_env(row.config):
+            own = agent.tool_env.get(str(entry.get("name")), {})
+            values = types.stored(own).items()
+            changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
+        return tuple(changes)
+
+    async def _whole(self, row: ConfiguredAgent) -> JSONObject:
+        """The configuration with its values again."""
+        whole = {name: part for name, part in row.config.items() if name != "trusted"}
+        env, tenvs = self._environment.values(await self._store.env_of(row.owner))
+        whole |= {"env": env_json(env), "tenvs": tenvs}
+        tools = whole.get("tools")
+        if isinstance(tools, list):
+            entries: list[JSON] = [*tools]
+            for place, entry in with_env(row.config):
+                own, _ = self._environment.values(await self._store.env_of(f"{row.owner}.{place}"))
+                entries[place] = {**entry, "env": env_json(own)}
+            whole["tools"] = entries
+        return whole
+
+    async def _activate(self, row: ConfiguredAgent) -> ActiveAgent:
+        known = self._ready.get((row.id, row.revision))
+        if known is not None:
+            return known
+        whole = await self._whole(row)
+        active = await in_thread_if_large(whole, lambda: self._catalog.activate(self._read(row, whole)))
+        if len(self._ready) >= REMEMBERED:
+            del self._ready[next(iter(self._ready))]
+        self._ready[row.id, row.revision] = active
+        return active

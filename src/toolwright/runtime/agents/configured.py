@@ -1,0 +1,93 @@
+"""Configurations of agents as they are kept: what is open in a row, and what are values of their own, maybe sealed."""
+
+from collections.abc import Mapping
+
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.config import Identity
+from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.env.env import EnvVar
+from toolwright.core.env.types import EnvTypes
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_DESCRIPTION
+from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
+
+LONGEST_NAME = 200  # characters
+VALUES = (
+    "env",
+    "tenvs",
+)  # the parts of a configuration that are rows of their own, sealed where they are secrets
+
+
+def check_name(name: object) -> None:
+    check_text("name", name)
+    if not str(name).strip():
+        raise InvalidRequest("name is empty.", [{"path": "name", "message": "is empty"}])
+    if len(str(name)) > LONGEST_NAME:
+        fault = f"must have at most {LONGEST_NAME} characters"
+        raise InvalidRequest(f"name {fault}.", [{"path": "name", "message": fault}])
+    if not one_line(str(name)):
+        raise InvalidRequest(f"name {NOT_ONE_LINE}.", [{"path": "name", "message": NOT_ONE_LINE}])
+
+
+def check_description(text: object) -> None:
+    check_text("description", text)
+    if len(str(text)) > MAX_DESCRIPTION:
+        fault = f"must have at most {MAX_DESCRIPTION} characters"
+        raise InvalidRequest(f"description {fault}.", [{"path": "description", "message": fault}])
+
+
+def check_text(path: str, text: object) -> None:
+    if not isinstance(text, str) or unwritable(text):
+        fault = "must be text without NUL and lone surrogates"
+        raise InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def read_object(config: JSON) -> JSONObject:
+    given = plain(config)
+    if not isinstance(given, dict):
+        raise InvalidRequest(
+            "config must be an object.", [{"path": "config", "message": "must be an object"}]
+        )
+    dumps(given)
+    return given
+
+
+def without_values(config: JSONObject) -> JSONObject:
+    """The configuration as it is kept in the open."""
+    kept = {name: part for name, part in config.items() if name not in VALUES}
+    tools = kept.get("tools")
+    if isinstance(tools, list):
+        kept["tools"] = [
+            entry | {"env": {}} if isinstance(entry, dict) and "env" in entry else entry for entry in tools
+        ]
+    return kept
+
+
+def with_env(config: JSONObject) -> list[tuple[int, JSONObject]]:
+    """The entries of `tools` that bring values of their own, with their places."""
+    tools = config.get("tools")
+    entries = tools if isinstance(tools, list) else []
+    return [(n, entry) for n, entry in enumerate(entries) if isinstance(entry, dict) and "env" in entry]
+
+
+def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
+    return {name: {"value": var.value, "type": var.type} for name, var in values.items()}
+
+
+def identity_of(row: ConfiguredAgent) -> Identity:
+    """Which agent the row is."""
+    key = row.id.removeprefix("agt_")
+    return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
+
+
+def values_of(agent: Agent, types: EnvTypes) -> tuple[dict[str, EnvVar], JSON, dict[str, dict[str, EnvVar]]]:
+    """All values that an agent brings, of these types where they are plain text."""
+    tools = {name: types.stored(own) for name, own in agent.tool_env.items()}
+    return types.stored(agent.env), plain(agent.tenvs), tools
+
+
+def within_config(fault: dict[str, str]) -> dict[str, str]:
+    """A fault of a configuration, by its path in what holds it."""
+    path = f"config.{fault['path']}" if fault["path"] else "config"
+    return {"path": path, "message": fault["message"]}

@@ -1,0 +1,97 @@
+"""Whom a message in a space wakes: every other agent that is a member, until the chain is too deep (D7, D15)."""
+
+from collections.abc import Sequence
+
+from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
+from toolwright.core.env.logs import logger
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Member, Space, SpaceMessage
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.inbox import InboxEvent, InboxType
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.agents.agents import Agents
+from toolwright.wire.event import run_event
+
+MAX_CHAIN_DEPTH = 3
+
+log = logger("toolwright.runtime")
+
+
+class Wakeups:
+    """Makes deliveries for the inboxes of agents."""
+
+    def __init__(self, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH) -> None:
+        self._agents = agents
+        self._clock = clock
+        self._new_id = new_id
+        self._max_depth = max_depth
+
+    def delivery(
+        self,
+        agent_id: str,
+        type_: InboxType,
+        event_id: str,
+        content: JSONObject,
+        *,
+        depth: int = 0,
+        author: str | None = None,
+    ) -> Delivery:
+        """An event for the agent's inbox. A run that reads it is as deep as `depth` says."""
+        now, home = self._clock.now(), home_thread_id_of(agent_id)
+        run = Run(id=self._new_id("run"), thread_id=home, agent=agent_id, chain_depth=depth, created_at=now)
+        return Delivery(
+            thread=Thread(id=home, agent=agent_id, created_at=now),
+            event=InboxEvent(
+                thread_id=home,
+                event_id=event_id,
+                type=type_,
+                content=content,
+                author=author,
+                depth=depth,
+                created_at=now,
+            ),
+            run=run,
+            queued=run_event(run),
+        )
+
+    async def of_message(
+        self,
+        message: SpaceMessage,
+        space: Space,
+        author: Entity,
+        members: Sequence[Member],
+        depth: int | None,
+    ) -> tuple[Delivery, ...]:
+        """For every other agent among the members. `depth` is that of the run that speaks, None for a person."""
+        if depth is not None and depth >= self._max_depth:
+            return ()
+        content: JSONObject = {
+            "spaceId": space.id,
+            "spaceName": space.name,
+            "spaceKind": space.kind,
+            "messageId": message.id,
+            "entityId": author.id,
+            "entityType": author.type,
+            "displayName": author.display_name,
+            "content": message.content,
+            "parentMessageId": message.parent_id,
+        }
+        made: list[Delivery] = []
+        for member in members:
+            if member.type != "agent" or member.entity_id == author.id:
+                continue
+            agent_id = agent_id_of(member.entity_id)
+            lacking = await self._agents.missing_home_tenvs(agent_id)
+            if lacking:
+                log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
+            elif await self._agents.exists(agent_id):
+                deeper = 0 if depth is None else depth + 1
+                made.append(
+                    self.delivery(
+                        agent_id, "space_message", message.id, content, depth=deeper, author=author.id
+                    )
+                )
+        return tuple(made)

@@ -1,0 +1,108 @@
+"""Plans whose time has come: each becomes one event in its agent's inbox (S3, JOURNAL "Waking")."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from toolwright.core.agents.mind import Plan
+from toolwright.core.agents.schedule import next_run
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import InvalidRequest, StoreError
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.mind_effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Act, Committed, Conflict
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.value import changed
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.deliveries import Wakeups
+
+log = logger("toolwright.runtime")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Plans:
+    """Fires plans. `wake` nudges the thread that was given something to read."""
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Agents,
+        wakeups: Wakeups,
+        wake: Callable[[str], None],
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._agents = agents
+        self._store = store
+        self._wakeups = wakeups
+        self._wake = wake
+        self._clock = clock
+        self._new_id = new_id
+
+    async def fire(self, what: str) -> None:
+        """Deliver the plan `<agent_id>:<plan_id>` if it is due, and set its next time.
+
+        What was missed while no process was there is made up for once. For an agent that can have no home thread, since
+        the app has changed, the time goes by.
+        """
+        agent_id, _, plan_id = what.partition(":")
+        while True:
+            plan = await self._store.agents.plan(agent_id, plan_id)
+            if plan is None or plan.next_run_at > self._clock.now():
+                return
+            then = self._then(plan)
+            lacking = await self._agents.missing_home_tenvs(agent_id)
+            if lacking:
+                log.error(
+                    "The plan %r of %s is left out, without a home thread: %s.", plan_id, agent_id, lacking
+                )
+                await self._commit(_left(plan, then))
+                return
+            delivery = self._delivery(plan)
+            fired = FirePlan(plan=plan, then=then, delivery=delivery)
+            match await self._commit(fired):
+                case Committed():
+                    self._wake(delivery.thread.id)
+                    return
+                case Conflict(guard="plan"):
+                    continue  # it was changed or given up meanwhile
+                case Conflict(guard="duplicate"):
+                    # It has fired for this time, and was written once more as it had been before.
+                    await self._commit(_left(plan, then))
+                    return
+                case Conflict(guard=guard):
+                    raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
+
+    async def _commit(self, effect: Effect) -> Committed | Conflict:
+        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+        return await self._store.commit(unit)
+
+    def _then(self, plan: Plan) -> Plan | None:
+        """What is left of a plan that fires now."""
+        if plan.cron is None:
+            return None
+        try:
+            return changed(plan, next_run_at=next_run(plan.cron, plan.timezone, self._clock.now()))
+        except (
+            InvalidRequest
+        ) as error:  # its time zone is gone from the data, or it has come for the last time
+            log.warning("The plan %r of the agent %s ends: %s", plan.id, plan.agent_id, error.message)
+            return None
+
+    def _delivery(self, plan: Plan) -> Delivery:
+        due = (plan.next_run_at - _EPOCH) // timedelta(microseconds=1)
+        content: JSONObject = {
+            "planId": plan.id,
+            "name": plan.name,
+            "instruction": plan.instruction,
+            "scheduledAt": plan.next_run_at.isoformat(),
+        }
+        return self._wakeups.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
+
+
+def _left(plan: Plan, then: Plan | None) -> Effect:
+    """What becomes of a plan whose time has gone by."""
+    return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

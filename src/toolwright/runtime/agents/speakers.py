@@ -1,0 +1,36 @@
+"""Who answers in a thread: its agent, or the one that it was handed over to, through the prompt of a side."""
+
+from collections.abc import Callable
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.agents.agents import Agents
+
+
+class Speakers:
+    """Finds agents for runs, with the tools of their toolkits."""
+
+    def __init__(self, agents: Agents, equip: Callable[[ActiveAgent], ActiveAgent]) -> None:
+        self._agents = agents
+        self._equip = equip
+
+    async def of(self, thread: Thread, run: Run) -> ActiveAgent | str:
+        """The agent as the run began with it, or as it is now; or why it cannot run.
+
+        A run that waits for values goes on with the agent as it is now: it may bring them since.
+        """
+        agent_id = thread.answering
+        began = run.started_at is not None and agent_id == run.agent
+        waits = (run.waiting or {}).get("reason") == "variables"
+        try:
+            found = await self._agents.usable(agent_id) if began and waits else None
+            if found is None:
+                found = await self._agents.find(agent_id, run.revision if began else None)
+        except (InvalidRequest, DefinitionError) as error:
+            return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
+        if found is None:
+            return f"The agent {agent_id!r} of this thread is not configured in this app."
+        equipped = self._equip(found)
+        return equipped.sides.get(run.side, equipped)

@@ -1,0 +1,155 @@
+"""What an agent with toolkits is told at every step: who it is, where it is, what it has in mind (S3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import agent_id_of
+from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.errors import NotFound
+from toolwright.core.journal.store import Store
+from toolwright.core.spaces.space import Member, Space
+from toolwright.core.tools.toolkits import MIND, SPACES
+from toolwright.runtime.agents.agents import Agents
+from toolwright.wire.text import clean_text, readable
+
+MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
+
+PRIVATE = (
+    "What you write as plain text is your own thinking: nobody else sees it. To say something to others, enter "
+    "a space with enter_space and speak with send_message."
+)
+SILENT = "You need not answer everything. If there is nothing to do or to say, call skip and stay silent."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a prompt."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """What there is to tell, as it is in the journal."""
+
+    spaces: Sequence[Space] = ()
+    members: Mapping[str, Sequence[tuple[Member, str]]] = field(
+        default_factory=dict[str, Sequence[tuple[Member, str]]]
+    )
+    goals: Sequence[Goal] = ()
+    memories: Sequence[Memory] = ()
+    plans: Sequence[Plan] = ()
+
+
+class Homes:
+    """Reads what agents are told."""
+
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+
+    async def of(self, agent: ActiveAgent) -> Home:
+        """As it is now; nothing for an agent without toolkits."""
+        kits, entity_id, agent_id = agent.agent.toolkits, agent.agent.entity_id, agent.agent.id
+        home = Home()
+        if SPACES in kits:
+            spaces = await self._store.spaces.spaces_of(entity_id, MOST_SPACES)
+            home = replace(home, spaces=spaces, members=await self._members(entity_id))
+        if MIND in kits:
+            minds = self._store.agents
+            home = replace(
+                home,
+                goals=await minds.goals(agent_id),
+                memories=await minds.memories(agent_id),
+                plans=await minds.plans(agent_id),
+            )
+        return home
+
+    async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
+        found: dict[str, list[tuple[Member, str]]] = {}
+        for member, name in await self._store.spaces.company(entity_id, MOST_MEMBERS):
+            shown = name if member.type == "human" else await self._agent(member.entity_id)
+            found.setdefault(member.space_id, []).append((member, shown or member.entity_id))
+        return found
+
+    async def _agent(self, entity_id: str) -> str | None:
+        try:
+            return (await self._agents.get(agent_id_of(entity_id))).name
+        except NotFound:
+            return None
+
+
+def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Section]:
+    """The parts of the system text of an agent that is in that space, in their order."""
+    kits = agent.agent.toolkits
+    found = [Section(name="system", text=agent.system)]
+    if not kits:
+        return found
+    name, entity_id = agent.agent.name, agent.agent.entity_id
+    found.append(Section(name="identity", text=f"You are {clean_text(name)} (entityId: {entity_id})."))
+    if SPACES in kits:
+        found.append(Section(name="spaces", text=_spaces(home, space_id)))
+    if MIND in kits:
+        found += [
+            Section(name="goals", text=_listed("Your goals", [_goal(goal) for goal in home.goals])),
+            Section(name="memories", text=_listed("Your memories", [_memory(m) for m in home.memories])),
+            Section(name="plans", text=_listed("Your plans", [_plan(plan) for plan in home.plans])),
+        ]
+    if SPACES in kits:
+        found.append(Section(name="rules", text=_rules(agent)))
+    return [section for section in found if section.text]
+
+
+def prompt(parts: Sequence[Section]) -> str:
+    """The parts as one text."""
+    return "\n\n".join(part.text for part in parts if part.text)
+
+
+def _spaces(home: Home, space_id: str | None) -> str:
+    lines: list[str] = []
+    for space in home.spaces:
+        here = " — you are here" if space.id == space_id else ""
+        people = ", ".join(
+            f"{_plain(name)} ({member.type})" for member, name in home.members.get(space.id, ())
+        )
+        said = f": {_plain(space.description)}" if space.description else ""
+        lines.append(
+            f"{_plain(space.name or space.id)} ({space.kind}, spaceId: {space.id}){here}{said}. {people}"
+        )
+    text = _listed("Your spaces", lines) or "You are in no space yet."
+    return text if space_id is not None else f"{text}\nYou have not entered a space."
+
+
+def _rules(agent: ActiveAgent) -> str:
+    visible = [tool.name for tool in agent.tools if tool.visible]
+    rules = [PRIVATE]
+    if visible:
+        rules.append(
+            f"Calls of these tools are seen in the space you are in, so enter one first: {', '.join(visible)}."
+        )
+    rules.append("A result that comes later arrives in your inbox. Do not wait for it: go on, or end.")
+    return "\n".join([*rules, SILENT])
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{title}:", *[f"- {one}" for one in lines]]) if lines else ""
+
+
+def _goal(goal: Goal) -> str:
+    more = ", ".join(one for one in (goal.status, goal.priority) if one)
+    return f"{_plain(goal.description)} (id: {goal.id}{f', {_plain(more)}' if more else ''})"
+
+
+def _memory(memory: Memory) -> str:
+    return f"{_plain(memory.key)}: {readable([memory.value])[1:-1]}"
+
+
+def _plan(plan: Plan) -> str:
+    cron = f", cron {plan.cron} {plan.timezone or 'UTC'}" if plan.cron else ""
+    return f"{_plain(plan.name)} (id: {plan.id}, next {plan.next_run_at.isoformat()}{cron}): {_plain(plan.instruction)}"
+
+
+def _plain(text: str) -> str:
+    return " ".join(clean_text(text).split())

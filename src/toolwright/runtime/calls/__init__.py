@@ -1,0 +1,1 @@
+"""How a call is carried out: handlers, calls within calls, waiting calls, visible calls."""

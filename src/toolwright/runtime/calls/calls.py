@@ -1,0 +1,321 @@
+"""A tool call's way within a run: begun, carried out, waited for, and answered to the model.
+
+Nothing here commits: every function puts what happened into a `Move`, which the loop commits as one unit.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.journal.effects import SetTimer
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.ports import Clock
+from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.spaces.space import CallShown
+from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
+from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
+from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.tools.toolkits import ENTER_SPACE
+from toolwright.core.value import changed
+from toolwright.runtime.calls.kinds import Instant
+from toolwright.runtime.calls.messages import answer_message, call_message
+from toolwright.runtime.calls.variables import changed_for, lacking_for
+from toolwright.runtime.calls.visible import finished, outside_any_space, posted
+from toolwright.runtime.calls.visible import timed_out as timed_out_message
+from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.hold.move import Move
+from toolwright.runtime.hold.source import source_of
+from toolwright.runtime.state.messages import said
+from toolwright.wire.event import outcome_event, tool_event
+from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
+
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+CANCELLED = "Run cancelled while this call was running; its effect is unknown."
+WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else carries these out
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What a call reads when its run ends before it: `what` happened, and the whole text and code if it was `running`.
+
+    `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
+    """
+
+    what: str
+    running: str
+    code: str
+    stops_children: bool = False
+
+    @property
+    def still_open(self) -> str:
+        """What a call reads whose result may still come."""
+        return f"{self.what} while this call was waiting; a late result arrives in the inbox."
+
+
+CALLS_PER_UNIT = 100
+"""Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
+
+
+class Calls:
+    """Puts what becomes of calls into moves; `instants` are carriers that need no outside world."""
+
+    def __init__(self, instants: Mapping[Kind, Instant], files: FileKeeper) -> None:
+        self._instants = instants
+        self._files = files
+        self._armed: dict[str, float] = {}
+
+    def begin(self, hold: Hold, calls: Iterable[Call], move: Move) -> None:
+        """Calls in order: those that need no outside world are settled, the first other one is started.
+
+        One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
+        those behind the first hundred: a unit is made without a pause.
+        """
+        tools = hold.voice.by_name
+        for call in islice(calls, CALLS_PER_UNIT):
+            prepared = prepare(tools, call.name, call.arguments, call.id)
+            if isinstance(prepared, ToolResult):
+                self.take(hold, move, call, self._cut(hold, prepared))
+                continue
+            if lacking_for(hold, prepared.tool) or changed_for(hold, prepared.tool, move):
+                return
+            instant = self._instants.get(prepared.tool.carrier)
+            if prepared.tool.visible and not self._show(hold, tools, move, call, prepared.tool):
+                continue
+            if instant is None:
+                hold.prepared[call.id] = prepared
+                self._move(move, call, "running", hold.clock.now())
+                move.events.append(tool_event("tool.started", call.id, call.name))
+                return
+            move.events.append(tool_event("tool.started", call.id, call.name))
+            if not self.take(hold, move, call, self._cut(hold, instant(prepared))):
+                return
+
+    def _show(self, hold: Hold, tools: Mapping[str, Tool], move: Move, call: Call, tool: Tool) -> bool:
+        """Post a visible call to its space; false if the agent must enter one first, which is then the result.
+
+        That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
+        has gone or was spoken to, or in the thread's own stream alone.
+        """
+        at_home = ENTER_SPACE in tools and hold.thread.id == home_thread_id_of(hold.thread.agent)
+        space_id = hold.where.after(move)
+        if space_id is None and not at_home:
+            space_id = hold.where.trigger_space_id
+        if space_id is None:
+            if at_home:
+                self.settle(hold, move, call, outside_any_space(tool))
+            return not at_home
+        status: CallShown = "requires_action" if tool.carrier in WAITING else "running"
+        move.effects.append(posted(hold, call, space_id, status))
+        move.shown[call.id] = space_id
+        return True
+
+    def _cut(self, hold: Hold, outcome: Outcome) -> Outcome:
+        """An outcome that was made at once, within the limit; nothing in it is worth a file."""
+        if not isinstance(outcome, ToolResult):
+            return outcome
+        return self._files.cut(hold.redactor.result(outcome))
+
+    def take(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> bool:
+        """Put a call's outcome, without secrets as `keep` gives it, into the move; false if the run must now wait."""
+        if isinstance(outcome, ToolResult):
+            self._put_result(hold, move, call, outcome)
+            _inject(hold, move)
+            return True
+        now = hold.clock.now()
+        expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
+        if expires_at is not None:
+            move.effects.append(SetTimer(name=timer_of(call.id), due=expires_at))
+        if outcome.wait is None:
+            self._move(move, call, "pending", now, expires_at=expires_at)
+            if call.id not in hold.nested:
+                hold.say(move, call_message(hold, move, call, dumps(s3_pending(call.id)), "success"))
+            return True
+        self._wait(hold, move, call, outcome.wait, expires_at)
+        return False
+
+    def _wait(
+        self, hold: Hold, move: Move, call: Call, seconds: float, expires_at: datetime | None = None
+    ) -> None:
+        """Somebody else has the call; a child takes whatever time it takes."""
+        now = hold.clock.now()
+        deadline = None if math.isinf(seconds) else now + timedelta(seconds=seconds)
+        self._move(move, call, "waiting", now, deadline=deadline, expires_at=expires_at)
+        self._armed[call.id] = hold.clock.monotonic() + seconds
+
+    def left(self, call: Call, clock: Clock) -> float:
+        """How many seconds the call may still wait.
+
+        In the process that began the wait this is measured by a clock that nobody sets; after a restart by the
+        stored deadline.
+        """
+        armed = self._armed.get(call.id)
+        if armed is not None:
+            return armed - clock.monotonic()
+        return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
+
+    def forget(self, calls: Iterable[str]) -> None:
+        """Nobody here waits for these calls any more."""
+        for call_id in calls:
+            self._armed.pop(call_id, None)
+
+    def begin_again(self, hold: Hold, move: Move, call: Call) -> None:
+        """A call that a dead process had begun, and that may run once more."""
+        self._move(move, call, "running", hold.clock.now())
+        move.events.append(tool_event("tool.started", call.id, call.name))
+
+    def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        """A call has its result: the call's row, its message, its event. No secret is in any of them."""
+        self._put_result(hold, move, call, hold.redactor.result(result))
+
+    def _put_result(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        result = self._files.recordable(result)
+        status: CallStatus = "done" if result.status == "success" else "error"
+        self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
+        move.events.append(outcome_event(call.id, call.name, result))
+        shown = _shown(move, call)
+        move.effects += finished(shown, result, hold.author, source_of(hold))
+        if call.id in hold.nested:  # its handler reads it
+            return
+        message = answer_message(hold, move, call, result)
+        if message.content == result.result:
+            hold.put(move, message)
+        else:
+            hold.say(move, message)  # its text was made anew
+
+    def settle_lost(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+        """A waiting call that nobody will end is taken back."""
+        self._armed.pop(call.id, None)
+        self._move(move, call, "cancelled", hold.clock.now(), result=result_to_json(result))
+        move.events.append(outcome_event(call.id, call.name, result))
+        if call.id not in hold.nested:
+            hold.say(move, answer_message(hold, move, call, result))
+
+    def deliver(self, hold: Hold, move: Move, call: Call) -> None:
+        """A call that somebody else settled while it waited: its result becomes the model's message."""
+        self._armed.pop(call.id, None)
+        assert call.result is not None, "a settled call has a result"
+        hold.say(move, answer_message(hold, move, call, result_from_json(call.result)))
+
+    def time_out(self, hold: Hold, move: Move, call: Call) -> ToolResult:
+        """A call's wait is over: whoever called reads an error, a late result goes to the inbox."""
+        assert call.deadline is not None, "a waiting call has a deadline"
+        began = call.started_at or call.created_at
+        error = timed_out((call.deadline - began).total_seconds())
+        self._flip(hold, move, call, error)
+        move.effects += timed_out_message(hold, call, error)
+        return error
+
+    def give_up(self, hold: Hold, move: Move, words: LastWords, below: Iterable[Call] = ()) -> None:
+        """The run ends: every call without an answer gets one, in words that fit how far it came.
+
+        So do those `below` them.
+        """
+        answered = {message.call_id for message in move.messages}
+        moved = {change.id for change in move.changes}
+        for call in below:
+            if call.id not in moved:
+                self.close(hold, move, call, words)
+        for call in hold.root.unanswered():
+            if call.id in answered:
+                continue
+            match call.status:
+                case "created":
+                    error = f"{words.what} before this call began."
+                    self.settle(hold, move, call, ToolResult.fail(error, error_code="not_begun"))
+                case "running":
+                    self.settle(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+                case "waiting" if call.kind == "agent" and words.stops_children:
+                    self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+                case "waiting":
+                    self._flip(
+                        hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending")
+                    )
+                case _:
+                    self.deliver(hold, move, call)
+
+    def close(self, hold: Hold, move: Move, call: Call, words: LastWords) -> None:
+        """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).
+
+        But a child is stopped with the run that it was called in.
+        """
+        hold.nested[call.id] = call
+        match call.status:
+            case "created" | "running":
+                self.settle(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+            case "waiting" if call.kind == "agent" and (hold.abort.aborted or words.stops_children):
+                self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+            case "waiting":
+                self._flip(hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending"))
+            case _:
+                pass
+
+    def result_of(self, call: Call) -> ToolResult:
+        """The result of a call that is over; word that it comes later for one that is pending."""
+        if call.status == "cancelled" and call.result is None:
+            return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
+        return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
+
+    def refusal(self, hold: Hold, call: Call) -> ToolResult | None:
+        """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
+        tool = hold.voice.by_name.get(call.name)
+        missing = () if tool is None else lacking_for(hold, tool)
+        if not missing:
+            return None
+        return lacks_variables(call.name, [each.name for each in missing])
+
+    def interrupted(self, hold: Hold, call: Call) -> ToolResult | None:
+        """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
+        prepared = prepare(hold.voice.by_name, call.name, call.arguments, call.id)
+        if isinstance(prepared, ToolResult):
+            return ToolResult.fail(INTERRUPTED, error_code="interrupted")
+        if prepared.tool.repeatable:
+            hold.prepared[call.id] = prepared
+            return None
+        return ToolResult.fail(INTERRUPTED, error_code="interrupted")
+
+    def _flip(self, hold: Hold, move: Move, call: Call, error: ToolResult) -> None:
+        self._armed.pop(call.id, None)
+        self._move(move, call, "pending", hold.clock.now())
+        move.events.append(outcome_event(call.id, call.name, error))
+        if call.id not in hold.nested:
+            hold.say(move, call_message(hold, move, call, model_text(error), "error"))
+
+    def _move(
+        self,
+        move: Move,
+        call: Call,
+        now: CallStatus,
+        at: datetime,
+        *,
+        result: JSONObject | None = None,
+        deadline: datetime | None = None,
+        expires_at: datetime | None = None,
+    ) -> None:
+        move.changes.append(
+            CallChange(
+                id=call.id,
+                was=call.status,
+                now=now,
+                at=at,
+                result=result,
+                deadline=deadline,
+                expires_at=expires_at,
+                space_id=move.shown.get(call.id),
+            )
+        )
+
+
+def _inject(hold: Hold, move: Move) -> None:
+    """What the handler says in the thread goes behind its result."""
+    for each in move.injected:
+        hold.say(move, said(hold, each, hold.place(move)))
+
+
+def _shown(move: Move, call: Call) -> Call:
+    """The call with the space that it is shown in, also if it is posted in this very move."""
+    space_id = move.shown.get(call.id)
+    return call if space_id is None else changed(call, space_id=space_id)

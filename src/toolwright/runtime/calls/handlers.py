@@ -1,0 +1,144 @@
+"""The handlers of calls: run within their run, and what they return and write made ready for the journal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON
+from toolwright.core.ports import Bus
+from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results.returned import attached_text
+from toolwright.core.state.sandbox import Sandbox
+from toolwright.core.supervision import Supervision
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.pipeline import Executor, carry_out, limit_of, timed_out
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.tool import Kind
+from toolwright.core.value import changed
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.hold.move import Move
+from toolwright.runtime.state.state import Invoke, RunState
+from toolwright.runtime.threads.family import children_of
+
+ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a handler
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a call that was carried out, and the state that it wrote to."""
+
+    outcome: Outcome | None  # None: it was cancelled with its run
+    state: RunState
+
+
+class Handlers:
+    """Runs handlers by way of `executors`, one a carrier, and gives them the thread as they may see it."""
+
+    def __init__(
+        self,
+        executors: Mapping[Kind, Executor],
+        bus: Bus,
+        files: FileKeeper,
+        environment: Environment,
+        store: Store,
+        sandbox: Sandbox,
+    ) -> None:
+        self._executors = executors
+        self._bus = bus
+        self._files = files
+        self._environment = environment
+        self._store = store
+        self._sandbox = sandbox
+
+    def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
+        """The thread as the handler of that call sees it."""
+        return RunState(
+            hold,
+            call,
+            self._bus,
+            self._files,
+            self._environment,
+            invoke,
+            self._store,
+            self._sandbox,
+            children,
+        )
+
+    async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
+        """Run the started call to its end, or until its time is over, or its run is cancelled and the grace is over.
+
+        A handler that does not end then is left behind; what it does in its thread later is refused.
+        """
+        children: Sequence[Thread] = ()
+        if hold.may_have_children:
+            children = await hold.insist(lambda: children_of(self._store, hold.thread.id))
+        state = self.state(hold, call, invoke, children)
+        prepared, seconds = hold.prepared[call.id], limit_of(hold.prepared[call.id].tool)
+        work = Supervision(self._run(prepared, state), call.name, seconds)
+        hold.abort.within(work, ABORT_GRACE)
+        outcome: Outcome | None = None
+        try:
+            if await work.end():
+                outcome = work.result()
+            elif seconds is not None and work.cut_off == "time":
+                outcome = timed_out(seconds)
+        finally:
+            hold.abort.left(work)
+            await state.close()  # of one that is left behind
+        return Ran(outcome, state)
+
+    async def _run(self, prepared: PreparedCall, state: RunState) -> Outcome:
+        try:
+            return await carry_out(self._executors, prepared, state)
+        finally:
+            await state.close()
+
+    async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
+        """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
+
+        All files of a result are kept or none. What the handler wrote is kept also with an error.
+        """
+        state = ran.state
+        move = Move(events=state.emitted, env=state.env_changes)
+        move.injected, move.edited = state.words.injected, state.words.edits
+        if state.drafted is not None:
+            await hold.insist(state.drafted.rename_taken)
+        try:
+            move.effects = [*await state.effects()]
+        except ToolwrightError as error:  # what was possible when the tool was called is so no longer
+            outcome = ToolResult.fail(error.message, error_code=error.code)
+        clean = await _clean(hold, outcome)
+        result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
+        if state.drafted is None and not result.attachments and not self._files.too_long(result):
+            return clean, move
+        thread_id = hold.thread.id
+        written = FileDrafts(hold.files) if state.drafted is None else state.drafted
+        drafts = written.copy()
+        try:
+            refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
+            named = (
+                result.result if result.result != attached_text(result.attachments) else attached_text(refs)
+            )
+            result = changed(result, result=named, attachments=refs)
+        except (InvalidRequest, TooLarge, NotFound) as error:
+            drafts = written
+            result = ToolResult.fail(
+                f"The tool's files cannot be kept. {error.message}", error_code="attachments"
+            )
+        kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
+        move.files = drafts.changes
+        # Once more: it was remade, and the run may have learned a secret meanwhile.
+        return (await _clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
+
+
+async def _clean(hold: Hold, outcome: Outcome) -> Outcome:
+    if not hold.redactor or not isinstance(outcome, ToolResult):
+        return outcome
+    told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+    return await in_thread_if_large(told, hold.redactor.result, outcome)

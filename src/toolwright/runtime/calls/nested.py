@@ -1,0 +1,137 @@
+"""Calls within calls: what a prompt tool says and calls, and what a handler calls with `invoke_tool`.
+
+They have rows of their own, named after the call that made them, and no place in the thread's conversation. A call
+that runs again after a crash finds what it has made, and goes on from there.
+"""
+
+from collections.abc import Sequence
+
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.journal.store import Store
+from toolwright.core.model import ModelResponse
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.message import Message
+from toolwright.runtime.calls.prompt_tools import answer_of, config_of, opening, paths
+from toolwright.runtime.hold.frame import Frame
+from toolwright.runtime.hold.heard import heard_by
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.model.answer import in_message, new_call
+from toolwright.runtime.state.state import RunState
+from toolwright.wire.result import result_from_json
+
+
+class Nested:
+    """Reads what lies below a call."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def frame(self, hold: Hold, call: Call) -> Frame | ToolResult:
+        """The conversation within this call of a prompt tool, from its beginning or from where it was.
+
+        An error result if it cannot begin.
+        """
+        tool = hold.prepared[call.id].tool
+        config = config_of(tool)
+        try:
+            files = await self._files(
+                hold, paths(hold.prepared[call.id].arguments, config.init_attachments_property)
+            )
+        except (InvalidRequest, NotFound) as error:
+            return ToolResult.fail(error.message, error_code=error.code)
+        said = await hold.insist(lambda: self._store.children.within(call.id))
+        below = await hold.insist(lambda: self._store.children.nested(call.id))
+        last = next((m for m in reversed(said) if m.role == "assistant"), None)
+        asked = set[str]() if last is None else {each.id for each in last.calls}
+        voice = hold.voice.nested[tool.name]
+        frame = Frame.of(voice, said, [each for each in below if each.id in asked])
+        frame.call = call
+        frame.opening = opening(voice, config, call, _chat(hold), files)
+        return frame
+
+    async def _files(self, hold: Hold, named: Sequence[str]) -> list[AttachmentRef]:
+        if not named:
+            return []
+        drafts = FileDrafts(hold.files)
+        return [(await drafts.get(path)).ref for path in named]
+
+    async def answer(self, hold: Hold, frame: Frame) -> ToolResult:
+        """What the call of a prompt tool gives, once its model has said its last word."""
+        assert frame.call is not None, "only a prompt tool's conversation has an answer"
+        tool = hold.prepared[frame.call.id].tool
+        call_id = frame.call.id
+        below = await hold.insist(lambda: self._store.children.nested(call_id))
+        results = {each.id: result_from_json(each.result) for each in below if each.result is not None}
+        return answer_of(config_of(tool), frame, below, results)
+
+    async def recorded(
+        self, hold: Hold, state: RunState, name: str, arguments: str
+    ) -> tuple[str, int, Call | None]:
+        """The id and the number of the next call that a handler makes, and its row if it was made before."""
+        while True:
+            state.number += 1
+            call_id = f"{state.call_id}.{state.number}"
+            known = await hold.insist(lambda one=call_id: self._store.call(one))
+            if known is None or (known.name == name and known.arguments == arguments):
+                return call_id, state.number, known
+
+    async def left_open(self, hold: Hold, parent: Call) -> list[Call]:
+        """The calls below one that is over which have no end of their own, the deepest first."""
+        found: list[Call] = []
+        for each in await hold.insist(lambda: self._store.children.nested(parent.id)):
+            if not is_over(each.status) and each.status != "pending":
+                found += [*await self.left_open(hold, each), each]
+        return found
+
+    async def open_below(self, hold: Hold) -> list[Call]:
+        """The same below all calls of the step that are at work, whoever has begun them."""
+        at_work = [call for call in hold.root.unanswered() if call.status == "running"]
+        return [each for call in at_work for each in await self.left_open(hold, call)]
+
+
+def _chat(hold: Hold) -> list[Message]:
+    """What was said before, as whoever calls the prompt has heard it."""
+    if hold.frame.call is not None:
+        return [*hold.frame.opening, *hold.frame.messages]
+    voice = hold.voice
+    if len(voice.sides) < 2:
+        return hold.root.messages
+    return heard_by(voice.side, hold.root.messages, voice.agent.sides)
+
+
+def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call]:
+    """The calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
+    assert frame.call is not None and frame.voice is not None, "a prompt tool's conversation has both"
+    first = sum(len(message.calls) for message in frame.messages) + 1
+    calls: list[Call] = []
+    seen: set[str] = set()
+    for number, asked in enumerate(response.calls, first):
+        call_id = f"{frame.call.id}.{number}"
+        model_call_id = call_id if not asked.id or asked.id in seen else asked.id
+        seen.add(model_call_id)
+        ids, place = (call_id, model_call_id), (frame.call.step, number)
+        calls.append(new_call(hold, frame.voice, asked, ids=ids, place=place, parent_id=frame.call.id))
+    return calls
+
+
+def nested_message(
+    hold: Hold, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
+) -> Message:
+    """The answer within a prompt tool as a message; of one that no model has given it says nobody's name."""
+    assert frame.voice is not None, "a prompt tool's conversation has one"
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content=response.text,
+        seq=seq,
+        run_id=hold.run.id,
+        step=hold.run.step_count,
+        within=frame.id,
+        by=frame.voice.prompt.name if response.model else None,
+        calls=in_message(calls),
+        native=response.native,
+        created_at=hold.clock.now(),
+    )

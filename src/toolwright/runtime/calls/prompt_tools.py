@@ -1,0 +1,121 @@
+"""Prompts that are called as tools (S0 §4): what they are told, and what becomes of their answer."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.message import Message
+from toolwright.core.tools.relations import PromptCall, SubpromptConfig
+from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+from toolwright.runtime.hold.frame import Frame
+
+
+def config_of(tool: Tool) -> SubpromptConfig:
+    """How the prompt is called."""
+    assert isinstance(tool.relation, PromptCall), "a tool of the kind `prompt` calls a prompt"
+    return tool.relation.config
+
+
+def opening(
+    voice: ActiveAgent,
+    config: SubpromptConfig,
+    call: Call,
+    chat: Sequence[Message],
+    files: Sequence[AttachmentRef],
+) -> tuple[Message, ...]:
+    """What the prompt is told: of the chat what it asks for, then its arguments as the user's message."""
+    past = chat_for(voice, chat)
+    told = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
+    message = Message(
+        id=f"msg_{call.id}",
+        role="user",
+        content=told,
+        run_id=call.run_id,
+        step=call.step,
+        attachments=tuple(files),
+        created_at=call.created_at,
+    )
+    return (*past, message)
+
+
+def chat_for(voice: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
+    """The conversation before the step that is open, with its words, with its calls, with both or neither."""
+    words, tools = voice.prompt.include_chat, voice.prompt.include_past_tools
+    if not words and not tools:
+        return []
+    past: list[Message] = []
+    for message in _closed(chat):
+        if message.role == "tool" or message.calls:
+            if tools:
+                past.append(message if words else changed(message, content=_silent(message)))
+            elif message.role == "assistant" and message.content and words:
+                past.append(changed(message, calls=(), native=None))
+        elif words:
+            past.append(message)
+    return past
+
+
+def _closed(chat: Sequence[Message]) -> Sequence[Message]:
+    """The messages before the first whose calls are not all answered."""
+    answered = {message.call_id for message in chat}
+    for place, message in enumerate(chat):
+        if any(call.id not in answered for call in message.calls):
+            return chat[:place]
+    return chat
+
+
+def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
+    """The message within arguments: the property that is one, `message`, or all of them as JSON."""
+    for name in (property_, "message"):
+        given = None if name is None else arguments.get(name)
+        if isinstance(given, str) and given:
+            return given
+        if given is not None and given != "" and name == property_:
+            return dumps(given)
+    return dumps({**arguments})
+
+
+def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
+    """The paths of files within arguments: one text, or a list of texts."""
+    given = None if property_ is None else arguments.get(property_)
+    if isinstance(given, str):
+        return [given] if given else []
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+def answer_of(
+    config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
+) -> ToolResult:
+    """What the caller reads: the prompt's text, with its calls and their errors where there are any."""
+    text = frame.messages[-1].content
+    errors_too = config.include_errors
+    made: list[JSON] = [_made(call, results[call.id], errors_too) for call in calls if call.id in results]
+    errors: list[JSON] = [
+        results[call.id].error for call in calls if call.id in results and results[call.id].error
+    ]
+    files = tuple([each for call in calls if call.id in results for each in results[call.id].attachments])
+    more: JSONObject = {}
+    if config.include_text_response:
+        more["text"] = text
+    if config.include_tool_calls:
+        more["toolCalls"] = made
+    if errors_too:
+        more["errors"] = errors
+    if config.include_text_response and not more.get("toolCalls") and not more.get("errors"):
+        return ToolResult.ok(text, files)
+    return ToolResult.ok(more, files)
+
+
+def _made(call: Call, result: ToolResult, errors_too: bool) -> JSON:
+    failed: JSON = {"error": result.error} if errors_too else None
+    shown = result.result if result.status == "success" else failed
+    return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": shown}
+
+
+def _silent(message: Message) -> str:
+    return message.content if message.role == "tool" else ""

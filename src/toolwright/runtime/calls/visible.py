@@ -1,0 +1,70 @@
+"""Visible calls: shown in a space as one message that goes through their statuses (D10)."""
+
+from collections.abc import Sequence
+
+from toolwright.core.env.redact import Redactor
+from toolwright.core.journal.effects import Edit, Post, Source
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import CallShown
+from toolwright.core.threads.call import Call
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.env.redaction import clean_call
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.hold.source import source_of
+from toolwright.runtime.spaces.showing import Showing
+from toolwright.wire.call_shown import shown_call
+from toolwright.wire.event import outcome_event, tool_event
+from toolwright.wire.space import edited_event, said_event
+
+
+def outside_any_space(tool: Tool) -> ToolResult:
+    """The answer to a visible call of an agent that has not entered a space (S3 "Visible Tool Without a Space")."""
+    return ToolResult.fail(
+        f'Tool "{tool.name}" is visible but you are not in a space. Call enter_space first.'
+    )
+
+
+def posted(hold: Hold, call: Call, space_id: str, status: CallShown) -> Showing:
+    """The message of a call that begins."""
+    told = () if call.id in hold.streamed else (tool_event("tool.started", call.id, call.name),)
+    author, source = hold.author, source_of(hold)
+
+    def make(redactor: Redactor) -> Post:
+        message = shown_call(clean_call(call, redactor), space_id, status)
+        events = (*told, said_event(message, author, call.id))
+        return Post(space_id=space_id, source=source, message=message, events=events)
+
+    return Showing(space_id, make)
+
+
+def finished(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Showing]:
+    """The message of a call that has its result; nothing for one that is not shown."""
+    space_id = call.space_id
+    if space_id is None:
+        return ()
+    status: CallShown = "complete" if result.status == "success" else "error"
+
+    def make(redactor: Redactor) -> Edit:
+        clean = redactor.result(result)
+        message = shown_call(clean_call(call, redactor), space_id, status, clean)
+        told = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
+        return Edit(space_id=space_id, source=source, message=message, events=told)
+
+    return (Showing(space_id, make),)
+
+
+def timed_out(hold: Hold, call: Call, error: ToolResult) -> Sequence[Showing]:
+    """The message of a call whose wait is over: it may still be answered."""
+    space_id = call.space_id
+    if space_id is None:
+        return ()
+    author, source = hold.author, source_of(hold)
+
+    def make(redactor: Redactor) -> Edit:
+        shown = clean_call(call, redactor)
+        message = shown_call(shown, space_id, "requires_action", error, timed_out=True)
+        told = (edited_event(message, author, ()),)
+        return Edit(space_id=space_id, source=source, message=message, events=told)
+
+    return (Showing(space_id, make),)

@@ -1,0 +1,1 @@
+"""Agents as tools: child threads begun, told of, resumed; requests for values."""

@@ -1,0 +1,182 @@
+"""The beginning of a child thread: at once, or when the values that it lacks are given (S0 §6)."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvRow
+from toolwright.core.env.request import VariablesRequest
+from toolwright.core.env.variable import Variable, merged
+from toolwright.core.files.drafts import FileDrafts, NoFiles
+from toolwright.core.files.file import File
+from toolwright.core.journal.child_effects import Spawn
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.threads.child import Link, link_from_json, link_json
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import value
+from toolwright.runtime.calls.variables import lacking_of, typed
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.threads.family import NAME_TAG, copy_files, first_run, message_for
+from toolwright.wire.event import run_event
+
+REQUEST_LIFE = timedelta(hours=24)
+
+
+@value
+class Birth:
+    """All that a child begins with. `files` are those of its parent that it gets copies of.
+
+    `most` is how many children of its agent there may be at once, None for any number.
+    """
+
+    thread_id: str
+    parent_id: str
+    agent_id: str
+    name: str | None
+    message: str
+    arguments: JSONObject
+    user_id: str | None
+    depth: int
+    link: Link
+    most: int | None = None
+    files: tuple[File, ...] = ()
+
+
+class Births:
+    """Finds out what children lack, and makes the effects with which they begin."""
+
+    def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+
+    async def lacking(
+        self, birth: Birth, agent: ActiveAgent, given: Sequence[EnvRow] = ()
+    ) -> tuple[Variable, ...]:
+        """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
+        if not any(each.scoped for side in agent.sides.values() for each in side.variables):
+            return ()
+        own = {row.name: row for row in await self._store.env_of(birth.thread_id)}
+        own |= {row.name: row for row in given}
+        threads = {
+            birth.parent_id,
+            *[each.id for each in await self._store.children.lineage(birth.parent_id)],
+        }
+        users = [row for row in await self._store.env(birth.parent_id) if row.owner not in threads]
+        thread, rows = self._thread(birth), [*own.values(), *users]
+        sides = [
+            lacking_of(lambda each: self._environment.of(thread, each, rows), side)
+            for side in agent.sides.values()
+        ]
+        return merged([each for missing in sides for each in missing if each.scoped])
+
+    async def spawn(self, birth: Birth, report: str | None) -> Spawn:
+        """The effect with which it begins; `report` is the call that waits for its end."""
+        drafts = FileDrafts(NoFiles())
+        refs = await copy_files(birth.thread_id, drafts, birth.files, self._clock, self._new_id)
+        run = first_run(
+            self._thread(birth), f"run_{birth.thread_id.removeprefix('thr_')}", birth.depth, self._clock
+        )
+        thread = self._thread(birth, run_id=run.id, report=report)
+        message_id = f"msg_{birth.thread_id.removeprefix('thr_')}"
+        return Spawn(
+            thread_id=birth.thread_id,
+            thread=thread,
+            event=message_for(thread, message_id, birth.message, refs, birth.depth, self._clock),
+            run=run,
+            queued=run_event(run),
+            files=drafts.changes,
+        )
+
+    def request(
+        self, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable], request_id: str
+    ) -> VariablesRequest:
+        """The request for what it lacks."""
+        now = self._clock.now()
+        return VariablesRequest(
+            id=request_id,
+            thread_id=birth.parent_id,
+            kind="child",
+            agent=agent.agent.name,
+            required=typed(agent.types, missing),
+            child=birth_json(birth),
+            expires_at=now + REQUEST_LIFE,
+            created_at=now,
+        )
+
+    def _thread(self, birth: Birth, run_id: str | None = None, report: str | None = None) -> Thread:
+        begins = run_id is not None
+        return Thread(
+            id=birth.thread_id,
+            agent=birth.agent_id,
+            user_id=birth.user_id,
+            parent_id=birth.parent_id,
+            name=birth.name,
+            tags=() if birth.name is None else (f"{NAME_TAG}{birth.name}",),
+            arguments=birth.arguments,
+            run_id=run_id,
+            ev=int(begins),
+            posted=int(begins),
+            link=birth.link,
+            report=report,
+            created_at=self._clock.now(),
+        )
+
+
+def birth_json(birth: Birth) -> JSONObject:
+    """A birth that is put off, for the journal."""
+    files: list[JSON] = [
+        [each.path, each.name, each.mime_type, each.size, each.digest, each.width, each.height]
+        for each in birth.files
+    ]
+    return {
+        "threadId": birth.thread_id,
+        "parentId": birth.parent_id,
+        "agentId": birth.agent_id,
+        "name": birth.name,
+        "message": birth.message,
+        "arguments": birth.arguments,
+        "userId": birth.user_id,
+        "depth": birth.depth,
+        "link": link_json(birth.link),
+        "most": birth.most,
+        "files": files,
+    }
+
+
+def birth_from_json(written: JSONObject, clock: Clock) -> Birth:
+    """The birth that `birth_json` wrote."""
+    kept = cast("dict[str, Any]", written)  # as written above
+    return Birth(
+        thread_id=kept["threadId"],
+        parent_id=kept["parentId"],
+        agent_id=kept["agentId"],
+        name=kept["name"],
+        message=kept["message"],
+        arguments=kept["arguments"],
+        user_id=kept["userId"],
+        depth=kept["depth"],
+        link=link_from_json(kept["link"]),
+        most=kept.get("most"),
+        files=tuple([_file(kept["parentId"], each, clock) for each in kept["files"]]),
+    )
+
+
+def _file(thread_id: str, kept: Sequence[Any], clock: Clock) -> File:  # as written above
+    path, name, mime_type, size, digest, width, height = kept
+    return File(
+        thread_id=thread_id,
+        path=path,
+        id="",
+        name=name,
+        mime_type=mime_type,
+        size=size,
+        digest=digest,
+        width=width,
+        height=height,
+        created_at=clock.now(),
+    )

@@ -1,0 +1,92 @@
+"""Agents that run as soon as a prompt is active (S0 §5): which ones, and what each is given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.env.env import EnvVar
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.threads.message import Message
+from toolwright.core.tools.relations import AgentCall, Immediate, SubagentToolConfig
+from toolwright.runtime.env.env import ThreadEnv
+
+MOST_GROUPS = 100  # children of one relationship
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One child to be: its name and first message, if values give them, and the values that it gets for itself."""
+
+    name: str | None = None
+    message: str | None = None
+    values: Mapping[str, EnvVar] | None = None
+
+
+def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
+    """One for each suffix that all names have; a single one where no values are related.
+
+    Raises `InvalidRequest` where a value that a model would be shown is a secret.
+    """
+    given = config.immediate
+    if not isinstance(given, Immediate):
+        return [Group()]
+    related = given.scoped_env or tuple([n for n in (given.name_env, given.description_env) if n is not None])
+    if not related:
+        return [Group()]
+    found = [_group(given, suffix, env) for suffix in sorted(_suffixes(related, env))]
+    if len(found) > MOST_GROUPS:
+        raise InvalidRequest(f"At most {MOST_GROUPS} children run at once, not {len(found)}.")
+    return found
+
+
+def immediate_arguments(
+    relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
+) -> JSONObject:
+    """What the call is made with: the first message is the group's, the thread's argument, or what was said last.
+
+    An agent with a schema of its own gets those of the thread's arguments that the schema has.
+    """
+    config, own = relation.config, _own(relation.schema, arguments)
+    property_ = config.init_user_message_property
+    said: JSON = group.message
+    if said is None and property_ is not None and arguments is not None:
+        said = arguments.get(property_)
+    if said in (None, ""):
+        said = next((m.content for m in reversed(messages) if m.role == "user" and m.content), config.name)
+    name = group.name or (config.name if config.resumable else None)
+    if config.resumable:
+        inner = own if own is None or property_ is None else {**own, property_: said}
+        return {"message": said, "name": name, **({} if inner is None else {"arguments": inner})}
+    spoken = property_ or ("message" if own is None else None)
+    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: said})}
+    named = config.init_agent_name_property or ("name" if own is None else None)
+    return made if name is None or named is None else {**made, named: name}
+
+
+def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
+    """What of the thread's arguments an agent takes; None for one without a schema."""
+    if schema is None:
+        return None
+    properties = schema.get("properties")
+    names = properties if isinstance(properties, dict) else {}
+    return {name: value for name, value in (arguments or {}).items() if name in names}
+
+
+def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
+    """What is put behind all of these names to give names that have a value: nothing, or `_` and more."""
+    known = env.names()
+    found = [{n[len(name) :] for n in known if n == name or n.startswith(f"{name}_")} for name in names]
+    return set[str].intersection(*found) - {"_"}
+
+
+def _group(given: Immediate, suffix: str, env: ThreadEnv) -> Group:
+    name, description = _shown(given.name_env, suffix, env), _shown(given.description_env, suffix, env)
+    values = {each: env.get(each + suffix) for each in given.scoped_env}
+    return Group(name, description, {each: value for each, value in values.items() if value is not None})
+
+
+def _shown(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
+    value = None if name is None else env.get(name + suffix)
+    if value is not None and value.type == "secret":
+        raise InvalidRequest(f"{name}{suffix} is shown to models: store it as text, not as a secret.")
+    return value.value if value is not None and value.value.strip() else None

@@ -1,0 +1,112 @@
+"""What a prompt offers at a step: its tools, what a flag turns on, and tools for agents that live on (S0 §5, §6)."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvVar
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import dumps
+from toolwright.core.threads.run import QueuedCall
+from toolwright.core.tools.relations import AgentCall, is_on
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolkits import SUBAGENT_CREATE
+from toolwright.runtime.children.immediate import groups, immediate_arguments
+from toolwright.runtime.env.env import ThreadEnv
+from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.runtime.hold.hold import Hold
+
+REMEMBERED = 1_000  # voices with what they offer
+
+Lifecycle = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[Tool]]
+"""The tools for agents that live on: of those that are there, and of those that may be created."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """A call that a prompt makes, and the values that the child of it gets for itself."""
+
+    call: QueuedCall
+    values: Mapping[str, EnvVar]
+
+
+class Offering:
+    """Reads the flags and the children of a thread, and makes of them what its agent is offered."""
+
+    def __init__(self, store: Store, lifecycle: Lifecycle) -> None:
+        self._store = store
+        self._lifecycle = lifecycle
+        self._ready: OrderedDict[
+            tuple[int, frozenset[str], frozenset[str]], tuple[ActiveAgent, ActiveAgent]
+        ] = OrderedDict()
+
+    async def offered(self, hold: Hold, base: ActiveAgent) -> ActiveAgent:
+        """The voice with what it may call now; the same one while nothing changes."""
+        await hold.insist(hold.look_at_env)
+        on = [each for each in base.relations if _enabled(hold.env_for(base), each)]
+        resumable = [each for each in on if each.config.resumable]
+        free = await self._free(hold, resumable)
+        key = (
+            id(base),
+            frozenset([each.config.name for each in on]),
+            frozenset([each.config.name for each in free]),
+        )
+        known = self._ready.get(key)
+        if known is not None and known[0] is base:
+            return known[1]
+        off = {each.config.name for each in base.relations if each not in on}
+        own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
+        made = base if len(own) == len(base.tools) and not resumable else None
+        if made is None:
+            offered = self._lifecycle(resumable, free) if resumable else ()
+            whole = self._lifecycle(resumable, resumable) if resumable else ()
+            made = base.offering([*own, *offered], [*own, *whole])
+        self._ready[key] = base, made
+        if len(self._ready) > REMEMBERED:
+            self._ready.popitem(last=False)
+        return made
+
+    async def _free(self, hold: Hold, resumable: Sequence[AgentCall]) -> list[AgentCall]:
+        """Those of which there may be one more."""
+        if not any(each.config.resumable and each.config.resumable.max_instances for each in resumable):
+            return [*resumable]
+        alive = await hold.insist(lambda: self._store.children.living(hold.thread.id))
+        return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
+
+    async def immediate(self, hold: Hold) -> list[AtOnce]:
+        """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
+        voice = hold.voice
+        calls: list[AtOnce] = []
+        for each in voice.relations:
+            if not each.config.immediate or not _enabled(hold.env, each):
+                continue
+            for group in groups(each.config, hold.env):
+                arguments = immediate_arguments(each, group, hold.root.messages, hold.thread.arguments)
+                if each.config.resumable:
+                    name = SUBAGENT_CREATE
+                    arguments = {"agent": each.config.name, **arguments}
+                else:
+                    name = each.config.name
+                queued = QueuedCall(name=name, arguments=clean_arguments(dumps(arguments), hold.redactor))
+                calls.append(AtOnce(queued, group.values or {}))
+        return calls
+
+
+def has_room(relation: AgentCall, alive: int) -> bool:
+    """Whether one more of these agents may be created, beside so many that are not terminated."""
+    resumable = relation.config.resumable
+    most = resumable.max_instances if resumable else None
+    return most is None or alive < most
+
+
+def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
+    flag = relation.config.optional
+    if flag is None:
+        return True
+    try:
+        found = env.get(flag)
+    except CannotUnseal:
+        return False
+    return is_on(None if found is None else found.value)

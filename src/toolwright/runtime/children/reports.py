@@ -1,0 +1,147 @@
+"""The end of a child's session, as its parent is told of it (S0 §5)."""
+
+from collections.abc import Sequence
+
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files.file import File
+from toolwright.core.journal.child_effects import Report
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSONObject
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.child import ChildStatus, Link
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.hold.move import Move
+from toolwright.runtime.pending.settlement import late_result
+from toolwright.runtime.threads.family import copy_files, notice_for
+from toolwright.wire.event import outcome_event, subagent_event
+from toolwright.wire.result import model_text, result_to_json
+
+FAILED, CANCELLED = "The session failed.", "The session was cancelled."
+NO_ANSWER = "The session came to no answer in the steps that it may make."
+
+
+class Reports:
+    """Makes reports: the effect in the unit that ends a child's session."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def of(
+        self, hold: Hold, link: Link, move: Move, run: Run, *, terminated: bool = False
+    ) -> Sequence[Effect]:
+        """What the unit that ends this run with this move does to the parent. The files of the answer are copied."""
+        parent_id, thread = hold.thread.parent_id, hold.thread
+        parent = None if parent_id is None else await hold.insist(lambda: self._store.thread(parent_id))
+        if parent is None:
+            return []
+        files = FileDrafts(StoredFiles(self._store, parent.id, hold.insist))
+        own = await self._files(hold, move, run) if link.implicit else []  # else it hands on what it wants
+        refs = await copy_files(parent.id, files, own, hold.clock, hold.new_id)
+        answer = _answer(run)
+        state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
+        result = changed(_result(thread, link, state, answer), attachments=refs)
+        outcome, late = await self._settling(hold, result, run)
+        return [
+            Report(
+                thread_id=thread.id,
+                parent=parent,
+                state="failed_for_good" if state == "failed" and not link.resumable else state,
+                report=thread.report,
+                result=result_to_json(result),
+                outcome=outcome,
+                late=late,
+                notice=_notice(hold, parent, link, state, answer, refs, run),
+                finished=subagent_event("subagent.finished", thread.id, thread.name, thread.answering, state),
+                files=files.changes,
+            )
+        ]
+
+    async def _settling(
+        self, hold: Hold, result: ToolResult, run: Run
+    ) -> tuple[EventDraft | None, InboxEvent | None]:
+        """What becomes of the call that waits for it: its event, and what the inbox gets if its run has gone on."""
+        call_id = hold.thread.report
+        call = None if call_id is None else await hold.insist(lambda: self._store.call(call_id))
+        if call is None:
+            return None, None
+        return outcome_event(call.id, call.name, result), late_result(
+            call, result, run.chain_depth, hold.clock.now()
+        )
+
+    async def _files(self, hold: Hold, move: Move, run: Run) -> list[File]:
+        """The files of the answer: those of its last message."""
+        refs = _attached([*hold.root.messages, *move.messages], run)
+        known = FileDrafts(hold.files, {change.folded: change for change in move.files})
+        found = [await known.at(ref.path) for ref in refs]
+        return [file for file in found if file is not None]
+
+
+def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
+    """The files of the last message, with those of the results that it answers: of one step and no earlier one."""
+    found: list[AttachmentRef] = []
+    own = [each for each in messages if each.within is None]
+    last = own[-1].side if own else None
+    for message in reversed(own):
+        if message.run_id != run.id or message.role == "user" or message.side != last or message.calls:
+            break
+        found = [*message.attachments, *found]
+    return list({ref.path: ref for ref in found}.values())
+
+
+def _answer(run: Run) -> ToolResult:
+    """What the session has come to."""
+    if run.status == "failed":
+        return ToolResult.fail(run.error or FAILED, error_code="subagent_failed")
+    if run.status == "cancelled":
+        return ToolResult.fail(CANCELLED, error_code="subagent_cancelled")
+    if run.stop_reason == "session_fail":
+        text = model_text(ToolResult.ok(run.output)) if run.output not in (None, "") else FAILED
+        return ToolResult.fail(text, error_code="session_fail")
+    if run.stop_reason == "max_steps" and run.output in (None, ""):
+        return ToolResult.fail(NO_ANSWER, error_code="max_steps")
+    return ToolResult.ok("" if run.output is None else run.output)
+
+
+def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
+    if run.status == "cancelled":
+        return "idle" if link.resumable else "terminated"
+    if answer.status == "error":
+        return "failed"
+    return "idle" if link.resumable else "terminated"
+
+
+def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) -> ToolResult:
+    """What the call that waits for it gives."""
+    who: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
+    if answer.status == "error":
+        return changed(answer, error_data=who)
+    if not link.resumable:
+        return answer
+    return ToolResult.ok({**who, "result": answer.result} if link.implicit else who)
+
+
+def _notice(
+    hold: Hold,
+    parent: Thread,
+    link: Link,
+    state: ChildStatus,
+    answer: ToolResult,
+    files: Sequence[AttachmentRef],
+    run: Run,
+) -> Delivery | None:
+    """What the parent's inbox gets where no call waits: once for each session (S0 §5)."""
+    if not link.implicit:
+        return None
+    said: JSONObject = {"reference": hold.thread.id, "name": hold.thread.name, "status": state}
+    said |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
+    return notice_for(parent, f"sub:{run.id}", said, files, run.chain_depth, hold.clock, hold.new_id)

@@ -1,0 +1,269 @@
+"""Requests for values: read, and answered (D4, S0 §6). No value is ever in an answer."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvChange, EnvRow, EnvVar, Given
+from toolwright.core.env.logs import logger
+from toolwright.core.env.request import VariablesRequest
+from toolwright.core.env.types import EnvTypes
+from toolwright.core.env.variable import Variable
+from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
+from toolwright.core.journal.child_effects import HoldRequest, Room, TakeRequest
+from toolwright.core.journal.effects import Effect, SetTimer
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Act, Conflict, SetEnv
+from toolwright.core.ports import Clock, Motor, NewId
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.calls.variables import still_lacking
+from toolwright.runtime.checks import by_id, can_be_id, refuse_object
+from toolwright.runtime.children.births import Birth, Births, birth_from_json
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.threads.lineages import Lineages
+from toolwright.wire.event import subagent_event
+
+log = logger("toolwright.runtime")
+
+LOOK_AGAIN = 1.0  # seconds until it is asked again whether this process drives the journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An open request: for which agent, what was asked for, and what of it is missing now."""
+
+    request_id: str
+    agent_name: str
+    required: tuple[Variable, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A request that has all that it asked for; the child thread that begins with it, if it was for one."""
+
+    request_id: str
+    child_thread_id: str | None = None
+
+
+class Requests:
+    """Open requests. One that is unknown, answered, over or another thread's raises `NotFound`."""
+
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        agents: Agents,
+        speakers: Speakers,
+        lineages: Lineages,
+        births: Births,
+        environment: Environment,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._store = store
+        self._motor = motor
+        self._agents = agents
+        self._speakers = speakers
+        self._lineages = lineages
+        self._births = births
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+
+    async def get(self, thread_id: str, request_id: str) -> Wanted:
+        """What is asked for, in the thread that owns the request: a parked one, or the parent of a child to be."""
+        request, thread = await self._open(thread_id, request_id)
+        missing = await self._missing(request, thread)
+        return Wanted(
+            request_id=request.id,
+            agent_name=request.agent,
+            required=request.required,
+            missing=_names(missing),
+        )
+
+    async def list(self, thread_id: str) -> Sequence[VariablesRequest]:
+        """The open requests of a thread, the oldest first."""
+        thread = await self._store.thread(by_id("thread", thread_id))
+        if thread is not None and thread.is_over:
+            return []
+        found = await self._store.children.requests(thread_id)
+        return [each for each in found if not self._is_over(each)]
+
+    async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
+        """Give values. When none is missing any more, the run goes on, or the child begins; once.
+
+        Raises `VariablesLacking` with what is still missing; what was given is kept then, and the request stays open.
+        Raises `InvalidRequest` for a name that was not asked for, `NoRoom` where there are as many children as there
+        may be, `CannotSeal` for a secret where there are no keys: then nothing is kept.
+        """
+        request, thread = await self._open(thread_id, request_id)
+        given = _read(request, env)
+        rows = self._rows(request, given)
+        missing = await self._missing(request, thread, rows)
+        if not await self._commit(request, thread, rows, missing):
+            raise _no_request(request_id)
+        if missing:
+            missing = await self._missing(request, thread)  # somebody else may have given the rest meanwhile
+            if missing:
+                names = [*_names(missing)]
+                raise VariablesLacking(f"Values are still missing: {', '.join(map(repr, names))}.", names)
+            await self._commit(request, thread, (), ())  # if that fails, somebody else has done it
+        birth = self._birth(request)
+        child_id = None if birth is None else birth.thread_id
+        self._motor.wake(child_id or thread.id)
+        return Answered(request_id=request.id, child_thread_id=child_id)
+
+    async def run(self) -> None:
+        """Look again as soon as this process drives the journal: the app may be another one than before."""
+        while True:
+            try:
+                if self._motor.driving:
+                    return await self.look_again()
+            except StoreError as error:
+                log.warning("Runs that wait for values cannot be looked for: %s", error)
+            await asyncio.sleep(LOOK_AGAIN)  # real time: a clock that a test turns shall not turn this
+
+    async def look_again(self) -> None:
+        """Wake the runs that wait for what the app, its agents or its prompts bring now."""
+        brought = _brought([await self._agents.active(each.id) for each in self._agents.declared])
+        if not brought:
+            return
+        names = [name for name in await self._store.children.asked() if name in brought]
+        threads = {thread for name in names for thread in await self._store.children.askers(name)}
+        now = self._clock.now()
+        for thread_id in sorted(threads):
+            effect = SetTimer(name=thread_id, due=now)
+            await self._store.commit(Act(token=self._new_id("unit"), at=now, effects=(effect,)))
+
+    async def _open(self, thread_id: str, request_id: str) -> tuple[VariablesRequest, Thread]:
+        refuse_object("thread", thread_id)
+        refuse_object("request", request_id)
+        known = can_be_id(thread_id) and can_be_id(request_id)
+        request = await self._store.children.request(request_id) if known else None
+        if request is None or request.thread_id != thread_id or self._is_over(request):
+            raise _no_request(request_id)
+        thread = await self._store.thread(thread_id)
+        if thread is None or thread.is_over:
+            raise _no_request(request_id)
+        return request, thread
+
+    def _is_over(self, request: VariablesRequest) -> bool:
+        return request.expires_at is not None and request.expires_at <= self._clock.now()
+
+    async def _missing(
+        self, request: VariablesRequest, thread: Thread, given: Sequence[EnvRow] = ()
+    ) -> tuple[Variable, ...]:
+        """What of the request has no value now, with what is given."""
+        birth = self._birth(request)
+        if birth is not None:
+            agent = await self._agents.usable(birth.agent_id)
+            if agent is None:
+                raise _no_request(request.id)
+            lacking = await self._births.lacking(birth, agent, given)
+            return tuple([each for each in lacking if each.name in _names(request.required)])
+        return await self._missing_here(request, thread, given)
+
+    async def _missing_here(
+        self, request: VariablesRequest, thread: Thread, given: Sequence[EnvRow]
+    ) -> tuple[Variable, ...]:
+        run = None if thread.run_id is None else await self._store.run(thread.run_id)
+        voice = None if run is None or not _waits_for(request, run) else await self._speakers.of(thread, run)
+        if voice is None:
+            raise _no_request(request.id)
+        if isinstance(voice, str):
+            return ()  # it waits for nothing any more: it will fail
+        named = {row.name for row in given}
+        stored = await self._store.env(thread.id)
+        kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
+        resolve = await self._lineages.resolver(thread)
+        rows = [*kept, *given]
+        return still_lacking(lambda each: resolve(thread, each, rows), voice, _names(request.required))
+
+    def _rows(self, request: VariablesRequest, given: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
+        """The rows of the values: the thread's own, or those of the child to be."""
+        birth, now = self._birth(request), self._clock.now()
+        owner = request.thread_id if birth is None else birth.thread_id
+        changes = [self._environment.change(owner, name, var, now) for name, var in given.items()]
+        return tuple([each.row for each in changes if each.row is not None])
+
+    async def _commit(
+        self,
+        request: VariablesRequest,
+        thread: Thread,
+        rows: Sequence[EnvRow],
+        missing: Sequence[Variable],
+    ) -> bool:
+        """Keep the values in one unit; when none is missing, with what they were asked for.
+
+        Whether the request was still open; raises `NoRoom` where no more children may begin.
+        """
+        effects: list[Effect] = [HoldRequest(thread_id=request.thread_id, id=request.id)]
+        if not missing:
+            effects.append(TakeRequest(thread_id=request.thread_id, id=request.id))
+        birth = None if missing else self._birth(request)
+        if birth is not None:
+            if birth.most is not None:
+                effects.append(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
+            born = await self._births.spawn(
+                birth, None
+            )  # nobody waits for the end of its first session any more
+            told = subagent_event("subagent.created", birth.thread_id, birth.name, birth.agent_id, "running")
+            effects.append(changed(born, told=told))
+        unit = SetEnv(
+            token=self._new_id("unit"),
+            at=self._clock.now(),
+            thread_id=thread.id,
+            env=tuple([_put(row) for row in rows]),
+            effects=tuple(effects),
+        )
+        answer = await self._store.commit(unit)
+        if isinstance(answer, Conflict) and answer.guard == "room":
+            raise NoRoom(f"There are as many children of {request.agent!r} as there may be.")
+        return not isinstance(answer, Conflict)
+
+    def _birth(self, request: VariablesRequest) -> Birth | None:
+        """The child that is put off."""
+        return None if request.child is None else birth_from_json(request.child, self._clock)
+
+
+def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
+    """The given values, of the types that were asked for; nothing but what was asked for."""
+    given = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
+    asked = {each.name for each in request.required}
+    for name in given:
+        if name not in asked:
+            raise _faulty(name, "was not asked for")
+    return given
+
+
+def _faulty(name: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(f"env.{name} {fault}.", [{"path": f"env.{name}", "message": fault}])
+
+
+def _no_request(request_id: str) -> NotFound:
+    return NotFound(f"There is no open request {request_id!r}.")
+
+
+def _waits_for(request: VariablesRequest, run: Run) -> bool:
+    return run.status == "waiting" and (run.waiting or {}).get("requestId") == request.id
+
+
+def _names(variables: Sequence[Variable]) -> tuple[str, ...]:
+    return tuple([each.name for each in variables])
+
+
+def _put(row: EnvRow) -> EnvChange:
+    return EnvChange(owner=row.owner, kind=row.kind, name=row.name, row=row)
+
+
+def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
+    """The names that have a value in some layer of these agents."""
+    voices = [voice for each in agents for voice in each.voices]
+    layers = [layer for voice in voices for layer in (*voice.env, *voice.tool_env.values())]
+    return frozenset([name for layer in layers for name in layer])

@@ -1,0 +1,294 @@
+"""Agents as tools (S0 §5, §6): a thread is handed over, or a child runs in a thread of its own."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.judge import Judge
+from toolwright.core.env.variable import Variable
+from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files.file import File
+from toolwright.core.journal.child_effects import HandOff, OpenRequest, Room, Spawn, Speak
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import one_line
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.results.result import Outcome, Pending, ToolResult
+from toolwright.core.state.state import ThreadState
+from toolwright.core.text import sentence
+from toolwright.core.threads.child import Link
+from toolwright.core.tools.pipeline import lacks_tenvs
+from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.calls.prompt_tools import paths, spoken
+from toolwright.runtime.calls.variables import waiting_json
+from toolwright.runtime.children.births import Birth, Births
+from toolwright.runtime.children.offering import has_room
+from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.state.state import RunState
+from toolwright.runtime.threads.family import child_id_of, copy_files, first_run, message_for
+from toolwright.wire.event import run_event
+from toolwright.wire.variables import required_json
+
+LONGEST_NAME = 200  # characters
+PUT_OFF = "subagent_env_required"
+FOREVER = Pending(wait=math.inf)
+"""The caller waits for its child, however long that takes."""
+
+
+class Subagents:
+    """Carries out calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
+
+    def __init__(
+        self, store: Store, agents: Agents, births: Births, clock: Clock, new_id: NewId, max_depth: int
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._births = births
+        self._clock = clock
+        self._new_id = new_id
+        self._max_depth = max_depth
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
+        """The executor of tools of the kind `agent`."""
+        if not isinstance(state, RunState):
+            return ToolResult.fail("Agents are called within a run only.", error_code="outside_run")
+        outcome = await self._carried_out(prepared, state)
+        if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
+            child_id = child_id_of(state.call_id)  # which never begins: it needs no values
+            state.drop_env(await state.insist(lambda: self._store.env_of(child_id)))
+        return outcome
+
+    async def _carried_out(self, prepared: PreparedCall, state: RunState) -> Outcome:
+        try:
+            match prepared.tool.relation:
+                case Handoff(agent_id=agent_id):
+                    return await self._hand_off(state, agent_id)
+                case AgentCall() as relation:
+                    return await self._call(state, relation, prepared.arguments)
+                case Lifecycle(verb="create", relations=relations):
+                    return await self._create(state, relations, prepared.arguments)
+                case Lifecycle(relations=relations):
+                    return await self._message(state, prepared.arguments)
+                case _:
+                    return ToolResult.fail(
+                        f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
+                    )
+        except ArgumentFault as fault:
+            return ToolResult.fail(f"arguments: {fault}", error_code="invalid_arguments")
+        except (InvalidRequest, NotFound, NoRoom, DefinitionError) as error:
+            return ToolResult.fail(error.message, error_code=error.code)
+
+    async def _create(
+        self, state: RunState, relations: Sequence[AgentCall], arguments: JSONObject
+    ) -> Outcome:
+        """`subagent_create`: a child that lives on."""
+        relation = _named(relations, str(arguments["agent"]))
+        config, given = relation.config, arguments.get("arguments")
+        inner = given if isinstance(given, dict) else {}
+        said = arguments.get("message")
+        if relation.schema is not None:
+            inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, said))
+        message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
+        named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
+        await state.insist(lambda: self._check_room(state.thread_id, relation))
+        return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
+
+    async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
+        """`subagent_message`: word for a child that lives on; one that is at work reads it when it can."""
+        reference = str(arguments["reference"])
+        child = await state.insist(lambda: self._store.thread(reference))
+        if (
+            child is None
+            or child.parent_id != state.thread_id
+            or child.link is None
+            or not child.link.resumable
+        ):
+            raise NotFound(f"There is no subagent {reference!r}.")
+        if child.child_status == "terminated":
+            return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
+        named = await self._files(state, paths(arguments, "attachments"))
+        text = str(arguments["message"])
+        if not text.strip() and not named:
+            raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
+        waits = child.link.blocking and child.child_status != "running"
+        report = state.call_id if waits else None
+        state.speak(partial(self._spoken, state, child.id, text, named, report))
+        if waits:
+            return FOREVER
+        status = "queued" if child.child_status == "running" else "running"
+        return ToolResult.ok({"reference": child.id, "status": status})
+
+    async def _spoken(
+        self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
+    ) -> Speak:
+        """The message as an effect, made anew where one of its files has lost its name to another."""
+        child = await self._store.thread(child_id)
+        if child is None or (report is not None and child.child_status == "running"):
+            raise InvalidRequest(f"The subagent {child_id!r} has just become busy: send the message again.")
+        if child.is_over:
+            raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
+        files = FileDrafts(StoredFiles(self._store, child.id))
+        refs = await copy_files(child.id, files, named, self._clock, self._new_id)
+        run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
+        message_id = f"msg_{state.call_id.removeprefix('call_')}"
+        event = message_for(child, message_id, text, refs, state.chain_depth, self._clock)
+        return Speak(
+            thread_id=child.id,
+            event=event,
+            run=run,
+            queued=run_event(run),
+            files=files.changes,
+            report=report,
+        )
+
+    async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
+        agent = await self._usable(agent_id)
+        found = agent.lacking(state.own_tenvs)
+        if found:
+            return lacks_tenvs(agent.agent.name, found)
+        state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
+        return ToolResult.ok(f"{agent.agent.name} answers from now on.")
+
+    async def _call(self, state: RunState, relation: AgentCall, arguments: JSONObject) -> Outcome:
+        config = relation.config
+        given = arguments.get(config.init_agent_name_property or "name")
+        name = given if isinstance(given, str) and given else None
+        message = spoken(arguments, config.init_user_message_property)
+        named = paths(arguments, config.init_attachments_property)
+        return await self._begin(state, relation, name, message, named, arguments)
+
+    async def _begin(
+        self,
+        state: RunState,
+        relation: AgentCall,
+        name: str | None,
+        message: str,
+        named: Sequence[str],
+        arguments: JSONObject,
+    ) -> Outcome:
+        """A child begins; or what it lacks is asked for, and it begins when it is given."""
+        if name is not None and not (one_line(name) and name.strip() and len(name) <= LONGEST_NAME):
+            raise InvalidRequest(
+                f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
+            )
+        if await self._is_deep(state):
+            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
+            return ToolResult.fail(words, error_code="too_deep")
+        agent = await self._usable(relation.agent_id)
+        found = agent.lacking({})
+        if found:
+            return lacks_tenvs(agent.agent.name, found)
+        birth = Birth(
+            thread_id=child_id_of(state.call_id),
+            parent_id=state.thread_id,
+            agent_id=relation.agent_id,
+            name=name,
+            message=message,
+            arguments=arguments,
+            user_id=state.user_id,
+            depth=state.chain_depth,
+            link=link_of(relation),
+            most=relation.config.resumable.max_instances if relation.config.resumable else None,
+            files=tuple(await self._files(state, named)),
+        )
+        missing = await self._births.lacking(birth, agent)
+        if missing:
+            return self._ask(state, birth, agent, missing)
+        blocking = relation.config.blocking
+        if birth.most is not None:
+            state.effect(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
+        state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
+        state.tell_created(birth.thread_id, name, relation.agent_id)
+        if blocking:
+            return FOREVER
+        return ToolResult.ok({"reference": birth.thread_id, "name": name, "status": "running"})
+
+    async def _is_deep(self, state: RunState) -> bool:
+        """Whether no thread may be below this one: agents that call each other in a circle come to an end."""
+        if state.thread.parent_id is None:
+            return False
+        above = await state.insist(lambda: self._store.children.lineage(state.thread_id))
+        return len(above) >= self._max_depth
+
+    async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:
+        """The child's beginning, while there is room for it: others may have begun meanwhile."""
+        await self._check_room(birth.parent_id, relation)
+        return await self._births.spawn(birth, report)
+
+    async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
+        """Raise `NoRoom` if there are as many children of that agent as there may be."""
+        resumable = relation.config.resumable
+        if not resumable or resumable.max_instances is None:
+            return
+        alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
+        if not has_room(relation, alive):
+            raise NoRoom(
+                f"There may be no more children of {relation.config.name!r} than the {alive} that are there."
+            )
+
+    def _ask(
+        self, state: RunState, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable]
+    ) -> ToolResult:
+        """The child is put off until somebody gives what it lacks (S0 §6)."""
+        request = self._births.request(birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}")
+        state.effect(OpenRequest(thread_id=state.thread_id, request=request))
+        names = ", ".join(each.name for each in missing)
+        return ToolResult.fail(
+            sentence(f"The agent {agent.agent.name!r} needs values of its own: {names}"),
+            error_code=PUT_OFF,
+            error_data={**waiting_json(request), "required": required_json(missing)},
+        )
+
+    async def _usable(self, agent_id: str) -> ActiveAgent:
+        agent = await self._agents.usable(agent_id)
+        if agent is None:
+            raise NotFound(f"The agent {agent_id!r} is not configured in this app.")
+        return agent
+
+    async def _files(self, state: RunState, named: Sequence[str]) -> list[File]:
+        if not named:
+            return []
+        return [await state.drafts.get(path) for path in named]
+
+
+def _told(schema: JSONObject, config: SubagentToolConfig, given: JSONObject, said: JSON) -> JSONObject:
+    """The arguments, with the message as the property that is one, where they do not have it themselves."""
+    name = config.init_user_message_property or "message"
+    wanted = schema.get("properties")
+    if not said or name in given or not isinstance(wanted, dict) or name not in wanted:
+        return given
+    return {**given, name: said}
+
+
+def link_of(relation: AgentCall) -> Link:
+    """How a child of that relationship hangs on its parent."""
+    config = relation.config
+    given, resumable = config.immediate, config.resumable
+    hidden: tuple[str, ...] = ()
+    if isinstance(given, Immediate):
+        hidden = tuple([n for n in given.scoped_env if n not in (given.name_env, given.description_env)])
+    if not resumable:
+        return Link(blocking=config.blocking, hidden=hidden)
+    return Link(
+        blocking=config.blocking,
+        resumable=True,
+        receives=resumable.receives_messages,
+        implicit=resumable.parent_communication == "implicit",
+        hidden=hidden,
+    )
+
+
+def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:
+    found = next((each for each in relations if each.config.name == name), None)
+    if found is None:
+        raise NotFound(
+            sentence(
+                f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}"
+            )
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Where values of variables come from, and where secrets are taken out."""

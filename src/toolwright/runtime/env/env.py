@@ -1,0 +1,263 @@
+"""The env and tenvs of threads: which values hold, what is a secret among them, and how they are stored (D4–D6)."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import TypeAlias
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvChange, EnvKind, EnvRow, EnvVar
+from toolwright.core.env.logs import logger
+from toolwright.core.env.redact import LONG, NOTHING, Redactor
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.ports import Cipher
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+
+log = logger("toolwright.secrets")
+
+Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
+NO_NAMES = frozenset[str]()
+NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
+REMEMBERED = 10_000  # unsealed secrets: unsealing one takes as long as half a commit
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """A thread above another one: which names are `scoped` there (D5), and which values no model below may see.
+
+    Those are of the names `hidden` from its agents' models, and its own of the names `private` to it (D6).
+    """
+
+    thread_id: str
+    scoped: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()
+
+
+class ThreadEnv:
+    """What holds in one thread at one moment.
+
+    `tenvs` are merged, prompt, agent, thread, `own_tenvs` the thread's alone; `redactor` knows every secret that the
+    thread can resolve.
+    """
+
+    __slots__ = ("_hidden", "_layers", "_threads", "_tools", "own_tenvs", "redactor", "tenvs")
+
+    def __init__(
+        self,
+        threads: Sequence[tuple[Layer, frozenset[str]]],
+        layers: Sequence[Layer],
+        tenvs: JSONObject,
+        redactor: Redactor,
+        tools: Mapping[str, Mapping[str, EnvVar]] = NO_TOOLS,
+        own_tenvs: JSONObject | None = None,
+        hidden: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._hidden = hidden
+        self.own_tenvs: JSONObject = own_tenvs or {}
+        self._threads = threads
+        self._layers = layers
+        self._tools = tools
+        self.tenvs = tenvs
+        self.redactor = redactor
+
+    def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
+        """The value that holds: the thread's, one's above it, its user's, the app's, the agent's, that tool's or the
+        prompt's (D5).
+
+        The way up ends at the first thread where the name is scoped. Without `own` the thread's value is passed over.
+        Raises `CannotUnseal` where it is stored but cannot be read.
+        """
+        for layer in self._layers_for(name, own, tool):
+            found = layer.get(name)
+            if isinstance(found, CannotUnseal):
+                raise found
+            if found is not None:
+                return found
+        return None
+
+    def hides(self, name: str) -> bool:
+        """Whether a value of the thread of that name is shown to no model, whatever its type (D6)."""
+        return self._hidden(name)
+
+    def names(self) -> set[str]:
+        """All names that have a value in some layer; whether that is reached is another question."""
+        layers = [*[values for values, _ in self._threads], *self._layers]
+        return {name for layer in layers for name in layer}
+
+    def _layers_for(self, name: str, own: bool, tool: str | None) -> Iterator[Layer]:
+        for values, scoped in self._threads:
+            if own or values is not self._threads[0][0]:
+                yield values
+            if name in scoped:
+                break
+        yield from self._layers[:-1]
+        if tool is not None and tool in self._tools:
+            yield self._tools[tool]
+        yield from self._layers[-1:]
+
+
+class Environment:
+    """Reads and makes the rows of values, secrets sealed by the cipher."""
+
+    def __init__(self, cipher: Cipher) -> None:
+        self._cipher = cipher
+        self._opened: OrderedDict[str, str] = OrderedDict()
+        self._unreadable: set[str] = set()
+        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same secrets are used run after run
+
+    def of(
+        self,
+        thread: Thread,
+        agent: ActiveAgent | None,
+        rows: Sequence[EnvRow],
+        above: Sequence[Above] = (),
+        hidden: frozenset[str] = NO_NAMES,
+    ) -> ThreadEnv:
+        """What holds in the thread of that agent, whose stored values are `rows`.
+
+        `above` are the threads above it, the nearest first; `hidden` are names that its models may not see the
+        values of, beside the agent's own.
+        """
+        hidden = hidden.union(*[each.hidden for each in above], agent.hidden if agent is not None else ())
+        if not rows and agent is not None and not agent.secrets and not hidden:
+            # the common case, without a look at anything
+            return ThreadEnv([({}, agent.scoped)], ({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
+        own: dict[str, EnvVar | CannotUnseal] = {}
+        users: dict[str, EnvVar | CannotUnseal] = {}
+        theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {each.thread_id: {} for each in above}
+        tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
+        brought: JSONObject = {}
+        secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
+        for row in rows:
+            value = self._value(row)
+            flag = (
+                agent is not None and row.kind == "env" and row.name in agent.types.flags
+            )  # text, however stored
+            if isinstance(value, EnvVar) and not flag and (row.type == "secret" or _is_declared(row, agent)):
+                secrets.add((row.name, _secret(row, value)))
+            if row.kind == "env":
+                (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value
+            elif isinstance(value, EnvVar) and row.owner not in theirs:
+                tenvs[row.name] = brought[row.name] = json.loads(value.value)
+        layers = (users, *(agent.env if agent is not None else ()))
+        scoped = frozenset[str]() if agent is None else agent.scoped
+        threads = [(own, scoped), *[(theirs[each.thread_id], each.scoped) for each in above]]
+        private = [frozenset(thread.link.hidden if thread.link else ()), *[each.private for each in above]]
+        for (values, _), names in zip(threads, private, strict=True):
+            secrets |= _of(values, names.__contains__)
+        if hidden:
+            for values in (*[each for each, _ in threads], *layers):
+                secrets |= _of(values, partial(_hides, hidden))
+        tools = agent.tool_env if agent is not None else NO_TOOLS
+
+        def hides(name: str) -> bool:
+            return name in private[0] or _hides(hidden, name)
+
+        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
+
+    def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
+        """One name of a thread or person set, or taken away with None. Raises `CannotSeal`."""
+        return self._change(owner, "env", name, var, at)
+
+    def tenv(self, owner: str, name: str, var: EnvVar, at: datetime) -> EnvChange:
+        """One tenv of a new thread; its value is JSON text."""
+        return self._change(owner, "tenv", name, var, at)
+
+    def _change(self, owner: str, kind: EnvKind, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
+        if var is None:
+            return EnvChange(owner=owner, kind=kind, name=name)
+        value, key = (var.value, None) if var.type == "text" else self._cipher.seal(var.value)
+        row = EnvRow(owner=owner, kind=kind, name=name, type=var.type, value=value, key=key, updated_at=at)
+        if key is not None and 0 < len(_secret(row, var)) < LONG:
+            log.warning(
+                "The secret %r has fewer than %d characters: it is only found where it is a whole word.",
+                name,
+                LONG,
+            )
+        return EnvChange(owner=owner, kind=kind, name=name, row=row)
+
+    def _value(self, row: EnvRow) -> EnvVar | CannotUnseal:
+        if row.key is None:
+            return EnvVar(value=row.value, type=row.type)
+        try:
+            return EnvVar(value=self._open(row.value), type=row.type)
+        except CannotUnseal as error:
+            if row.value not in self._unreadable:  # said once
+                self._unreadable.add(row.value)
+                log.warning("The secret %r of %s cannot be read: %s", row.name, row.owner, error.message)
+            return error
+
+    def values(self, rows: Sequence[EnvRow]) -> tuple[dict[str, EnvVar], JSONObject]:
+        """The env and the tenvs of some rows, without what cannot be read."""
+        env: dict[str, EnvVar] = {}
+        tenvs: JSONObject = {}
+        for row in rows:
+            value = self._value(row)
+            if isinstance(value, CannotUnseal):
+                continue
+            if row.kind == "env":
+                env[row.name] = value
+            else:
+                tenvs[row.name] = json.loads(value.value)
+        return env, tenvs
+
+    def _open(self, sealed: str) -> str:
+        known = self._opened.pop(sealed, None)
+        self._opened[sealed] = text = self._cipher.open(sealed) if known is None else known
+        if len(self._opened) > REMEMBERED:
+            self._opened.popitem(last=False)
+        return text
+
+    @property
+    def key(self) -> str | None:
+        """The name of the key that seals, None before there is one."""
+        return self._cipher.key
+
+    def resealed(self, row: EnvRow) -> EnvRow | None:
+        """The same value, sealed by the first key; None if it cannot be read."""
+        value = self._value(row)
+        if not isinstance(value, EnvVar):
+            return None
+        sealed, key = self._cipher.seal(value.value)
+        return changed(row, value=sealed, key=key)
+
+
+def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
+    """Whether a value that was given as text where nobody knew better is declared as a secret here."""
+    return row.kind == "env" and agent is not None and agent.types.hides(row.name)
+
+
+def _of(values: Layer, named: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """The values of the names that are meant."""
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and named(n)}
+
+
+def _hides(hidden: frozenset[str], name: str) -> bool:
+    """Whether the value of that name goes to children that run at once, alone or with others behind a suffix."""
+    return any(name == each or name.startswith(f"{each}_") for each in hidden)
+
+
+def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
+    """Tenvs as they are stored: JSON texts, of which those of secret names are secrets."""
+    return {
+        name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
+        for name, value in values.items()
+    }
+
+
+def _secret(row: EnvRow, var: EnvVar) -> str:
+    """What must not be seen: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
+    if row.kind == "env":
+        return var.value
+    value = json.loads(var.value)
+    return value if isinstance(value, str) else "" if value is None else var.value
+
+
+Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
+"""What holds in a thread for an agent through one of its prompts, from the rows of values."""

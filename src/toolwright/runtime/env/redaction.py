@@ -1,0 +1,115 @@
+"""What a run records and shows, without the secrets of its thread (D6)."""
+
+import json
+import re
+from collections.abc import Container
+from typing import TypeVar
+
+from toolwright.core.env.redact import Redactor
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.mind_effects import SetGoal, SetMemory, SetPlan
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.message import Message
+from toolwright.core.value import changed
+from toolwright.wire.result import result_from_json, result_to_json
+
+T = TypeVar("T")
+_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,9})?")
+
+
+def clean_message(message: Message, redactor: Redactor) -> Message:
+    """The message without secrets; the same one where there are none in it."""
+    content = _clean_content(message, redactor)
+    calls = tuple(
+        [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
+    )
+    stack, native = redactor.optional(message.stack), redactor.json(message.native)
+    same = content == message.content and calls == message.calls and stack == message.stack
+    if same and native is message.native:
+        return message
+    return changed(message, content=content, calls=calls, stack=stack, native=native)
+
+
+def _clean_content(message: Message, redactor: Redactor) -> str:
+    """What a message says; what a tool has said in JSON stays JSON."""
+    if message.role != "tool":
+        return redactor.text(message.content)
+    if _SCALAR.fullmatch(message.content):
+        scalar: JSON = json.loads(message.content)
+        clean = redactor.json(scalar)
+        return message.content if clean is scalar else str(clean)
+    return redactor.document(message.content)
+
+
+def clean_response(response: ModelResponse, redactor: Redactor, tools: Container[str]) -> ModelResponse:
+    """A model's answer without secrets; its tools, those of the given names, are called with what is recorded."""
+    calls = [
+        ModelCall(
+            id=call.id,
+            name=clean_name(call.name, redactor, tools),
+            arguments=clean_arguments(call.arguments, redactor),
+        )
+        for call in response.calls
+    ]
+    return changed(
+        response,
+        text=redactor.text(response.text),
+        calls=tuple(calls),
+        native=redactor.json(response.native),
+    )
+
+
+def clean_call(call: Call, redactor: Redactor) -> Call:
+    """The call without secrets in its arguments and its result."""
+    if not redactor:
+        return call
+    result = call.result
+    if result is not None:
+        result = result_to_json(redactor.result(result_from_json(result)))
+    return changed(call, arguments=clean_arguments(call.arguments, redactor), result=result)
+
+
+def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
+    """The name of a tool as it is; one that the model has made up, without secrets."""
+    return name if name in tools else redactor.text(name)
+
+
+def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
+    """An event of a handler's own without secrets in its type or its data."""
+    if not redactor:
+        return draft
+    payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
+    return EventDraft(type=redactor.text(draft.type), payload=payload)
+
+
+def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
+    """What a built-in tool has done, without secrets in what an agent keeps in mind."""
+    if not redactor:
+        return effect
+    match effect:
+        case SetGoal(goal=goal):
+            return SetGoal(goal=_cleaned(goal, redactor, "id", "description", "status", "priority"))
+        case SetMemory(memory=memory):
+            return SetMemory(memory=_cleaned(memory, redactor, "key", "value"))
+        case SetPlan(plan=plan):
+            return SetPlan(plan=_cleaned(plan, redactor, "id", "name", "instruction"))
+        case _:
+            return effect
+
+
+def _cleaned(kept: T, redactor: Redactor, *names: str) -> T:
+    return changed(kept, **{name: redactor.text(getattr(kept, name)) for name in names})
+
+
+def clean_arguments(text: str, redactor: Redactor) -> str:
+    """Arguments without secrets, still JSON if they were; as the model wrote them where there are none in them."""
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return redactor.text(text)
+    clean = redactor.json(value)
+    same = clean is value and redactor.text(text) == text  # a name that stands twice hides its first value
+    return text if same else dumps(clean)

@@ -1,0 +1,241 @@
+"""The files of threads: kept, named, read (D19)."""
+
+import asyncio
+import binascii
+from collections.abc import Awaitable, Callable, Sequence, Set
+from typing import Any, TypeVar
+
+from toolwright.core.broken_rows import is_there
+from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
+from toolwright.core.files.drafts import FileDrafts, written_file
+from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Clock, Files, NewId
+from toolwright.core.quantity import quantity
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.handed_over import LARGE
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import brief
+from toolwright.core.value import changed
+from toolwright.runtime.checks import by_id
+from toolwright.runtime.files.limits import as_bytes, recordable, shortened, text_of, too_long
+
+T = TypeVar("T")
+
+MOST_FILES = 100  # of one message or result
+
+
+class FileKeeper:
+    """Puts the bytes of files where they stay, and makes their rows.
+
+    `max_attachment` bounds one file, `max_text` what a model is shown of a result; both in bytes.
+    """
+
+    def __init__(
+        self, files: Files, clock: Clock, new_id: NewId, *, max_attachment: int, max_text: int
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._new_id = new_id
+        self.max_attachment = max_attachment
+        self._max_text = max_text
+
+    async def attach(
+        self, thread_id: str, drafts: FileDrafts, attachments: Sequence[Attachment | AttachmentRef]
+    ) -> tuple[AttachmentRef, ...]:
+        """Keep new files and look references up; all of them are in the drafts then.
+
+        Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first faulty one: the drafts are of no use then.
+        """
+        if len(attachments) > MOST_FILES:
+            fault = f"must be at most {MOST_FILES} files, not {len(attachments)}"
+            raise InvalidRequest(
+                f"A message or a result has at most {MOST_FILES} files, not {len(attachments)}.",
+                [{"path": "attachments", "message": fault}],
+            )
+        decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
+        # All bytes before the first row: if the file store fails in between, the drafts are as they were.
+        kept = [each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded]
+        refs: list[AttachmentRef] = []
+        for each in kept:
+            if isinstance(each, AttachmentRef):
+                refs.append(each)
+                continue
+            file = await self._new_file(thread_id, drafts, *each)
+            drafts.add(file)
+            refs.append(file.ref)
+        return tuple(refs)
+
+    async def _put(self, given: Attachment, content: bytes) -> tuple[Attachment, int, str]:
+        return given, len(content), await self._files.put(content)
+
+    async def write(
+        self, thread_id: str, drafts: FileDrafts, path: str, content: bytes, mime_type: str | None
+    ) -> AttachmentRef:
+        """Keep what a program writes, over a file that is there."""
+        known = await drafts.at(path)
+        checked = checked_path(path)
+        digest = await self._files.put(content)
+        file = written_file(
+            thread_id, checked, len(content), digest, mime_type, new_id=self._new_id, at=self._clock.now()
+        )
+        if known is not None and known.path != file.path:
+            file = changed(file, path=known.path, name=known.name)
+        drafts.put(file)
+        return file.ref
+
+    async def read(self, file: File) -> bytes:
+        """The bytes of a file."""
+        return await self._files.get(file.digest)
+
+    async def load(self, ref: AttachmentRef) -> bytes | None:
+        """The bytes of an attachment of a message, None if they are gone."""
+        try:
+            return None if ref.digest is None else await self._files.get(ref.digest)
+        except NotFound:
+            return None
+
+    def too_long(self, result: ToolResult) -> bool:
+        """Whether a model would be shown more of the result than it may."""
+        return too_long(result, self._max_text)
+
+    def cut(self, result: ToolResult) -> ToolResult:
+        """The same result, cut where it is too long for a model, and the rest kept nowhere."""
+        if not self.too_long(result):
+            return result
+        return shortened(result, as_bytes(text_of(result)), self._max_text, "")
+
+    def recordable(self, result: ToolResult) -> ToolResult:
+        """The same result with no more in its stack than a model may be shown of its text."""
+        return recordable(result, self._max_text)
+
+    async def within_limit(
+        self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
+    ) -> ToolResult:
+        """The result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
+        if not self.too_long(result):
+            return result
+        whole = as_bytes(text_of(result))
+        structured = result.status == "success" and not isinstance(result.result, str)
+        kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
+        given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
+        file = await self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
+        drafts.add(file)
+        cut = shortened(result, whole, self._max_text, f" The whole is in the file {file.path}.")
+        return changed(cut, attachments=(*cut.attachments, file.ref))
+
+    async def _new_file(
+        self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
+    ) -> File:
+        path = await drafts.free_path(attachment.name)
+        return File(
+            thread_id=thread_id,
+            path=path,
+            id=self._new_id("fil"),
+            name=path.rsplit("/", 1)[1],
+            mime_type=clean_mime_type(attachment.mime_type),
+            size=size,
+            digest=digest,
+            width=attachment.width,
+            height=attachment.height,
+            created_at=self._clock.now(),
+        )
+
+    async def _checked(
+        self, given: Attachment | AttachmentRef, drafts: FileDrafts, number: int
+    ) -> AttachmentRef | tuple[Attachment, bytes]:
+        """A reference to what is there, or a new file with its bytes."""
+        if isinstance(given, AttachmentRef):
+            file = await drafts.at(given.path)
+            if file is None:
+                raise NotFound(f"There is no file {brief(repr(given.path), 200)} in this thread to refer to.")
+            # The path decides, all else is known here; a description may be the handler's own.
+            return changed(file.ref, description=given.description or file.description)
+        if len(given.data) * 3 // 4 > self.max_attachment + 2:
+            raise self._too_large(given, number)
+        try:
+            content = (
+                await asyncio.to_thread(_decoded, given.data)
+                if len(given.data) > LARGE
+                else _decoded(given.data)
+            )
+        except ValueError:
+            raise InvalidRequest(
+                f"The data of the file {brief(repr(given.name), 200)} is not base64 text.",
+                [{"path": f"attachments.{number}.data", "message": "must be base64 text"}],
+            ) from None
+        if len(content) > self.max_attachment:
+            raise self._too_large(given, number)
+        return given, content
+
+    def _too_large(self, given: Attachment, number: int) -> TooLarge:
+        limit = quantity(self.max_attachment, "byte")
+        return TooLarge(
+            f"attachments.{number}.data: the file {brief(repr(given.name), 200)} is larger than the limit of {limit}."
+        )
+
+
+def _decoded(data: str) -> bytes:
+    return binascii.a2b_base64(data, strict_mode=True)
+
+
+async def _once(read: Callable[[], Awaitable[T]]) -> T:
+    return await read()
+
+
+class StoredFiles:
+    """The files of a thread as the store has them now; `read` says how often it is asked that cannot be read."""
+
+    def __init__(
+        self,
+        store: Store,
+        thread_id: str,
+        read: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]] = _once,
+    ) -> None:  # Any: what is read passes as it is
+        self._store = store
+        self._thread_id = thread_id
+        self._read = read
+
+    async def at(self, folded: str) -> File | None:
+        """The file at that path."""
+        return await self._read(lambda: self._store.file(self._thread_id, folded))
+
+    async def all(self) -> Sequence[File]:
+        """All of them, by path."""
+        return await self._read(lambda: self._store.files(self._thread_id))
+
+    async def taken(self, folded: Sequence[str]) -> Set[str]:
+        """Those of the paths at which there is a file."""
+        return await self._read(lambda: self._store.files_at(self._thread_id, folded))
+
+
+class ThreadFiles:
+    """What users do with the files of threads. What is not there raises `NotFound`."""
+
+    def __init__(self, store: Store, keeper: FileKeeper) -> None:
+        self._store = store
+        self._keeper = keeper
+
+    async def list(self, thread_id: str) -> Sequence[File]:
+        """The thread's files, by path."""
+        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return await self._store.files(thread_id)
+
+    async def get(self, thread_id: str, path: str) -> File:
+        """The file at a path."""
+        try:
+            file = await self._store.file(by_id("thread", thread_id), fold(checked_path(path)))
+        except InvalidRequest:
+            file = None  # nothing is ever kept at such a path
+        if file is None:
+            raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
+        return file
+
+    async def read(self, thread_id: str, path: str) -> bytes:
+        """The bytes of the file at a path."""
+        return await self.content(await self.get(thread_id, path))
+
+    async def content(self, file: File) -> bytes:
+        """The bytes of a file whose row is at hand."""
+        return await self._keeper.read(file)

@@ -1,0 +1,62 @@
+"""How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
+
+from toolwright.core.json_value import dumps
+from toolwright.core.quantity import quantity
+from toolwright.core.results.result import ToolResult
+from toolwright.core.text import CUT, brief
+from toolwright.core.value import changed
+from toolwright.wire.event import most_bytes
+from toolwright.wire.result import error_object
+
+LONGEST_CODE = 200  # characters
+_MARK = 100  # bytes that a mark in a stack has at the most
+
+
+def text_of(result: ToolResult) -> str:
+    """What a model is shown of a result."""
+    if result.status == "error":
+        return dumps(error_object(result)) if result.error_data else result.error or ""
+    return result.result if isinstance(result.result, str) else dumps(result.result)
+
+
+def as_bytes(text: str) -> bytes:
+    """The text as it is kept."""
+    return text.encode("utf-8", "replace")
+
+
+def too_long(result: ToolResult, most: int) -> bool:
+    """Whether that is more than `most` bytes."""
+    if result.status == "success" and most_bytes(result.result) <= most:
+        return False  # the common case, without writing it
+    text = text_of(result)
+    return len(text) * 4 > most and len(as_bytes(text)) > most
+
+
+def shortened(result: ToolResult, whole: bytes, most: int, more: str) -> ToolResult:
+    """The result with the first `most` bytes of its whole text, how many there are, and a further word."""
+    notice = f"[The result has {quantity(len(whole), 'byte')}, of which the first {most} are shown.{more}]"
+    text = f"{whole[:most].decode('utf-8', 'ignore')}\n{notice}"
+    if result.status == "error":
+        return changed(result, error=text, error_data=None)
+    return changed(result, result=text)
+
+
+def recordable(result: ToolResult, most: int) -> ToolResult:
+    """The result with a stack of `most` bytes at the most, cut in its middle, and a code that is no text."""
+    if result.stack is None and result.error_code is None:
+        return result  # the common case
+    code = None if result.error_code is None else brief(result.error_code, LONGEST_CODE)
+    return changed(
+        result, stack=None if result.stack is None else _stack(result.stack, most), error_code=code
+    )
+
+
+def _stack(stack: str, most: int) -> str:
+    """Where it began and where it ended: the middle is what is missed least."""
+    whole = as_bytes(stack) if len(stack) * 4 > most else b""
+    if len(whole) <= most:
+        return stack
+    half = max(most - _MARK, 2) // 2
+    left = len(whole) - 2 * half
+    first, last = whole[:half].decode("utf-8", "ignore"), whole[-half:].decode("utf-8", "ignore")
+    return f"{first}{CUT}{left} bytes are left out)\n{last}"

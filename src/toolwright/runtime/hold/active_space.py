@@ -1,0 +1,83 @@
+"""Where the agent of a run is: the space that it is in, and the one that it was spoken to in."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
+
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.journal.effects import Enter
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.hold.move import Move
+from toolwright.runtime.spaces.membership import Rooms
+
+T = TypeVar("T")
+
+
+class Insist(Protocol):
+    """Reads the journal, again and again while it is unavailable."""
+
+    def __call__(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]: ...
+
+
+class Whereabouts:
+    """Knows the spaces in which what the run does may be seen; `reading` is what the run reads, by event."""
+
+    def __init__(
+        self, thread: Thread, reading: Mapping[str, InboxEvent], rooms: Rooms, store: Store, insist: Insist
+    ) -> None:
+        self._thread_id = thread.id
+        self._reading = reading
+        self._rooms = rooms
+        self._store = store
+        self._insist = insist
+        self._gone: set[str] = set()
+        self.space_id = thread.space_id
+
+    @property
+    def trigger(self) -> JSONObject | None:
+        """The message in a space that the run reads, the newest if there are several."""
+        told = [event.content for event in self._reading.values() if event.type == "space_message"]
+        return told[-1] if told else None
+
+    @property
+    def trigger_space_id(self) -> str | None:
+        """The space of that message, if it is there still."""
+        told = self.trigger
+        space_id = None if told is None else told.get("spaceId")
+        return space_id if isinstance(space_id, str) and space_id not in self._gone else None
+
+    def after(self, move: Move) -> str | None:
+        """The space that the agent is in once the move is done."""
+        entered = [effect for effect in move.effects if isinstance(effect, Enter)]
+        return entered[-1].space_id if entered else self.space_id
+
+    async def look(self) -> None:
+        """A space has changed, or is gone: then the agent is in none."""
+        for space_id in self._near():
+            if await self._insist(lambda one=space_id: self._store.spaces.space(one)) is None:
+                self._gone.add(space_id)
+        if self.space_id in self._gone:
+            self.space_id = None
+
+    async def check(self, move: Move, author: Entity | None) -> None:
+        """Put the agent out of a space that it may be in no longer (D10)."""
+        here = self.space_id
+        if here is None or author is None:
+            return
+        if await self._insist(lambda: self._rooms.open_to(here, author.id)) is None:
+            self.space_id = None
+            move.effects.append(Enter(thread_id=self._thread_id, space_id=None))
+
+    async def unspoken(self) -> Redactor:
+        """What must not be said where the run is seen: the secrets of the agents there."""
+        unspoken = NOTHING
+        for space_id in self._near():
+            there = await self._insist(lambda one=space_id: self._rooms.redactor(one))
+            unspoken = there.with_secrets(unspoken.secrets)
+        return unspoken
+
+    def _near(self) -> list[str]:
+        return [one for one in (self.space_id, self.trigger_space_id) if one is not None]

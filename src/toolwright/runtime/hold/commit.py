@@ -1,0 +1,78 @@
+"""A drain's way to write to the journal: what it has in hand is tried until it is there, and never dropped."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from toolwright.core import backoff
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Advance, Committed, Conflict
+from toolwright.core.ports import Clock
+
+log = logger("toolwright.runtime")
+T = TypeVar("T")
+
+DRAIN_SLICE = 0.02  # seconds of one drain, while others wait
+
+
+class Journaling:
+    """Writes the units of one hold on one thread, one after another; `nonce` is unique to it."""
+
+    def __init__(self, store: Store, clock: Clock, thread_id: str, nonce: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._thread_id = thread_id
+        self._nonce, self._tokens = nonce, 0
+        self._pause_at = clock.monotonic() + DRAIN_SLICE
+        self._making: Callable[[], Awaitable[Advance]] | None = None
+        self._unwritten: Advance | None = None
+
+    def token(self) -> str:
+        """A name for the next unit, cheaper than a new id and as unique."""
+        self._tokens += 1
+        return f"{self._nonce}.{self._tokens}"
+
+    async def made(self, make: Callable[[], Awaitable[Advance]]) -> Advance:
+        """A unit for which the journal must be read first; it is to be written next."""
+        self._making = make
+        return await self.insist(make)
+
+    async def write(self, unit: Advance) -> Committed | Conflict:
+        """Commit the unit. Raises `Unwritable` if the journal cannot hold it.
+
+        A journal in memory never makes anybody wait: others get their turn here now and then.
+        """
+        if self._clock.monotonic() > self._pause_at:
+            await asyncio.sleep(0)
+            self._pause_at = self._clock.monotonic() + DRAIN_SLICE
+        self._unwritten = unit
+        try:
+            answer = await self.insist(lambda: self._store.commit(unit))
+        except Unwritable:
+            self._making = self._unwritten = None
+            raise
+        self._making = self._unwritten = None
+        return answer
+
+    async def write_once(self, unit: Advance) -> Committed | Conflict:
+        """The same, tried once; raises `StoreError`."""
+        return await self._store.commit(unit)
+
+    async def left(self) -> Advance | None:
+        """The unit whose writing was broken off, if one was; raises `StoreError`."""
+        unit, making = self._unwritten, self._making
+        self._making = self._unwritten = None
+        return await making() if unit is None and making is not None else unit
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, again and again while the journal is unavailable."""
+        delay: float | None = None
+        while True:
+            try:
+                return await work()
+            except StoreError as error:
+                log.warning("Thread %s waits for the journal: %s", self._thread_id, error)
+                delay = backoff.longer(delay)
+                await self._clock.sleep(delay)

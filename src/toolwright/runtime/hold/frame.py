@@ -1,0 +1,66 @@
+"""One conversation with a model within a run: the thread's own, or that of a prompt tool."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.message import Message
+from toolwright.runtime.hold.execution import RunExecution
+from toolwright.runtime.hold.heard import arranged
+
+
+@dataclass(slots=True)
+class Frame:
+    """Who speaks, what was said, and the calls of the last step.
+
+    That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
+    handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
+    then parks the run or ends it. It is `mixed` if something was said between a call and its answer.
+    """
+
+    voice: ActiveAgent | None
+    messages: list[Message]
+    calls: dict[str, Call]
+    answered: set[str] = field(default_factory=set[str])
+    call: Call | None = None
+    opening: tuple[Message, ...] = ()
+    holder: RunExecution | None = None
+    answer: ToolResult | None = None
+    mixed: bool = False
+
+    @classmethod
+    def of(cls, voice: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
+        """The frame of these messages."""
+        frame = cls(voice, [*messages], {call.id: call for call in calls})
+        frame.answered = {m.call_id for m in messages if m.call_id is not None}
+        frame.mixed = [m.id for m in arranged(messages)] != [m.id for m in messages]
+        return frame
+
+    @property
+    def id(self) -> str | None:
+        """The id of the call that it answers, None for the thread's own."""
+        return None if self.call is None else self.call.id
+
+    @property
+    def steps(self) -> int:
+        """How often something was said or called in it, for that of a prompt tool."""
+        return sum(message.role == "assistant" for message in self.messages)
+
+    @property
+    def turns(self) -> int:
+        """How often its model has answered in it."""
+        return sum(message.role == "assistant" and message.by is not None for message in self.messages)
+
+    def unanswered(self) -> list[Call]:
+        """The calls of the step that the model has no answer to yet, in order."""
+        return [call for call in self.calls.values() if call.id not in self.answered]
+
+    def take(self, message: Message) -> None:
+        """A message has been said in it."""
+        self.messages.append(message)
+        if message.call_id is not None:
+            self.answered.add(message.call_id)
+        elif self.unanswered():
+            self.mixed = True

@@ -1,0 +1,66 @@
+"""What a model is told of a conversation: a side sees itself as the assistant, all others as users."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from toolwright.core.agents.agent import Side as SideConfig
+from toolwright.core.agents.turns import answer_in
+from toolwright.core.json_value import dumps
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Side
+from toolwright.core.value import changed
+
+GO_ON = "Go on."
+
+
+def arranged(messages: Sequence[Message]) -> list[Message]:
+    """The messages with every call's answer right behind it: what came between goes behind the answers."""
+    open_calls: set[str] = set()
+    later: list[Message] = []
+    found: list[Message] = []
+    for message in messages:
+        if message.role == "tool":
+            open_calls.discard(message.call_id or "")
+        elif open_calls:
+            later.append(message)
+            continue
+        found.append(message)
+        if message.role == "assistant":
+            open_calls = {call.id for call in message.calls}
+        if not open_calls and later:
+            found += later
+            later = []
+    return found + later
+
+
+def heard_by(side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig]) -> list[Message]:
+    """The conversation as one side of an agent with two hears it: of the other one the words, not the calls."""
+    messages = [*messages]
+    went_well = {message.call_id for message in messages if message.status == "success"}
+    found: list[Message] = []
+    for message in messages:
+        if message.role == "user" or message.side in (None, side):
+            found.append(message)
+        elif message.role == "assistant":
+            words = _words(message, sides.get(message.side or "side_a"), went_well)
+            if words:
+                found.append(changed(message, role="user", content=words, calls=(), native=None))
+    return found
+
+
+def prompted(messages: list[Message], at: Message | None) -> list[Message]:
+    """A model that has spoken last and is to go on is told so: some answer nobody but a user."""
+    if at is None or at.role != "assistant" or at.calls:
+        return messages
+    return [*messages, changed(at, id=f"{at.id}.go", role="user", content=GO_ON, native=None)]
+
+
+def _words(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
+    """What a side has said, also by the tool that ends its turn."""
+    if side is None or side.stop_tool is None:
+        return message.content
+    for call in message.calls:
+        if call.name == side.stop_tool and call.id in went_well:
+            said, given = answer_in(call.arguments, side.stop_tool_response_property)
+            if given:
+                return said if isinstance(said, str) else dumps(said)
+    return message.content

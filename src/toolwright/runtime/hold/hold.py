@@ -1,0 +1,396 @@
+"""A thread in the hands of one drain: what the drain knows of it, and its one way to write."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvRow
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.journal.child_effects import Activated, BackOff, HandOff
+from toolwright.core.journal.effects import Effect, Enter
+from toolwright.core.journal.store import Store, ThreadView
+from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.spaces.entity import entity_of
+from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.inbox import InboxChange, InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, Side
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.value import changed
+from toolwright.runtime.env.env import Resolve, ThreadEnv
+from toolwright.runtime.env.redaction import clean_message
+from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.hold.abort import Abort
+from toolwright.runtime.hold.active_space import Whereabouts
+from toolwright.runtime.hold.commit import Journaling
+from toolwright.runtime.hold.execution import RunExecution
+from toolwright.runtime.hold.frame import Frame
+from toolwright.runtime.hold.listeners import Listeners
+from toolwright.runtime.hold.move import Move
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.wire.event import message_event
+
+T = TypeVar("T")
+Answered: TypeAlias = Literal[
+    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room", "terminated"
+]
+"""A unit is in the journal, or a guard has failed that its drain can answer."""
+
+
+class ThreadLost(Exception):
+    """The thread is another owner's now: this drain writes no more."""
+
+
+class Hold:
+    """One drain's hold on one thread, from its claim until it leaves.
+
+    Everything is written through `commit`, which keeps what the drain knows equal to the journal.
+    """
+
+    def __init__(
+        self,
+        view: ThreadView,
+        run: Run,
+        store: Store,
+        clock: Clock,
+        new_id: NewId,
+        resolve: Resolve,
+        voice: ActiveAgent | None,
+        listeners: Listeners,
+        rooms: Rooms,
+    ) -> None:
+        self._listeners = listeners
+        self._journal = Journaling(store, clock, view.thread.id, new_id("hold"))
+        self._rooms = rooms
+        self._store = store
+        self._resolve = resolve
+        self._rows: Sequence[EnvRow] = view.env
+        self._envs: dict[int, ThreadEnv] = {}
+        self.root = Frame.of(voice, view.messages, view.calls)  # the thread's own conversation
+        self.frames = [self.root]
+        self.author = None if voice is None else entity_of(voice.agent)
+        self.redactor = NOTHING
+        self.clock = clock
+        self.new_id = new_id
+        self.thread: Thread = view.thread
+        self.run = run
+        self.epoch = view.thread.epoch
+        self.seq = view.thread.seq
+        self.nested: dict[str, Call] = {}
+        self.base = voice
+        self.context: dict[str, Any] = {}  # whatever handlers put there
+        self.prepared: dict[str, PreparedCall] = {}
+        self.waits: dict[str, float] = {}
+        self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
+        self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
+        self.where = Whereabouts(view.thread, self.reading, rooms, store, self.insist)
+        self.posted = view.thread.posted
+        self.streamed: dict[str, str] = {}
+        self.call_ids: dict[int, str] = {}
+        self.gen = view.wake.gen if view.wake is not None else 0
+        self.abort = Abort()
+        self.nudged = asyncio.Event()
+        self.left = False
+        self._due: datetime | None = None
+        self.stopping = False
+        self._learn(self.env_for(voice).redactor)
+        if run.cancel_requested_at is not None:
+            self.abort.set()
+
+    @property
+    def frame(self) -> Frame:
+        """The conversation that is at work: that of the innermost prompt tool, else the thread's own."""
+        return self.frames[-1]
+
+    @property
+    def holder(self) -> RunExecution | None:
+        """The handler that waits in memory for what is at work, if one does: nothing may park or end the run then."""
+        return next((frame.holder for frame in reversed(self.frames) if frame.holder is not None), None)
+
+    @property
+    def voice(self) -> ActiveAgent:
+        """Who speaks."""
+        voice = self.frame.voice
+        assert voice is not None, "a run of an agent that is not there ends before it speaks"
+        return voice
+
+    @property
+    def may_have_children(self) -> bool:
+        """Whether the thread may have made others."""
+        return self.thread.active_agent is not None or (self.base is not None and self.base.has_relations)
+
+    @property
+    def side(self) -> Side | None:
+        """The side that speaks, of an agent with two."""
+        voice = self.root.voice
+        return None if voice is None or len(voice.sides) < 2 else self.run.side
+
+    @property
+    def speaker(self) -> str | None:
+        """The name of the prompt that speaks, where others may have spoken in the thread too."""
+        voice = self.root.voice
+        several = voice is not None and (len(voice.sides) > 1 or self.thread.active_agent is not None)
+        return voice.prompt.name if voice is not None and several else None
+
+    @property
+    def env(self) -> ThreadEnv:
+        """What holds in the thread for whoever speaks."""
+        return self.env_for(self.frame.voice)
+
+    def env_for(self, voice: ActiveAgent | None) -> ThreadEnv:
+        """What holds in the thread for that voice."""
+        known = self._envs.get(id(voice))
+        if known is None:
+            known = self._envs[id(voice)] = self._resolve(self.thread, voice, self._rows)
+        return known
+
+    def speaks(self, voice: ActiveAgent) -> None:
+        """From now on this voice leads the thread's own conversation."""
+        if voice is not self.root.voice:
+            self.root.voice, self.author = voice, entity_of(voice.agent)
+            self._envs.clear()
+            self._learn(self.env_for(voice).redactor)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the thread that was left is to be drained at once again: for what else waits, or for a cancel."""
+        if not self.left or (self.abort.aborted and not self.run.over):
+            return True
+        return self._due is not None and self._due <= self.clock.now()
+
+    def insist(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+        """Read the journal, again and again while it is unavailable."""
+        return self._journal.insist(work)
+
+    def unanswered(self) -> list[Call]:
+        """The calls of the step that the model has no answer to yet, in order."""
+        return self.frame.unanswered()
+
+    def joined(self) -> list[InboxEvent]:
+        """Messages that joined this run and have not been read."""
+        return [event for event in self.inbox.values() if event.run_id == self.run.id]
+
+    def place(self, move: Move) -> int:
+        """The place in the thread of the next message of this move."""
+        return self.seq + len(move.messages) + 1
+
+    def say(self, move: Move, message: Message) -> None:
+        """Put a message, made for its `place`, into the move, with its event; no secret gets past here."""
+        self.put(move, clean_message(message, self.redactor) if self.redactor else message)
+
+    def put(self, move: Move, message: Message) -> None:
+        """The same for a message whose texts have all come without secrets through another door (decision 8)."""
+        move.messages.append(message)
+        move.events.append(message_event(message))
+
+    def leaving(self) -> Leaving:
+        """How to leave when the run is over: come back at once if the inbox still holds something."""
+        rest = any(event.run_id != self.run.id for event in self.inbox.values())
+        return Leaving(gen=self.gen, due=self.clock.now() if rest else None)
+
+    async def look(self) -> None:
+        """Read the inbox anew, and the env: both may have been changed from outside.
+
+        The wake is read first, so that whatever is not in the inbox by then has raised it once more.
+        """
+        wake = await self.insist(lambda: self._store.wake(self.thread.id))
+        if wake is not None:
+            self.gen = wake.gen
+        unread = await self.insist(lambda: self._store.unread(self.thread.id))
+        self.inbox = {event.event_id: event for event in unread}
+        await self.insist(self.look_at_env)
+
+    async def look_at_env(self) -> None:
+        """Read the env anew. Secrets that the run has known once it does not forget."""
+        self._rows = await self._store.env(self.thread.id)
+        self._envs.clear()
+        self._learn(self.env_for(self.root.voice).redactor)
+
+    def learn(self, name: str, secret: str) -> None:
+        """A secret that is to be kept out of everything from now on."""
+        self._learn(self.redactor.with_secrets([(name, secret)]))
+
+    def _learn(self, redactor: Redactor) -> None:
+        grown = self.redactor.with_secrets(redactor.secrets)
+        if grown is not self.redactor:
+            self.redactor = grown
+            for frame in self.frames:
+                frame.messages = [clean_message(message, grown) for message in frame.messages]
+                frame.opening = tuple([clean_message(message, grown) for message in frame.opening])
+
+    def _unsettled(self) -> list[Call]:
+        """The calls that somebody else may have settled meanwhile."""
+        below = [call for call in self.nested.values() if not is_over(call.status)]
+        return [call for frame in self.frames for call in frame.unanswered()] + below
+
+    @property
+    def files(self) -> StoredFiles:
+        """The thread's files."""
+        return StoredFiles(self._store, self.thread.id, self.insist)
+
+    async def reload_call(self, call_id: str) -> Call:
+        """Read a call anew: somebody else may have settled it."""
+        call = await self.insist(lambda: self._store.call(call_id))
+        assert call is not None, "a call is never deleted"
+        self._calls_with(call_id)[call_id] = call
+        return call
+
+    def _calls_with(self, call_id: str) -> dict[str, Call]:
+        """Where that call is known."""
+        return next((frame.calls for frame in reversed(self.frames) if call_id in frame.calls), self.nested)
+
+    async def check_cancel(self) -> None:
+        """Read whether the run was asked to cancel."""
+        run = await self._store.run(self.run.id)
+        if run is not None and run.cancel_requested_at is not None:
+            self.abort.set()
+
+    async def commit(self, kind: Callable[..., Advance], move: Move, run: Run) -> Answered:
+        """Commit `move` and the run's new row as one unit of that kind; else the guard that failed.
+
+        Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
+        """
+        if move.effects:
+            unit = await self._journal.made(lambda: self._made(kind, move, run))
+        else:
+            unit = self._unit(kind, move, run)
+        answer = await self._journal.write(unit)
+        if isinstance(answer, Conflict):
+            return await self._refused(answer)
+        self._absorb(unit, answer)
+        if answer.posted != self.posted:
+            self.posted = answer.posted
+            await self.look()
+        return "done"
+
+    async def _made(self, kind: Callable[..., Advance], move: Move, run: Run) -> Advance:
+        effects = await self._rooms.settled(move.effects)
+        if any(isinstance(each, HandOff) for each in effects):
+            run = changed(run, side="side_a")  # an agent that takes over has one side
+        return self._unit(kind, move, run, effects)
+
+    def _unit(
+        self, kind: Callable[..., Advance], move: Move, run: Run, effects: Sequence[Effect] = ()
+    ) -> Advance:
+        lives, held = run.lives if kind is Takeover else 0, move.leaving is None
+        if (run.lives, run.held) != (lives, held):
+            run = changed(run, lives=lives, held=held)
+        return kind(
+            token=self._journal.token(),
+            at=self.clock.now(),
+            thread_id=self.thread.id,
+            epoch=self.epoch,
+            seq=self.seq,
+            run=run,
+            messages=tuple(move.messages),
+            calls=tuple(move.calls),
+            nested=tuple(move.nested),
+            edited=tuple(move.edited),
+            changes=tuple(move.changes),
+            read=tuple(move.read),
+            files=move.files,
+            env=move.env,
+            inbox=tuple(move.inbox),
+            dropped=tuple(move.dropped),
+            step=move.step,
+            events=tuple(move.events),
+            effects=tuple(effects),
+            leaving=move.leaving,
+        )
+
+    async def give_back(self) -> None:
+        """Leave the run to the next process: what could not be written yet, then word that nobody has it.
+
+        Each is tried once; raises `StoreError` or `ThreadLost`.
+        """
+        unit = await self._journal.left()
+        if unit is not None:
+            await self._once(unit)
+        if self.run.status == "running":
+            leaving = Leaving(gen=self.gen, due=self.clock.now())
+            await self._once(self._unit(Release, Move(leaving=leaving), self.run))
+
+    async def _once(self, unit: Advance) -> None:
+        answer = await self._journal.write_once(unit)
+        if isinstance(answer, Conflict):
+            raise ThreadLost(f"The last word on the thread {self.thread.id} was refused ({answer.guard}).")
+        self._absorb(unit, answer)
+
+    async def _refused(self, conflict: Conflict) -> Answered:
+        match conflict.guard:
+            case "file" | "busy" | "room" | "terminated":
+                return conflict.guard
+            case "space":
+                await self.where.look()
+                return conflict.guard
+            case "unread" | "inbox":
+                await self.look()
+                return conflict.guard
+            case "cancel":
+                self.abort.set()
+                return conflict.guard
+            case "call":
+                for call in self._unsettled():
+                    await self.reload_call(call.id)
+                return conflict.guard
+            case _:
+                raise ThreadLost(f"The thread {self.thread.id} has another owner ({conflict.guard}).")
+
+    def _absorb(self, unit: Advance, answer: Committed) -> None:
+        self.epoch += isinstance(unit, Claim | Takeover)
+        self.seq += len(unit.messages)
+        self.run = unit.run
+        for message in unit.messages:
+            self._frame_of(message.within).take(message)
+        if unit.calls:
+            self._frame_of(unit.calls[0].parent_id).calls = {call.id: call for call in unit.calls}
+        self.nested.update({call.id: call for call in unit.nested})
+        begun = [*unit.calls, *unit.nested]
+        for change in unit.changes:
+            known = self._calls_with(change.id)
+            moved = known[change.id] = known[change.id].moved(change)
+            if change.starts:
+                begun.append(moved)
+        for edited in unit.edited:
+            self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
+        for event_id in unit.read:
+            self.inbox.pop(event_id, None)
+        for change in unit.inbox:
+            self._absorb_inbox(change)
+        if unit.leaving is not None:
+            self.left, self._due = answer.left, unit.leaving.due
+        if answer.cancel_requested:
+            self.abort.set()
+        for effect in unit.effects:
+            self._absorb_effect(effect)
+        self._listeners.tell(unit, answer, begun, self.streamed)
+
+    def _frame_of(self, call_id: str | None) -> Frame:
+        """The conversation within that call, the thread's own for None."""
+        if call_id is None:
+            return self.root
+        return next(frame for frame in reversed(self.frames) if frame.id == call_id)
+
+    def _absorb_effect(self, effect: Effect) -> None:
+        match effect:
+            case Enter():
+                self.where.space_id = effect.space_id
+            case HandOff():
+                self.thread = changed(self.thread, active_agent=effect.agent, activated=())
+            case Activated():
+                self.thread = changed(self.thread, activated=effect.sides)
+            case BackOff():
+                self.thread = changed(self.thread, faults=effect.faults, not_before=effect.until)
+            case _:
+                pass
+
+    def _absorb_inbox(self, change: InboxChange) -> None:
+        event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
+        if change.now == "processing":
+            self.reading[event.event_id] = event.changed(change)
+        elif change.now == "pending":
+            self.inbox[event.event_id] = event.changed(change)

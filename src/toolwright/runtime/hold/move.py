@@ -1,0 +1,68 @@
+"""What one unit of a drain is to contain, while it is put together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from toolwright.core.env.env import EnvChange
+from toolwright.core.files.file import FileChange
+from toolwright.core.journal.units import Leaving
+from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.inbox import InboxChange
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Step
+from toolwright.core.value import changed
+from toolwright.runtime.spaces.showing import Intended
+
+
+def _empty() -> list[Any]:
+    """A new list for whatever its field holds: `list[T]()` takes ten times as long, a few times at every step."""
+    return []
+
+
+def _no_names() -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A message that a handler says in the thread with its result."""
+
+    id: str
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Move:
+    """What one unit of a drain is to contain, while it is put together."""
+
+    messages: list[Message] = field(default_factory=_empty)
+    calls: list[Call] = field(default_factory=_empty)
+    nested: list[Call] = field(default_factory=_empty)
+    edited: list[Message] = field(default_factory=_empty)
+    injected: Sequence[Injected] = ()
+    changes: list[CallChange] = field(default_factory=_empty)
+    read: list[str] = field(default_factory=_empty)
+    files: tuple[FileChange, ...] = ()
+    env: tuple[EnvChange, ...] = ()
+    inbox: list[InboxChange] = field(default_factory=_empty)
+    effects: list[Intended] = field(default_factory=_empty)
+    shown: dict[str, str] = field(default_factory=_no_names)
+    dropped: list[int] = field(default_factory=_empty)
+    events: list[EventDraft] = field(default_factory=_empty)
+    step: Step | None = None
+    leaving: Leaving | None = None
+
+    def copy(self) -> "Move":
+        """The move as it is, to be tried again from here."""
+        return changed(
+            self,
+            messages=[*self.messages],
+            changes=[*self.changes],
+            events=[*self.events],
+            read=[*self.read],
+            effects=[*self.effects],
+            shown={**self.shown},
+        )

@@ -1,0 +1,1 @@
+"""What a model is asked, and what becomes of its answer while it streams."""

@@ -1,0 +1,126 @@
+"""What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
+
+from collections.abc import Sequence
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.run import QueuedCall, Step
+from toolwright.runtime.hold.hold import Hold
+
+
+def new_call(
+    hold: Hold,
+    voice: ActiveAgent,
+    asked: ModelCall | QueuedCall,
+    *,
+    ids: tuple[str, str],
+    place: tuple[int, int],
+    parent_id: str | None = None,
+) -> Call:
+    """The row of a call that `voice` makes: `ids` are ours and the model's, `place` is its step and its position."""
+    tool = voice.by_name.get(asked.name)
+    return Call(
+        id=ids[0],
+        thread_id=hold.thread.id,
+        run_id=hold.run.id,
+        agent=voice.agent_id,
+        step=place[0],
+        position=place[1],
+        name=asked.name,
+        kind="function" if tool is None else tool.kind,
+        arguments=asked.arguments,
+        model_call_id=ids[1],
+        status="created",
+        visible=tool is not None and tool.visible,
+        repeatable=tool is not None and tool.repeatable,
+        parent_id=parent_id,
+        created_at=hold.clock.now(),
+    )
+
+
+def calls_of(hold: Hold, response: ModelResponse, step: int) -> list[Call]:
+    """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
+    calls: list[Call] = []
+    seen: set[str] = set()
+    for position, asked in enumerate(response.calls):
+        model_call_id = asked.id
+        if not model_call_id or model_call_id in seen:
+            model_call_id = hold.new_id("again")
+        seen.add(model_call_id)
+        call_id = hold.call_ids.get(position) or hold.new_id("call")
+        calls.append(new_call(hold, hold.voice, asked, ids=(call_id, model_call_id), place=(step, position)))
+    return calls
+
+
+def assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], step: int, seq: int) -> Message:
+    """The answer as a message at the place `seq`."""
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content=response.text,
+        seq=seq,
+        run_id=hold.run.id,
+        step=step,
+        side=hold.side,
+        by=hold.speaker,
+        calls=in_message(calls),
+        native=response.native,
+        created_at=hold.clock.now(),
+    )
+
+
+def asked_call(
+    hold: Hold, asked: QueuedCall, position: int, call_id: str | None = None, parent: Call | None = None
+) -> Call:
+    """A call that no model has asked for, but a handler or a prompt's definition."""
+    call_id = hold.new_id("call") if call_id is None else call_id
+    step = hold.run.step_count if parent is None else parent.step
+    parent_id = None if parent is None else parent.id
+    return new_call(
+        hold, hold.voice, asked, ids=(call_id, call_id), place=(step, position), parent_id=parent_id
+    )
+
+
+def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
+    """Calls that no model has asked for, as if the one that speaks had made them; `by` nobody."""
+    return Message(
+        id=hold.new_id("msg"),
+        role="assistant",
+        content="",
+        seq=seq,
+        run_id=hold.run.id,
+        step=hold.run.step_count,
+        side=hold.side,
+        calls=in_message(calls),
+        created_at=hold.clock.now(),
+    )
+
+
+def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
+    """Calls as the message has them that asks for them."""
+    return tuple(
+        [
+            MessageCall(id=c.id, name=c.name, arguments=c.arguments, model_call_id=c.model_call_id)
+            for c in calls
+        ]
+    )
+
+
+def step_row(hold: Hold, response: ModelResponse, number: int) -> Step:
+    """The step's row."""
+    return Step(
+        run_id=hold.run.id,
+        number=number,
+        model=response.model,
+        usage=response.usage,
+        cost=response.cost,
+        finish_reason=response.finish_reason,
+        created_at=hold.clock.now(),
+    )
+
+
+def total_cost(before: float | None, cost: float | None) -> float | None:
+    """The sum, None while no price is known."""
+    return before if cost is None else (before or 0.0) + cost

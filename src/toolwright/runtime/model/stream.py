@@ -1,0 +1,173 @@
+"""Live deltas of a model's answer: merged to 20 a second, never recorded, redrawn when an attempt begins anew."""
+
+import asyncio
+from collections.abc import Mapping
+
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.json_value import JSONObject
+from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
+from toolwright.core.ports import Bus
+from toolwright.core.text import brief
+from toolwright.core.threads.event import Event, EventType
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.env.redaction import clean_name
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.model.space_stream import SpaceStream
+from toolwright.wire.partial import partial_json
+
+MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
+INTERVAL = 0.05  # seconds between two deltas of one stream
+
+_TEXT = -1  # the place of the text among the parts of an answer; calls have theirs
+
+
+class AnswerStream:
+    """Shows an answer while it is being generated, to whoever follows its thread, its run or its space.
+
+    No secret of the thread is in it, and none of those that must stay `unspoken` in its space.
+    """
+
+    def __init__(
+        self, hold: Hold, bus: Bus, step: int, tools: Mapping[str, Tool], unspoken: Redactor = NOTHING
+    ) -> None:
+        self._unspoken = unspoken
+        self._known, self._both = hold.redactor, hold.redactor.with_secrets(unspoken.secrets)
+        self._in_space = SpaceStream(hold, bus, tools)
+        self._whole = False
+        self._hold = hold
+        self._bus = bus
+        self._step = step
+        self._tools = tools
+        self._parts: dict[int, _Part] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._attempt = ""
+
+    def take(self, event: ModelEvent) -> None:
+        """Show one event of the model. All of it is kept, since a follower may come in the middle."""
+        match event:
+            case TextDelta():
+                self._grow(_TEXT, "", event.text)
+            case CallDelta():
+                self._grow(event.index, event.name, event.arguments)
+            case AttemptStarted():
+                self.close()
+                self._in_space = SpaceStream(self._hold, self._bus, self._tools)
+                self._parts.clear()
+                self._attempt = ""
+                return
+            case _:
+                return
+        if self._timer is None and self._wanted():
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
+
+    def finish(self) -> None:
+        """The answer is whole: what is held back is no secret."""
+        self._whole = True
+        for part in self._parts.values():
+            part.whole = True
+
+    def close(self) -> None:
+        """Show what is left. Of an answer that broke off, what could be the start of a secret is never shown."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
+            self._flush()
+        if self._whole:
+            self._hold.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
+        else:
+            self._in_space.abort()
+
+    @property
+    def _redactor(self) -> Redactor:
+        """All that may not be shown: a run may learn more while it goes on."""
+        if self._known is not self._hold.redactor:
+            self._known = self._hold.redactor
+            self._both = self._known.with_secrets(self._unspoken.secrets)
+        return self._both
+
+    def _wanted(self) -> bool:
+        return self._in_space.wanted or self._bus.wanted(self._hold.thread.id, self._hold.run.id)
+
+    def _grow(self, index: int, name: str, text: str) -> None:
+        part = self._parts.get(index)
+        if part is None:
+            part = self._parts[index] = _Part(clean_name(name, self._hold.redactor, self._tools))
+        part.fresh.append(text)
+
+    def _flush(self) -> None:
+        self._timer = None
+        run = self._hold.run
+        if not self._attempt:
+            self._attempt = self._hold.new_id("stream")
+        redactor = self._redactor
+        shown: list[tuple[str, JSONObject]] = []
+        for index, part in self._parts.items():
+            delta = part.show(f"{self._attempt}.{index + 1}", self._step, redactor)
+            if delta is None:
+                continue
+            shown.append(delta)
+            if self._in_space.wanted and self._in_space.takes(part.name):
+                self._in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
+        self._bus.publish(
+            [
+                Event(
+                    thread_id=run.thread_id,
+                    run_id=run.id,
+                    agent=run.agent,
+                    type=type_,
+                    payload=payload,
+                    at=self._hold.clock.now(),
+                )
+                for type_, payload in shown
+            ]
+        )
+
+
+class _Part:
+    """One stream of an answer: its text, or the arguments of one of its calls.
+
+    What could be the start of a secret is held back until more has come, or the part is whole.
+    """
+
+    __slots__ = ("came", "fresh", "held", "name", "shown", "text", "whole")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.text = ""  # what was shown
+        self.came = ""
+        self.whole = False
+        self.held = False
+        self.shown = False
+        self.fresh: list[str] = []
+
+    def show(self, stream_id: str, step: int, redactor: Redactor) -> tuple[EventType, JSONObject] | None:
+        """The next delta, None if there is nothing new to show."""
+        if not self.fresh and not (self.whole and self.held):
+            return None
+        delta = self._grown(redactor)
+        if self.shown and not delta:
+            return None
+        self.shown = True
+        large = len(self.text) > MOST_SHOWN
+        payload: JSONObject = {"streamId": stream_id, "stepNumber": step, "delta": delta}
+        payload |= {"truncated": True} if large else {"text": self.text}
+        if len(delta) > MOST_SHOWN:
+            payload["delta"] = delta[:MOST_SHOWN]
+        if not self.name:
+            return "message.delta", payload
+        return "tool.streaming", payload | {
+            "toolName": brief(self.name, 200),
+            "partialArgs": None if large else redactor.json(partial_json(self.text)),
+        }
+
+    def _grown(self, redactor: Redactor) -> str:
+        fresh = "".join(self.fresh)
+        self.fresh.clear()
+        if not redactor:
+            self.text = self.came = self.text + fresh
+            return fresh
+        self.came += fresh
+        before = self.text
+        self.text, held = (redactor.text(self.came), 0) if self.whole else redactor.so_far(self.came)
+        self.held = held > 0
+        return self.text[len(before) :] if self.text.startswith(before) else self.text

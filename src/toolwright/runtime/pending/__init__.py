@@ -1,0 +1,1 @@
+"""Calls that are carried out from outside: listed, offered, claimed, settled."""

@@ -1,0 +1,167 @@
+"""Calls on offer to outside workers: all that are open and unclaimed, then each as it comes (D25).
+
+A call that opens in this process is told at once. One watcher for all readers looks at the journal, slowly, for those
+that other processes have opened, and for leases that are over. What was open before a reader came it reads itself, page
+by page, taking turns with the others. A reader may be told twice of a call: who claims it first carries it out.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import StoreError
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.store_offers import Offer
+from toolwright.core.ports import Clock, Motor
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Event
+from toolwright.runtime.checks import by_list
+from toolwright.runtime.pending.desk import OVERLAP, Desk
+from toolwright.runtime.threads.events import Following
+from toolwright.wire.call_shown import arguments_json
+
+log = logger("toolwright.runtime")
+
+PAGE = 100  # calls that are read at once
+PACE = 0.01  # seconds from one full page to the next, of whichever reader
+LOOK_AGAIN = 2.0  # seconds between two looks at the journal
+LOOK_ABROAD = 0.5  # the same while another process drives the journal
+MOST = 10_000  # leases that are over, at one look
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+ENVELOPE = 300  # bytes of an offer beside its arguments, about
+
+
+class Offers:
+    """What is on offer, for any number of readers."""
+
+    def __init__(self, store: Store, motor: Motor, clock: Clock) -> None:
+        self._store = store
+        self._motor = motor
+        self._clock = clock
+        self._desks = set[Desk]()
+        self._wanted = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._told: dict[str, datetime] = {}  # when those began that the readers were told of lately
+        self._again: dict[str, datetime] = {}  # the ends of leases of which they were told
+
+    def opened(self, call: Call, agent: str) -> None:
+        """A call has been opened here: its row is in the journal."""
+        if self._desks and call.kind == "external":
+            self._tell(Offer(call=call, agent=agent))
+
+    @asynccontextmanager
+    async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Following]:
+        """Calls on offer as events `tool.call`, for ever; with `tools` only the calls of these."""
+        by_list("tools", tools, str, "names of tools")
+        desk = Desk(None if tools is None else frozenset(tools), self._clock.now())
+        self._desks.add(desk)
+        self._wanted.set()
+        try:
+            yield Following(self._events(desk), None, desk.overrun)
+        finally:
+            self._desks.discard(desk)
+            if not self._desks:
+                self._wanted.clear()
+                self._told.clear()
+
+    async def run(self) -> None:
+        """Look at the journal again and again as long as anybody reads, for ever."""
+        while True:
+            await self._wanted.wait()
+            since = self._clock.now()
+            while self._desks:
+                try:
+                    since = await self._look(since)
+                except StoreError as error:
+                    log.warning("The calls on offer cannot be read: %s", error)
+                await asyncio.sleep(
+                    LOOK_AGAIN if self._motor.driving else LOOK_ABROAD
+                )  # real time, as for streams
+            self._again.clear()
+
+    async def _look(self, since: datetime) -> datetime:
+        """Tell of calls that began lately, and of leases over at `since` or later; since when to look next."""
+        now = self._clock.now()
+        horizon = now - OVERLAP
+        self._told = {call_id: began for call_id, began in self._told.items() if began >= horizon}
+        self._again = {call_id: ended for call_id, ended in self._again.items() if ended >= horizon}
+        after = (horizon, "")
+        while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
+            for offer in page:
+                self._tell(offer)
+            after = (_began(page[-1].call), page[-1].call.id)
+        for offer in await self._store.offers.lapsed(now, since=since, limit=MOST):
+            self._tell_again(offer)
+        return max(since, horizon)
+
+    def _tell(self, offer: Offer) -> None:
+        call = offer.call
+        if call.id in self._told:
+            return
+        self._told[call.id] = _began(call)
+        readers = [desk for desk in self._readers(call) if desk.meets(call.id, _began(call))]
+        self._put(offer, readers)
+
+    def _tell_again(self, offer: Offer) -> None:
+        call = offer.call
+        if call.leased_until is not None and self._again.get(call.id) != call.leased_until:
+            self._again[call.id] = call.leased_until
+            self._put(offer, self._readers(call))
+
+    def _readers(self, call: Call) -> list[Desk]:
+        return [desk for desk in self._desks if desk.tools is None or call.name in desk.tools]
+
+    def _put(self, offer: Offer, readers: list[Desk]) -> None:
+        if readers:
+            event, size = self._event(offer), len(offer.call.arguments) + ENVELOPE
+            for desk in readers:
+                desk.put(event, size)
+
+    async def _events(self, desk: Desk) -> AsyncGenerator[Event]:
+        after, full = (BEGINNING, ""), True
+        while full:
+            page = await self._page(desk, after)
+            for event in desk.take():
+                yield event
+            for offer in page:
+                if desk.meets(offer.call.id, _began(offer.call)):
+                    yield self._event(offer)
+                after = (_began(offer.call), offer.call.id)
+            full = len(page) == PAGE
+        while True:
+            for event in await desk.next():
+                yield event
+
+    async def _page(self, desk: Desk, after: tuple[datetime, str]) -> list[Offer]:
+        """The next page of what is open, at this reader's turn: however many come, the journal is read at a pace."""
+        names = None if desk.tools is None else sorted(desk.tools)
+        async with self._turn:
+            now, begun = self._clock.now(), self._store.offers.begun
+            page = await begun(now, after=after, before=desk.until, names=names, limit=PAGE)
+            if len(page) == PAGE:
+                await asyncio.sleep(PACE)
+        return list(page)
+
+    def _event(self, offer: Offer) -> Event:
+        call = offer.call
+        return Event(
+            thread_id=call.thread_id,
+            run_id=call.run_id,
+            agent=offer.agent,
+            type="tool.call",
+            payload={
+                "toolCallId": call.id,
+                "toolName": call.name,
+                "args": arguments_json(call.arguments),
+                "runId": call.run_id,
+                "agentEntityId": entity_id_of(offer.agent),
+            },
+            at=_began(call),
+        )
+
+
+def _began(call: Call) -> datetime:
+    return call.started_at or call.created_at

@@ -1,0 +1,268 @@
+"""Pending calls: claimed by workers, ended from outside exactly once: by a result, by their service, by time (D9)."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.errors import (
+    AlreadyOver,
+    CallCancelled,
+    CallClaimed,
+    CallExpired,
+    CallResolved,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    ToolwrightError,
+)
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files.file import FileChange
+from toolwright.core.journal.effects import SetTimer, Source
+from toolwright.core.journal.store import Sight, Store
+from toolwright.core.journal.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain
+from toolwright.core.ports import Clock, Motor, NewId
+from toolwright.core.quantity import quantity
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.entity import entity_of
+from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.calls.visible import finished
+from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
+from toolwright.runtime.env.redaction import clean_call
+from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.pending.settlement import CANCELLED, EXPIRED, Settling, settlement
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.threads.lineages import Lineages
+
+LEASES = (1.0, 3600.0)
+"""Seconds that a worker may claim a call for: the least and the most. It renews what takes longer."""
+
+LONGEST_NAME = 200  # characters of a worker's name
+
+
+class PendingCalls:
+    """Open calls, and what becomes of them from outside their runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        agents: Agents,
+        lineages: Lineages,
+        known: Callable[[str], Redactor],
+        files: FileKeeper,
+        rooms: Rooms,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._store = store
+        self._motor = motor
+        self._agents = agents
+        self._lineages = lineages
+        self._known = known
+        self._files = files
+        self._rooms = rooms
+        self._clock = clock
+        self._new_id = new_id
+
+    async def get(self, call_id: str) -> Call:
+        """The call, whatever its status."""
+        refuse_object("call", call_id)
+        call = await self._store.call(call_id) if can_be_id(call_id) else None
+        if call is None:
+            raise NotFound("Pending tool call not found")
+        return call
+
+    async def list(
+        self,
+        *,
+        status: Sequence[CallStatus] | None = ("waiting", "pending"),
+        run_id: str | None = None,
+        agent: str | None = None,
+        space_id: str | None = None,
+        sees: Sight | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Sequence[Call]:
+        """Calls, the oldest first; the open ones unless asked otherwise, those that `sees` may see if it is given.
+
+        These are as they are shown in their spaces. `agent` is an agent's id.
+        """
+        page(limit, offset)
+        by_text("run_id", run_id)
+        by_list("status", status, str, "statuses")
+        by_text("space_id", space_id)
+        found = await self._store.calls(
+            status=status,
+            run_id=run_id,
+            agent=agent,
+            space_id=space_id,
+            sees=sees,
+            limit=limit,
+            offset=offset,
+        )
+        return found if sees is None else await self._as_shown(found)
+
+    async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """The calls without the secrets of those who are in their spaces."""
+        spaces = {call.space_id for call in calls if call.space_id is not None}
+        redactors = {space_id: await self._rooms.redactor(space_id) for space_id in spaces}
+        shown = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
+        return Rows(shown, broken_of(calls))
+
+    async def submit(
+        self, run_id: str, call_id: str, result: JSON | ToolResult
+    ) -> Literal["inline", "inbox"]:
+        """Hand in a result; whether the waiting run takes it `inline` or the agent's `inbox` gets it.
+
+        Any JSON value is a result, also null, false and 0. Raises `NotFound`, `Forbidden` (a call of another
+        run), `CallResolved`, `CallExpired`, `CallCancelled`, and `AlreadyOver` where no agent is left to read it; then
+        nothing has changed.
+        """
+        refuse_object("run", run_id)
+        call = await self.get(call_id)
+        if call.run_id != run_id:
+            raise Forbidden("This tool call belongs to another run.")
+        thread = await self._thread(call)
+        outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
+        await in_thread_if_large(outcome.result, plain, outcome.result)
+        outcome = await self._clean(call, thread, outcome)
+        while True:
+            answer = await self._store.commit(await self._submission(call, outcome))
+            if not isinstance(answer, Conflict):
+                self._motor.wake(call.thread_id)
+                return answer.route or "inline"
+            if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
+                raise _why(await self.get(call_id))
+
+    async def cancel(self, call_id: str) -> Call:
+        """Take an open call back: the agent reads the error `Tool call cancelled`; the call as it is then.
+
+        Raises `NotFound` for what is no pending call, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
+        """
+        call = await self.get(call_id)
+        settling = await self._settling(call, CANCELLED, self._clock.now())
+        unit = settlement(CancelCall, call, CANCELLED, settling)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise _why_not_cancelled(await self.get(call_id))
+        self._motor.wake(call.thread_id)
+        return await self.get(call_id)
+
+    async def expire(self, call_id: str) -> None:
+        """End a call whose time is over, if it is open still: what its timer is for. It tells the agent once."""
+        call = await self._store.call(call_id)
+        if call is None:
+            return
+        unit = settlement(Expire, call, EXPIRED, await self._settling(call, EXPIRED, self._clock.now()))
+        if not isinstance(await self._store.commit(unit), Conflict):
+            self._motor.wake(call.thread_id)
+        elif call.expires_at is not None and call.expires_at > unit.at:  # the clock was set back: not lost
+            timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
+            await self._store.commit(Act(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
+
+    async def claim(self, call_id: str, worker: str, lease: float) -> Call:
+        """Claim an open call for a worker, for `lease` seconds from now; the call.
+
+        The same worker may claim it again, which renews its lease. Once a lease is over, others may claim the call only
+        if its tool says `read_only` or `idempotent` (D25). Raises `CallClaimed` while somebody else has it, else what
+        `submit` raises.
+        """
+        _claimable(worker, lease)
+        call, now = await self.get(call_id), self._clock.now()
+        await self._thread(call)
+        if call.status in OPEN and call.free_for(worker, now):  # else it needs no commit to be refused
+            until = now + timedelta(seconds=lease)
+            token = self._new_id("unit")
+            unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
+            refused = isinstance(await self._store.commit(unit), Conflict)
+            call = await self.get(call_id)
+            if not refused:
+                return call
+        if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
+            raise CallClaimed
+        raise _why(call)
+
+    async def _thread(self, call: Call) -> Thread:
+        """The call's thread. Raises if nobody will read a result: the run has gone on, and thread or agent is gone."""
+        thread = await self._store.thread(call.thread_id)
+        if thread is None or (call.status == "pending" and thread.is_over):
+            raise CallCancelled
+        if call.status == "pending" and not await self._agents.exists(thread.answering):
+            raise AlreadyOver("The agent of this tool call was deleted")
+        return thread
+
+    async def _clean(self, call: Call, thread: Thread, outcome: ToolResult) -> ToolResult:
+        """The result without the secrets of its thread, and those that a run at work in it has known before."""
+        run, caller = await self._store.run(call.run_id), call.agent or thread.agent
+        revision = run.revision if run is not None and run.agent == caller else None
+        env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
+        redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
+        told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+        return self._files.recordable(await in_thread_if_large(told, redactor.result, outcome))
+
+    async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
+        now, files = self._clock.now(), tuple[FileChange, ...]()
+        if outcome.attachments or self._files.too_long(outcome):
+            drafts = FileDrafts(StoredFiles(self._store, call.thread_id))
+            refs = await self._files.attach(call.thread_id, drafts, outcome.attachments)
+            outcome = changed(outcome, attachments=refs)
+            outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
+            files = drafts.changes
+        return settlement(Submit, call, outcome, await self._settling(call, outcome, now), files)
+
+    async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
+        """What its unit has to know beside the call: how deep its run is, and what is seen of it in a space."""
+        run = await self._store.run(call.run_id)
+        agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
+        author = None if agent is None else entity_of(agent.agent)
+        source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
+        return Settling(
+            token=self._new_id("unit"),
+            at=at,
+            depth=0 if run is None else run.chain_depth,
+            shown=await self._rooms.settled(finished(call, outcome, author, source)),
+        )
+
+
+def _why(call: Call) -> ToolwrightError:
+    match call.status:
+        case "resolved":
+            return CallResolved()
+        case "cancelled":
+            return CallCancelled()
+        case "expired" | "waiting" | "pending":
+            return CallExpired()
+        case _:
+            return NotFound("Pending tool call not found")
+
+
+def _why_not_cancelled(call: Call) -> ToolwrightError:
+    match call.status:
+        case "done" | "error":
+            return CallResolved()
+        case "expired":
+            return AlreadyOver("Tool call expired")
+        case _:
+            return _why(call)
+
+
+def _claimable(worker: str, lease: float) -> None:
+    by_text("worker", worker)
+    by_kind("worker", worker, str, "text")
+    if not worker.strip() or len(worker) > LONGEST_NAME:
+        raise InvalidRequest(
+            f"worker must be a name of 1 to {LONGEST_NAME} characters.",
+            [{"path": "worker", "message": f"must be a name of 1 to {LONGEST_NAME} characters"}],
+        )
+    by_kind("lease", lease, (int, float), "a number of seconds")
+    if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
+        least, most = LEASES
+        fault = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
+        raise InvalidRequest(f"lease {fault}.", [{"path": "lease", "message": fault}])

@@ -1,0 +1,301 @@
+"""One drain of a thread: take what is to do, lead the run, leave. The motor calls it, one at a time per thread."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from toolwright.core import backoff
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.logs import logger, logging_without
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.errors import StoreError, ToolwrightError
+from toolwright.core.journal.child_effects import CloseRequest
+from toolwright.core.journal.store import Store, ThreadView
+from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.core.ports import Alone, Clock, NewId, Verdict
+from toolwright.core.quantity import quantity
+from toolwright.core.text import words
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import InboxEvent, batch
+from toolwright.core.threads.run import Run, RunStatus
+from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.variables import still_lacking
+from toolwright.runtime.hold.hold import Hold, ThreadLost
+from toolwright.runtime.hold.listeners import Listeners
+from toolwright.runtime.hold.move import Move
+from toolwright.runtime.runs.backoff import back_off_end
+from toolwright.runtime.runs.ending import Ending, presence
+from toolwright.runtime.runs.loop import Loop
+from toolwright.runtime.runs.poison import refused, retries
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.threads.family import first_run
+from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message
+from toolwright.runtime.threads.lineages import Lineages
+from toolwright.wire.event import run_event, step_event
+
+log = logger("toolwright.runtime")
+
+LONELY_LIVES, LAST_LIVES = 3, 10
+LOST_PAUSE = 1.0  # seconds before a thread is looked at again whose owner has changed
+STRAGGLERS = 20.0  # seconds within which a commit that was under way when a run parked is over
+LAST_WORD = 5.0  # seconds to give a run back
+
+
+class Drainer:
+    """Drains threads. What it knows of those in its hands it forgets when it leaves them."""
+
+    def __init__(
+        self,
+        store: Store,
+        loop: Loop,
+        calls: Calls,
+        speakers: Speakers,
+        ending: Ending,
+        lineages: Lineages,
+        clock: Clock,
+        new_id: NewId,
+        listeners: Listeners,
+        rooms: Rooms,
+    ) -> None:
+        self._rooms = rooms
+        self._listeners = listeners
+        self._store = store
+        self._loop = loop
+        self._calls = calls
+        self._speakers = speakers
+        self._ending = ending
+        self._lineages = lineages
+        self._clock = clock
+        self._new_id = new_id
+        self._holds: dict[str, Hold] = {}
+        self._checks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    async def __call__(self, thread_id: str, *, alone: bool = False) -> Verdict:
+        """Serve one run of the thread, then leave it."""
+        view = await self._store.view(thread_id)
+        if view is None or view.wake is None:
+            return "done"
+        run = view.run
+        rest = back_off_end(view, self._clock)
+        if rest is not None:
+            put_off = view.wake.due != rest
+            return await self._leave(thread_id, Leaving(gen=view.wake.gen, due=rest)) if put_off else "done"
+        if run is None and (not view.inbox or view.thread.is_over):
+            return await self._leave(thread_id, Leaving(gen=view.wake.gen))
+        if run is not None and (early := await self._early(view, run, alone)) is not None:
+            return early
+        try:
+            return await self._serve(view, run or self._new_run(view))
+        except ThreadLost as lost:
+            log.info("%s", lost)
+            await self._clock.sleep(LOST_PAUSE)  # whoever has it now shall not be fought over it
+            return "again"
+
+    def stop(self) -> None:
+        """The process is to stop: runs in hand are given back after the call or answer that is at work."""
+        self._stopping = True
+        for hold in self._holds.values():
+            hold.stopping = True
+
+    def known(self, thread_id: str) -> Redactor:
+        """The secrets that a run at work here has known: also those that were changed or taken away meanwhile."""
+        hold = self._holds.get(thread_id)
+        return NOTHING if hold is None else hold.redactor
+
+    def nudge(self, thread_id: str) -> None:
+        """The thread was woken while it is being drained: perhaps a result came, or a cancel."""
+        hold = self._holds.get(thread_id)
+        if hold is None:
+            return
+        hold.nudged.set()
+        task = asyncio.create_task(self._check_cancel(hold), name=f"nudge {thread_id}")
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
+    async def _check_cancel(self, hold: Hold) -> None:
+        try:
+            await hold.check_cancel()
+            await hold.look_at_env()
+        except ToolwrightError as error:
+            log.warning("Cannot see whether run %s was cancelled: %s", hold.run.id, error)
+
+    async def _early(self, view: ThreadView, run: Run, alone: bool) -> Verdict | None:
+        """A run that cannot go on now: it still waits, or it may only run by itself."""
+        assert view.wake is not None, "checked by the caller"
+        if run.status == "waiting" and run.cancel_requested_at is None:
+            left = await self._left(view, run)
+            if left > 0:
+                due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
+                return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
+        if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
+            return Alone(backoff.nth(run.lives + 1 - LONELY_LIVES))
+        return None
+
+    async def _left(self, view: ThreadView, run: Run) -> float:
+        """How many seconds a parked run has still to wait, as far as can be known."""
+        if (run.waiting or {}).get("reason") == "variables":
+            return await self._lacks(view, run)
+        open_calls = [call for call in view.calls if call.status == "waiting"]
+        if not open_calls:
+            open_calls = await self._waited_within(run)
+        return self._calls.left(open_calls[0], self._clock) if open_calls else 0.0
+
+    async def _waited_within(self, run: Run) -> list[Call]:
+        """The call within a call that a parked run waits for, if it still does."""
+        named = (run.waiting or {}).get("callIds")
+        ids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        found = [await self._store.call(each) for each in ids]
+        return [call for call in found if call is not None and call.status == "waiting"]
+
+    async def _lacks(self, view: ThreadView, run: Run) -> float:
+        """The same for one that waits for values. It looks once more when what was at work as it parked is over."""
+        voice = await self._speakers.of(view.thread, run)
+        if isinstance(voice, str):
+            return 0.0
+        resolve = await self._lineages.resolver(view.thread)
+        names = (run.waiting or {}).get("missing")
+        asked = names if isinstance(names, list) else []
+        if not still_lacking(lambda each: resolve(view.thread, each, view.env), voice, asked):
+            return 0.0
+        request = await self._store.children.request(str((run.waiting or {}).get("requestId")))
+        if request is None:
+            return 0.0
+        settled = (request.created_at - self._clock.now()).total_seconds() + STRAGGLERS
+        return settled if settled > 0 else math.inf
+
+    async def _leave(self, thread_id: str, leaving: Leaving) -> Verdict:
+        unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, leaving=leaving)
+        answer = await self._store.commit(unit)
+        return "done" if isinstance(answer, Committed) and answer.left else "again"
+
+    async def _serve(self, view: ThreadView, run: Run) -> Verdict:
+        agent = await self._speakers.of(view.thread, run)
+        voice = agent if isinstance(agent, ActiveAgent) else None
+        resolve = await self._lineages.resolver(view.thread)
+        hold = Hold(
+            view, run, self._store, self._clock, self._new_id, resolve, voice, self._listeners, self._rooms
+        )
+        hold.stopping = self._stopping
+        self._holds[hold.thread.id] = hold
+        try:
+            with logging_without(lambda: hold.redactor):
+                await self._lead(hold, view, agent)
+        finally:
+            del self._holds[hold.thread.id]
+        return "again" if hold.is_due and not self._stopping else "done"
+
+    async def _lead(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
+        try:
+            await self._take(hold, view, agent)
+            if isinstance(agent, str) and not hold.run.over:
+                await self._loop.fail(hold, agent)
+            elif isinstance(agent, ActiveAgent) and not hold.run.over:
+                await self._loop.go(hold)
+        except (ThreadLost, StoreError):
+            raise
+        except asyncio.CancelledError:
+            await self._give_back(hold)
+            raise
+        except Exception as error:
+            log.exception("Run %s cannot go on.", hold.run.id)
+            await self._loop.fail(hold, f"The run cannot go on: {words(error)}")
+        if not hold.left:
+            await self._give_back(hold)
+
+    async def _take(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
+        """Claim a run that waits, or take over one whose process died."""
+        run = hold.run
+        if run.held:
+            lives = run.lives + 1
+            taken = replace(run, status="running", waiting=None, lives=lives)
+            await hold.commit(Takeover, Move(events=[run_event(taken)]), taken)
+            if lives >= LAST_LIVES:
+                await self._loop.fail(
+                    hold, f"The process died {quantity(lives, 'time')} while this run was at work."
+                )
+            return
+        claim = Claim if view.thread.run_id is not None else _opening_claim
+        taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
+        if run.started_at is not None:
+            move = Move(events=[] if retries(run) else [run_event(taken)])
+            asked = (run.waiting or {}).get("requestId")
+            if isinstance(asked, str):
+                if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
+                    taken = replace(taken, revision=agent.agent.revision)
+                move.effects.append(CloseRequest(thread_id=hold.thread.id, id=asked))
+            await hold.commit(claim, move, taken)
+            return
+        revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
+        taken = replace(taken, revision=revision)
+        waiting = batch(view.inbox, run.id)
+        taken = replace(taken, chain_depth=depth_of(waiting, taken))
+        try:
+            move = _reading(hold, taken, waiting)
+            move.events.append(step_event("step.started", 1))
+            await hold.where.check(move, hold.author)
+            move.effects += presence(hold, hold.where.space_id, "agent.active")
+            await hold.commit(claim, move, taken)
+        except (ThreadLost, StoreError):
+            raise
+        except Exception as error:
+            log.exception("Run %s cannot begin.", run.id)
+            await self._refuse(
+                hold, claim, waiting, hold.redactor.text(f"The run cannot begin: {words(error)}")
+            )
+
+    async def _refuse(
+        self, hold: Hold, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
+    ) -> None:
+        """What the run was to read cannot be read: it is failed, its own messages kept, the rest given back (D21)."""
+        now = self._clock.now()
+        status: RunStatus = "failed" if hold.run.cancel_requested_at is None else "cancelled"
+        over = replace(hold.run, status=status, error=error, started_at=now, completed_at=now)
+        own = [event for event in waiting if event.run_id == hold.run.id]
+        back = [event.given_back(1) for event in waiting if event not in own]
+        try:
+            move = refused(hold, _reading(hold, over, own), back)
+            await hold.commit(claim, await self._ending.told(hold, move, over), over)
+        except (ThreadLost, StoreError):
+            raise
+        except Exception:
+            log.exception("The messages of run %s cannot be kept in its thread.", hold.run.id)
+            back += [event.parked() for event in own]
+            move = refused(hold, Move(events=[run_event(over)]), back)
+            await hold.commit(claim, await self._ending.told(hold, move, over), over)
+
+    def _new_run(self, view: ThreadView) -> Run:
+        return first_run(view.thread, self._new_id("run"), 0, self._clock)
+
+    async def _give_back(self, hold: Hold) -> None:
+        """The process stops: write what is in hand, and say so, so that the next owner does not take us for dead."""
+        if hold.run.status not in ("queued", "running"):
+            return
+        try:
+            async with asyncio.timeout(LAST_WORD):
+                await hold.give_back()
+        except (ThreadLost, ToolwrightError, TimeoutError) as error:
+            log.warning(
+                "Run %s could not be given back: %s", hold.run.id, error or "the journal does not answer"
+            )
+
+
+def _reading(hold: Hold, run: Run, waiting: list[InboxEvent]) -> Move:
+    """The move in which a run begins by reading these events."""
+    move = Move(events=[run_event(run)])
+    rest = [event for event in waiting if event.run_id != run.id]
+    for event in waiting:
+        if event.run_id == run.id:
+            move.read.append(event.event_id)
+            hold.say(move, own_message(event, run, 1, hold.place(move)))
+    if rest:
+        move.inbox += [] if run.over else [event.taken(run.id) for event in rest]
+        hold.say(move, inbox_message(rest, run, 1, hold.place(move)))
+    return move
+
+
+def _opening_claim(**fields: object) -> Claim:
+    return Claim(opens=True, **fields)  # type: ignore[arg-type]  # the fields of a Claim, as Hold gives them

@@ -1,0 +1,268 @@
+"""Entities: the people of the journal, and the app's agents beside them."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Unpack
+
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.broken_rows import Rows, broken_of
+from toolwright.core.env.env import EnvType, EnvVar, Given, read_env
+from toolwright.core.errors import AlreadyThere, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Conflict, DropEntity, Guard, SaveEntity, SetEnv
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.spaces.entity import OWN_PREFIX, Entity, EntityFields, entity_of
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.checks import by_id, can_be_id, page
+from toolwright.runtime.env.env import Environment
+from toolwright.wire.space import left_event
+
+log = logging.getLogger("toolwright.runtime")
+
+ALL = 1_000_000  # agents
+LONGEST_NAME = 200  # characters of a name, which every agent reads that meets it
+LONGEST = 512  # characters of an external id: what every journal can index
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """An entity, and whether it is a new one."""
+
+    entity: Entity
+    created: bool
+
+
+class Entities:
+    """What a service does with entities. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(
+        self, store: Store, agents: Agents, environment: Environment, clock: Clock, new_id: NewId
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+
+    async def create(self, **fields: Unpack[EntityFields]) -> Entity:
+        """A human; where the external id is known, that one, with the fields given."""
+        return (await self.register(**fields)).entity
+
+    async def register(self, **fields: Unpack[EntityFields]) -> Registered:
+        """The same, and whether there was none before. Of those who race with one external id, one makes it."""
+        given = _checked(fields)
+        now = self._clock.now()
+        new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
+        new = _with(new, given, now)
+        while True:
+            if await self._save(new) is None:
+                return Registered(entity=new, created=True)
+            known = await self.named(new.external_id) if new.external_id else None
+            if known is None:
+                continue  # deleted meanwhile
+            saved = await self._change(known, given)
+            if isinstance(saved, Entity):
+                return Registered(entity=saved, created=False)
+
+    async def get(self, entity_id: str) -> Entity:
+        """The entity, a human or an agent."""
+        found = await self.known(by_id("entity", entity_id))
+        if found is None:
+            raise NotFound(f"There is no entity {entity_id!r}.")
+        return found
+
+    async def find(self, entity: str) -> Entity:
+        """The entity of that id, or the agent of that name or id."""
+        known = await self.known(entity) if can_be_id(entity) else None
+        if known is not None:
+            return known
+        try:
+            return entity_of(await self._agents.get(entity))
+        except NotFound:
+            raise NotFound(f"There is no entity {entity!r}.") from None
+
+    async def known(self, entity_id: str) -> Entity | None:
+        """The entity of that id, None if there is none, or none any more."""
+        found = await self._store.entity(entity_id)
+        if found is not None:
+            return found
+        agent = await self._agents.of_entity(entity_id)
+        return None if agent is None else entity_of(agent)
+
+    async def shown(self, entity_id: str) -> Entity | None:
+        """The same to be shown beside something else: None too for one whose row is broken."""
+        try:
+            return await self.known(entity_id)
+        except RowBroken as error:
+            log.warning("%s", error)
+            return None
+
+    async def human(self, entity_id: str) -> Entity | None:
+        """The human of that id."""
+        return await self._store.entity(entity_id) if can_be_id(entity_id) else None
+
+    async def named(self, external_id: str) -> Entity | None:
+        """The human whom tokens call so."""
+        return await self._store.entity_named(external_id) if can_be_id(external_id) else None
+
+    async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
+        """The agents, declared and configured, then the humans, the oldest first."""
+        page(limit, offset)
+        known = await self._agents.list(ALL)
+        agents = [entity_of(agent) for agent in known]
+        shown = agents[offset : offset + limit]
+        if len(shown) == limit:
+            return Rows(shown, broken_of(known))
+        humans = await self._store.entities(limit=limit - len(shown), offset=max(0, offset - len(agents)))
+        return Rows([*shown, *humans], [*broken_of(known), *broken_of(humans)])
+
+    async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
+        """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
+        given = _checked(fields)
+        while True:
+            saved = await self._change(await self._human(entity_id), given)
+            if isinstance(saved, Entity):
+                return saved
+            if saved == "duplicate":
+                raise AlreadyThere(f"Another entity has the external id {given.get('external_id')!r}.")
+
+    async def delete(self, entity_id: str) -> None:
+        """Delete a human and their env: they leave their spaces, their tokens open nothing any more, their threads
+        stay.
+
+        `Forbidden` for an agent.
+        """
+        told = (left_event(entity_id),)
+        refused = True
+        while refused:  # once more where a space has changed meanwhile
+            await self._human(entity_id)
+            token = self._new_id("unit")
+            unit = DropEntity(token=token, at=self._clock.now(), entity_id=entity_id, told=told)
+            refused = isinstance(await self._store.commit(unit), Conflict)
+
+    async def env(self, entity_id: str) -> Mapping[str, EnvType]:
+        """The names that were set for a human, and whether each is a secret; never a value."""
+        await self._human(entity_id)
+        return {row.name: row.type for row in await self._store.env_of(entity_id)}
+
+    async def set_env(self, entity_id: str, env: Given) -> Mapping[str, EnvType]:
+        """Set values that hold in all threads of a human (D5), or take them away with None; the names then.
+
+        A run at work sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
+        """
+        given = read_env(env)
+        while True:
+            await self._human(entity_id)
+            if await self._set(entity_id, given) is None:  # else deleted meanwhile, or only changed
+                return await self.env(entity_id)
+
+    async def _set(self, entity_id: str, given: Mapping[str, EnvVar | None]) -> Guard | None:
+        now = self._clock.now()
+        changes = [self._environment.change(entity_id, name, var, now) for name, var in given.items()]
+        unit = SetEnv(
+            token=self._new_id("unit"), at=now, thread_id=None, entity_id=entity_id, env=tuple(changes)
+        )
+        answer = await self._store.commit(unit)
+        return answer.guard if isinstance(answer, Conflict) else None
+
+    async def _human(self, entity_id: str) -> Entity:
+        found = await self.get(entity_id)
+        if found.type == "agent":
+            raise Forbidden(
+                f"The entity {entity_id!r} is the agent {found.display_name!r}: the app declares it, change it there."
+            )
+        return found
+
+    async def _change(self, was: Entity, given: EntityFields) -> Entity | Guard:
+        """The entity as it is then, or the guard that failed."""
+        changed = _with(was, given, was.updated_at)
+        if changed == was:
+            return was
+        changed = replace(changed, updated_at=_after(was.updated_at, self._clock.now()))
+        return await self._save(changed, was) or changed
+
+    async def _save(self, entity: Entity, was: Entity | None = None) -> Guard | None:
+        unit = SaveEntity(token=self._new_id("unit"), at=self._clock.now(), entity=entity, was=was)
+        answer = await self._store.commit(unit)
+        return answer.guard if isinstance(answer, Conflict) else None
+
+
+def _with(entity: Entity, given: EntityFields, at: datetime | None) -> Entity:
+    return replace(entity, updated_at=at, **given)
+
+
+def _after(last: datetime | None, now: datetime) -> datetime:
+    """An instant that tells this version from the one before, though the clock may stand."""
+    return now if last is None else max(now, last + _TICK)
+
+
+def _checked(fields: Mapping[str, object]) -> EntityFields:
+    """The fields, if every journal can keep them. Callers may pass anything."""
+    given: EntityFields = {}
+    for name, given_value in fields.items():
+        match name:
+            case "external_id":
+                given["external_id"] = _external_id(given_value)
+            case "display_name":
+                given["display_name"] = _line(name, given_value)
+            case "metadata":
+                given["metadata"] = _metadata(given_value)
+            case _:
+                raise _faulty(
+                    name, "is no field of an entity: there are external_id, display_name and metadata"
+                )
+    return given
+
+
+def _external_id(value: object) -> str | None:
+    text = _text("external_id", value)
+    if text is None:
+        return None
+    if not text.strip():
+        raise _faulty("external_id", "must not be empty")
+    if len(text) > LONGEST:
+        raise _faulty("external_id", f"must have at most {LONGEST} characters")
+    if text.startswith(OWN_PREFIX):
+        raise _faulty("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
+    return text
+
+
+def _text(path: str, value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise _faulty(path, f"must be text, not {type(value).__name__}")
+    if value is not None and unwritable(value):
+        raise _faulty(path, "must not contain NUL or lone surrogates")
+    return value
+
+
+def _line(path: str, value: object) -> str | None:
+    text = _text(path, value)
+    if text is not None and not one_line(text):
+        raise _faulty(path, NOT_ONE_LINE)
+    if text is not None and len(text) > LONGEST_NAME:
+        raise _faulty(path, f"must have at most {LONGEST_NAME} characters")
+    return text
+
+
+def _metadata(value: object) -> dict[str, JSON]:
+    try:
+        copy = plain(value)
+    except InvalidJSON as error:
+        raise _faulty("metadata", error.message) from error
+    if not isinstance(copy, dict):
+        raise _faulty("metadata", "must be an object")
+    if has_long_key(copy):
+        raise _faulty("metadata", LONG_KEY)
+    return copy
+
+
+def _faulty(path: str, fault: str) -> InvalidRequest:
+    """Named as on the wire, where the same words are said."""
+    shown = to_camel(path)
+    return InvalidRequest(f"{shown} {fault}.", [{"path": shown, "message": fault}])

@@ -1,0 +1,110 @@
+"""What callers say of a space and of messages in it, checked before any journal sees it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import cast, get_args
+
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSONObject
+from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
+from toolwright.core.spaces.space import Space, SpaceFields, SpaceKind
+
+LONGEST_NAME = 200  # characters
+LONGEST_TEXT = 100_000
+LONGEST_EMOJI = 64
+_TICK = timedelta(microseconds=1)
+_ID = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
+
+
+def id_of(given: object) -> str:
+    """An id of the caller's choice: URL-safe."""
+    if not isinstance(given, str) or not _ID.fullmatch(given) or given in {".", ".."}:
+        raise faulty("id", "must be 1 to 128 letters, digits or any of _ . ~ -")
+    return given
+
+
+def kind_of(given: object) -> SpaceKind:
+    """One of the kinds."""
+    if given not in get_args(SpaceKind):
+        kinds = ", ".join(map(repr, get_args(SpaceKind)))
+        raise faulty("kind", f"must be one of {kinds}, not {brief_value(given)}")
+    return cast("SpaceKind", given)
+
+
+def name_of(path: str, given: object) -> str | None:
+    """A short text of one line, or none."""
+    text = text_of(path, given)
+    if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
+        raise faulty(path, f"must have 1 to {LONGEST_NAME} characters")
+    if text is not None and not one_line(text):
+        raise faulty(path, NOT_ONE_LINE)
+    return text
+
+
+def role_of(given: object) -> str:
+    """A member's role: any short text."""
+    role = name_of("role", given)
+    if role is None:
+        raise faulty("role", "must be text")
+    return role
+
+
+def text_of(path: str, given: object) -> str | None:
+    """A text, or none."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise faulty(path, f"must be text, not {brief_value(given)}")
+    if unwritable(given):
+        raise faulty(path, "must not contain NUL or lone surrogates")
+    if len(given) > LONGEST_TEXT:
+        raise faulty(path, f"must have at most {LONGEST_TEXT} characters")
+    return given
+
+
+def emoji_of(given: object) -> str:
+    """An emoji: a short text without white space."""
+    text = text_of("emoji", given)
+    if text is None or not text or len(text) > LONGEST_EMOJI or text.split() != [text]:
+        raise faulty("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
+    return text
+
+
+def metadata_of(given: object) -> JSONObject:
+    """An object, empty if none is given."""
+    try:
+        copy = plain({} if given is None else given)
+    except InvalidJSON as error:
+        raise faulty("metadata", error.message.rstrip(".")) from error
+    if not isinstance(copy, dict):
+        raise faulty("metadata", "must be an object")
+    if has_long_key(copy):
+        raise faulty("metadata", LONG_KEY)
+    return copy
+
+
+def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
+    """The space with the fields given, told by its instant from the one before, though the clock may stand."""
+    _known(fields)
+    new = replace(was, updated_at=max(now, was.updated_at + _TICK))
+    if "name" in fields:
+        new = replace(new, name=name_of("name", fields["name"]))
+    if "description" in fields:
+        new = replace(new, description=text_of("description", fields["description"]))
+    if "metadata" in fields:
+        new = replace(new, metadata=metadata_of(fields["metadata"]))
+    return new
+
+
+def faulty(path: str, fault: str) -> InvalidRequest:
+    """The error that names the field."""
+    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def _known(given: Iterable[str]) -> None:
+    unknown = [name for name in given if name not in SpaceFields.__annotations__]
+    if unknown:
+        raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")

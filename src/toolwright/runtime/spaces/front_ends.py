@@ -1,0 +1,61 @@
+"""Front-ends that are registered for entities."""
+
+from collections.abc import Sequence
+
+from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Conflict, DropFrontEnd, SaveFrontEnd
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.runtime.checks import by_id, by_text, page
+from toolwright.runtime.spaces.entities import Entities
+from toolwright.runtime.spaces.fields import metadata_of, name_of
+
+
+class FrontEnds:
+    """What is done with them. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(self, store: Store, entities: Entities, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._entities = entities
+        self._clock = clock
+        self._new_id = new_id
+
+    async def register(
+        self, entity_id: str, name: str | None = None, metadata: JSONObject | None = None
+    ) -> FrontEnd:
+        """A new front-end of that entity."""
+        entity = await self._entities.get(entity_id)
+        made = FrontEnd(
+            id=self._new_id("cli"),
+            entity_id=entity.id,
+            name=name_of("name", name),
+            metadata=metadata_of(metadata),
+            created_at=self._clock.now(),
+        )
+        unit = SaveFrontEnd(token=self._new_id("unit"), at=made.created_at, front_end=made)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise StoreError("The front-end could not be registered: its id is taken.")
+        return made
+
+    async def get(self, id: str) -> FrontEnd:
+        """The front-end."""
+        found = await self._store.front_ends.front_end(by_id("client", id))
+        if found is None:
+            raise NotFound(f"There is no client {id!r}.")
+        return found
+
+    async def list(
+        self, entity_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[FrontEnd]:
+        """Front-ends, the oldest first; those of one entity if it is named."""
+        page(limit, offset)
+        asked = by_text("entityId", entity_id)
+        return await self._store.front_ends.front_ends(entity_id=asked, limit=limit, offset=offset)
+
+    async def delete(self, id: str) -> None:
+        """Take it off the list."""
+        unit = DropFrontEnd(token=self._new_id("unit"), at=self._clock.now(), id=by_id("client", id))
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise NotFound(f"There is no client {id!r}.")

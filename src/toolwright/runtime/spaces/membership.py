@@ -1,0 +1,62 @@
+"""Spaces as those see them who are in them: who may be there, and what must not be said there (D6, D7)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from toolwright.core.agents.agent import agent_id_of
+from toolwright.core.broken_rows import all_of
+from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Member, Space, open_to
+from toolwright.core.tools.tenvs_needed import Lacking, tenvs_lacking
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.spaces.showing import Intended, Showing
+
+
+class Rooms:
+    """Asks who is in a space. What is said there holds no secret of any agent in it, whoever says it."""
+
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # the same agents are in it message after message
+
+    async def open_to(self, space_id: str, entity_id: str) -> Space | None:
+        """The space, if that entity may read and speak there."""
+        space = await self._store.spaces.space(space_id)
+        if space is None:
+            return None
+        member = await self._store.spaces.member(space_id, entity_id)
+        return space if open_to(space, is_member=member is not None) else None
+
+    async def admit(self, entity: Entity) -> None:
+        """Whether the entity can live in a space: an agent reads it in its home thread, which must be possible (D4).
+
+        Raises `TenvsLacking`.
+        """
+        agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
+        found = Lacking() if agent is None else agent.lacks_at_home
+        if found:
+            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", found)
+
+    async def redactor(self, space_id: str) -> Redactor:
+        """What must not be said in the space."""
+        return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
+
+    async def redactor_of(self, members: Sequence[Member]) -> Redactor:
+        """The same for one with these members: the secrets that the agents among them and the app have."""
+        secrets: set[tuple[str, str]] = set()
+        for member in members:
+            if member.type == "agent" and (agent := await self._agents.usable(agent_id_of(member.entity_id))):
+                secrets |= agent.secrets
+        return self._redactor(frozenset(secrets)) if secrets else NOTHING
+
+    async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
+        """What is intended, as it may be shown to who is in its space."""
+        spaces = {each.space_id for each in intended if isinstance(each, Showing)}
+        redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
+        return [
+            each.make(redactors[each.space_id]) if isinstance(each, Showing) else each for each in intended
+        ]

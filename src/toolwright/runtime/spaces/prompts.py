@@ -1,0 +1,60 @@
+"""What an agent would be told now: its system text, and the parts that this is made of."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.errors import NotFound
+from toolwright.core.journal.store import Store
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.system_prompt import Homes, Section, prompt, sections
+from toolwright.runtime.checks import by_id
+from toolwright.runtime.spaces.membership import Rooms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A system text and its parts, in their order."""
+
+    prompt: str
+    sections: Sequence[Section]
+
+
+class Prompts:
+    """Looks at agents as a run does at each step; `equip` gives them the tools of their toolkits."""
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Agents,
+        homes: Homes,
+        rooms: Rooms,
+        equip: Callable[[ActiveAgent], ActiveAgent],
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._homes = homes
+        self._rooms = rooms
+        self._equip = equip
+
+    async def of(self, agent: str, space_id: str | None = None) -> Told:
+        """What the agent is told in its home thread, as if it were in that space; without one, where it is.
+
+        Raises `NotFound` for an agent that is not there, and for a space that it cannot be in.
+        """
+        active = self._equip(await self._agents.active(agent))
+        if space_id is None:
+            here = await self._here(active)
+        elif (here := await self._open(active, by_id("space", space_id))) is None:
+            raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
+        parts = sections(active, await self._homes.of(active), here)
+        return Told(prompt=prompt(parts), sections=parts)
+
+    async def _here(self, active: ActiveAgent) -> str | None:
+        thread = await self._store.thread(active.agent.home_thread_id)
+        if thread is None or thread.space_id is None:
+            return None
+        return await self._open(active, thread.space_id)
+
+    async def _open(self, active: ActiveAgent, space_id: str) -> str | None:
+        return None if await self._rooms.open_to(space_id, active.agent.entity_id) is None else space_id

@@ -1,0 +1,20 @@
+"""What is to be shown in a space, made when it is known who is there: nobody's secrets are in it (D6)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from toolwright.core.env.redact import Redactor
+from toolwright.core.journal.effects import Edit, Effect, Post
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """An effect on that space, which `make` gives without what the redactor knows."""
+
+    space_id: str
+    make: Callable[[Redactor], Post | Edit]
+
+
+Intended: TypeAlias = Effect | Showing
+"""What a unit is to do: as it is, or as it may be shown."""

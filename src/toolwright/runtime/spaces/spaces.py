@@ -1,0 +1,328 @@
+"""Spaces: made, joined, spoken in, read. Built-in tools and routes come here alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+from toolwright.core.broken_rows import all_of, is_there
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import AlreadyThere, InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.journal.effects import (
+    DropMember,
+    DropSpace,
+    Edit,
+    Effect,
+    Erase,
+    MarkRead,
+    SaveMember,
+    SaveSpace,
+)
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import (
+    DM_MEMBERS,
+    Member,
+    Reaction,
+    Space,
+    SpaceFields,
+    SpaceKind,
+    SpaceMessage,
+)
+from toolwright.runtime.checks import by_id, by_kind, page, whole
+from toolwright.runtime.journal import Acts
+from toolwright.runtime.spaces.entities import Entities
+from toolwright.runtime.spaces.fields import (
+    changed_space,
+    id_of,
+    kind_of,
+    metadata_of,
+    name_of,
+    role_of,
+    text_of,
+)
+from toolwright.runtime.spaces.history import History, Shown
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.reactions import Reactions
+from toolwright.runtime.spaces.speech import Speech, own_metadata, words_of
+from toolwright.wire.space import edited_event, joined_event, left_event, space_event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """A message that is in the journal, and the runs that read it: the ids by agent."""
+
+    message: SpaceMessage
+    runs: Mapping[str, str]
+
+
+class Spaces:
+    """What is done with spaces. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(
+        self,
+        store: Store,
+        acts: Acts,
+        entities: Entities,
+        rooms: Rooms,
+        speech: Speech,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._store = store
+        self._acts = acts
+        self._entities = entities
+        self._rooms = rooms
+        self._speech = speech
+        self._history = History(store, entities)
+        self._reactions = Reactions(store, acts, clock)
+        self._clock = clock
+        self._new_id = new_id
+
+    # ── spaces ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def create(
+        self,
+        name: str | None = None,
+        kind: SpaceKind = "private",
+        description: str | None = None,
+        metadata: JSONObject | None = None,
+        id: str | None = None,
+        members: Sequence[str] = (),
+    ) -> Space:
+        """A new space, with these entities in it (ids of entities, names or ids of agents).
+
+        A `dm` has two members. Raises `AlreadyThere` if there is a space with that `id`.
+        """
+        by_kind("members", members, (list, tuple), "a list of entities")
+        now = self._clock.now()
+        space = Space(
+            id=self._new_id("spc") if id is None else id_of(id),
+            kind=kind_of(kind),
+            name=name_of("name", name),
+            description=text_of("description", description),
+            metadata=metadata_of(metadata),
+            created_at=now,
+            updated_at=now,
+        )
+        found = {one.id: one for one in [await self._guest(each) for each in members]}
+        if kind == "dm" and len(found) > DM_MEMBERS:
+            raise _full()
+        effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
+        for revision, entity in enumerate(found.values()):
+            effects.append(self._joining(space, entity, "member", revision))
+        answer = await self._acts.commit(*effects)
+        if isinstance(answer, Conflict):
+            raise AlreadyThere(f"There is a space {space.id!r} already.")
+        return replace(space, revision=len(effects) - 1)
+
+    async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
+        """The space; `NotFound` also if an entity is named that may not read and speak there."""
+        by_id("space", space_id)
+        read, rooms = self._store.spaces.space, self._rooms
+        space = await (read(space_id) if seen_by is None else rooms.open_to(space_id, seen_by))
+        if space is None:
+            raise NotFound(f"There is no space {space_id!r}.")
+        return space
+
+    async def _check_there(self, space_id: str) -> None:
+        """`NotFound` if there is no such space; what lies below one whose row is broken can be read."""
+        if not await is_there(self._store.spaces.space(by_id("space", space_id))):
+            raise NotFound(f"There is no space {space_id!r}.")
+
+    async def list(self, limit: int = 50, offset: int = 0, *, seen_by: str | None = None) -> Sequence[Space]:
+        """Spaces, the oldest first; those that an entity sees if its id is given."""
+        page(limit, offset)
+        return await self._store.spaces.spaces(seen_by=seen_by, limit=limit, offset=offset)
+
+    async def update(self, space_id: str, **fields: Unpack[SpaceFields]) -> Space:
+        """Change the fields given."""
+        while True:
+            was = await self.get(space_id)
+            new = changed_space(was, fields, self._clock.now())
+            if not isinstance(
+                await self._acts.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
+            ):
+                return new
+
+    async def delete(self, space_id: str) -> None:
+        """Delete a space, with all that was said in it."""
+        gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
+        if isinstance(await self._acts.commit(gone), Conflict):
+            raise NotFound(f"There is no space {space_id!r}.")
+
+    # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        """Who is in the space, who came first first."""
+        await self._check_there(space_id)
+        return await self._store.spaces.members(space_id)
+
+    async def memberships(self, entity_id: str) -> Sequence[Member]:
+        """Where an entity is a member."""
+        return await self._store.spaces.memberships(entity_id)
+
+    async def is_member(self, space_id: str, entity_id: str) -> bool:
+        """Whether the entity is in the space."""
+        return await self._store.spaces.member(space_id, entity_id) is not None
+
+    async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
+        """An entity (its id, or an agent's name or id) joins, or gets that role.
+
+        Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
+        """
+        role = role_of(role)
+        found = await self._guest(entity)
+        while True:
+            space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
+            known = next((one for one in members if one.entity_id == found.id), None)
+            if space.kind == "dm" and known is None and len(members) >= DM_MEMBERS:
+                raise _full()
+            if known is not None and known.role == role:
+                return known
+            effect = self._joining(space, found, role, space.revision)
+            if not isinstance(await self._acts.commit(effect), Conflict):
+                return effect.member if known is None else replace(known, role=role)
+
+    async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
+        """A member gets another role."""
+        await self.member(space_id, entity_id)
+        return await self.add_member(space_id, entity_id, role)
+
+    async def member(self, space_id: str, entity_id: str) -> Member:
+        """A member of the space, an agent also by its name or id."""
+        await self.get(space_id)
+        found = await self._store.spaces.member(space_id, by_id("member", entity_id))
+        if found is None:
+            known = await self._entities.find(entity_id)  # an agent's name or id
+            found = await self._store.spaces.member(space_id, known.id)
+        if found is None:
+            raise NotFound(f"The entity {entity_id!r} is not in this space.")
+        return found
+
+    async def remove_member(self, space_id: str, entity_id: str) -> None:
+        """A member leaves."""
+        gone = (await self.member(space_id, entity_id)).entity_id
+        told = (left_event(gone),)
+        await self._acts.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
+
+    async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
+        """A member has read up to that place; never back, never beyond the last message."""
+        whole("seq", seq)
+        space = await self.get(space_id)
+        await self.member(space_id, entity_id)
+        await self._acts.commit(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
+        return await self.member(space_id, entity_id)
+
+    async def _guest(self, entity: str) -> Entity:
+        """Who is to come into a space."""
+        found = await self._entities.find(entity)
+        await self._rooms.admit(found)
+        return found
+
+    def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
+        now = self._clock.now()
+        member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
+        told = (joined_event(entity.id, role),)
+        return SaveMember(space_id=space.id, member=member, revision=revision, events=told)
+
+    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def say(
+        self,
+        space_id: str,
+        entity: str,
+        content: str,
+        metadata: JSONObject | None = None,
+        parent_id: str | None = None,
+    ) -> Spoken:
+        """An entity speaks in a space; every other agent in it is woken.
+
+        Raises `NotFound` for a space that the entity is not in; in a public one it becomes a member by speaking.
+        """
+        author = await self._entities.find(entity)
+        message = SpaceMessage(
+            id=self._new_id("msg"),
+            space_id=by_id("space", space_id),
+            entity_id=author.id,
+            role="assistant" if author.type == "agent" else "user",
+            content=words_of(content),
+            metadata=own_metadata(metadata),
+            parent_id=parent_id,
+            created_at=self._clock.now(),
+        )
+        await self._speech.check_parent(message)
+        while True:
+            post = await self._speech.posting(message, author, depth=None)
+            answer = await self._acts.commit(post)
+            if isinstance(answer, Committed):
+                runs = dict(answer.runs)
+                heard = [each.thread for each in post.deliveries if each.thread.id in runs]
+                by_agent = {each.agent: runs[each.id] for each in heard}
+                return Spoken(message=replace(post.message, seq=answer.seq), runs=by_agent)
+
+    async def messages(
+        self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
+    ) -> Sequence[Shown]:
+        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        await self._check_there(space_id)
+        return await self._history.messages(space_id, limit, after, before)
+
+    async def history(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
+        """A page of what was said, in order, which ends `offset` messages before the newest."""
+        await self.get(space_id)
+        return await self._history.newest(space_id, limit, offset)
+
+    async def entity(self, entity_id: str) -> Entity | None:
+        """The entity of that id, None if there is none any more."""
+        return await self._entities.known(by_id("entity", entity_id))
+
+    async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
+        """Messages with their authors and reactions."""
+        return await self._history.shown(messages)
+
+    async def message(self, message_id: str) -> SpaceMessage:
+        """The message."""
+        return await self._history.message(message_id)
+
+    async def edit(self, message_id: str, content: str) -> Shown:
+        """Another text for a message. That of a call cannot be edited."""
+        was = await self.message(message_id)
+        if was.shows_call:
+            raise InvalidRequest("This message shows a tool call: it cannot be edited.")
+        redactor, words = await self._rooms.redactor(was.space_id), words_of(content)
+        clean = await in_thread_if_large(words, redactor.text, words)
+        new = replace(was, content=clean, edited_at=self._clock.now())
+        [shown] = await self.shown([new])
+        told = edited_event(new, shown.author, shown.reactions)
+        await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(told,)))
+        return shown
+
+    async def erase(self, message_id: str) -> None:
+        """Delete a message; its place stays empty."""
+        was = await self.message(message_id)
+        told = space_event("message_deleted", messageId=message_id)
+        await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(told,)))
+
+    async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
+        """React to a message; once with the same emoji."""
+        return await self._reactions.add(await self.message(message_id), entity_id, emoji)
+
+    async def unreact(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
+        """Take a reaction back; `NotFound` if there is none."""
+        return await self._reactions.take_back(await self.message(message_id), entity_id, emoji)
+
+    async def caused(self, run_id: str, entity_id: str) -> bool:
+        """Whether the run reads what that entity has said."""
+        return await self._store.spaces.caused(run_id, entity_id)
+
+    async def _change(self, message_id: str, effect: Effect) -> None:
+        answer = await self._acts.commit(effect)
+        if isinstance(answer, Conflict) or not answer.count:
+            raise NotFound(f"There is no message {message_id!r}.")
+
+
+def _full() -> ToolwrightError:
+    return AlreadyThere(f"A dm has {DM_MEMBERS} members: make another space for more.")

@@ -1,0 +1,99 @@
+"""Saying something in a space: by people, services and agents alike."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toolwright.core.broken_rows import all_of
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import NotFound
+from toolwright.core.journal.effects import NOBODY, Post, Source
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSONObject
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import Member, Space, SpaceMessage, open_to
+from toolwright.core.threads.event import EventDraft
+from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.checks import by_id
+from toolwright.runtime.spaces.fields import faulty, metadata_of, text_of
+from toolwright.runtime.spaces.membership import Rooms
+from toolwright.wire.space import joined_event, said_event
+
+
+class Speech:
+    """Makes the effects by which something is said."""
+
+    def __init__(self, store: Store, rooms: Rooms, wakeups: Wakeups) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._wakeups = wakeups
+
+    async def posting(
+        self,
+        message: SpaceMessage,
+        author: Entity,
+        depth: int | None,
+        stream_id: str | None = None,
+        source: Source = NOBODY,
+    ) -> Post:
+        """What it takes to say that, without the secrets of the agents that are there.
+
+        `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
+        there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.
+        """
+        space = await self._store.spaces.space(message.space_id)
+        members = all_of(await self._store.spaces.members(message.space_id))
+        is_member = any(member.entity_id == author.id for member in members)
+        if space is None or not open_to(space, is_member=is_member):
+            raise NotFound(f"There is no space {message.space_id!r}.")
+        if not is_member:
+            await self._rooms.admit(author)
+        redactor = await self._rooms.redactor_of(members)
+        content = await in_thread_if_large(message.content, redactor.text, message.content)
+        message = replace(
+            message,
+            content=content,
+            metadata=redactor.object(message.metadata),
+        )
+        return Post(
+            space_id=space.id,
+            source=source,
+            message=message,
+            revision=space.revision,
+            deliveries=await self._wakeups.of_message(message, space, author, members, depth),
+            joining=None if is_member else _joining(space, author, message),
+            events=(*_told(author, is_member=is_member), said_event(message, author, stream_id)),
+        )
+
+    async def check_parent(self, message: SpaceMessage) -> None:
+        """Whether what the message answers can be answered: it is in the same space, and shows no call."""
+        if message.parent_id is None:
+            return
+        parent = await self._store.spaces.message(by_id("message", message.parent_id))
+        if parent is None or parent.space_id != message.space_id:
+            raise faulty("parentMessageId", "names no message of this space")
+        if parent.shows_call:
+            raise faulty("parentMessageId", "names a message that shows a tool call: it cannot be replied to")
+
+
+def words_of(content: object, path: str = "content") -> str:
+    """What is said: text that is not empty; `path` is what the caller calls it."""
+    text = text_of(path, content)
+    if text is None or not text.strip():
+        raise faulty(path, "is empty")
+    return text
+
+
+def own_metadata(given: object) -> JSONObject:
+    """What a caller may say about a message: not that it shows a call."""
+    metadata = metadata_of(given)
+    if metadata.get("type") == "tool_call":
+        raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
+    return metadata
+
+
+def _told(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
+    return () if is_member else (joined_event(author.id, "member"),)
+
+
+def _joining(space: Space, author: Entity, message: SpaceMessage) -> Member:
+    return Member(space_id=space.id, entity_id=author.id, type=author.type, joined_at=message.created_at)

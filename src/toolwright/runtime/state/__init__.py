@@ -1,0 +1,1 @@
+"""The state that handlers get in a run."""

@@ -1,0 +1,182 @@
+"""The family of a thread as a handler sees it: what it does there is committed with the call's result."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from toolwright.core.broken_rows import all_of
+from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files.file import File
+from toolwright.core.journal.child_effects import Notify, Speak, Terminate
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.state import checks as given
+from toolwright.core.text import brief
+from toolwright.core.threads.child import Child, ChildStatus
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.hold.execution import RunExecution
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.threads.family import copy_files, first_run, message_for, notice_for
+from toolwright.wire.event import run_event
+
+Make = Callable[[], Awaitable[Effect]]
+"""Makes an effect when the result is committed, anew if something has changed meanwhile."""
+
+
+class Relative:
+    """Another thread of the family; a `Kin`."""
+
+    def __init__(self, thread: Thread, family: "Family") -> None:
+        self._thread = thread
+        self._family = family
+
+    @property
+    def thread_id(self) -> str:
+        return self._thread.id
+
+    @property
+    def name(self) -> str | None:
+        return self._thread.name
+
+    @property
+    def agent_id(self) -> str:
+        return self._thread.answering
+
+    @property
+    def status(self) -> ChildStatus:
+        return self._family.status_of(self._thread)
+
+    async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        return await self._family.messages(self._thread, limit, offset)
+
+    def queue_message(self, text: str) -> None:
+        self._family.speak(self._thread, text)
+
+
+class Family:
+    """What one call does in the family of its thread. `makers` are its effects, made at the commit."""
+
+    def __init__(
+        self, hold: Hold, call_id: str, store: Store, children: Sequence[Thread], execution: RunExecution
+    ) -> None:
+        self._hold = hold
+        self._call_id = call_id
+        self._store = store
+        self._children = children
+        self._execution = execution
+        self._ended: set[str] = set()
+        self._said = 0
+        self.makers: list[Make] = []
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """The threads that this one has made, oldest first, as they stood when the call began, or were ended in it."""
+        return tuple(
+            [
+                Child(reference=each.id, name=each.name, agent_id=each.agent, status=self.status_of(each))
+                for each in self._children
+            ]
+        )
+
+    async def child(self, reference: str) -> Relative | None:
+        """The child of that reference, None if there is none."""
+        wanted = given.text("The reference of a child", reference)
+        found = await self._hold.insist(lambda: self._store.thread(wanted))
+        if found is None or found.parent_id != self._hold.thread.id:
+            return None
+        return Relative(found, self)
+
+    async def parent(self) -> Relative | None:
+        """The thread that has made this one, None if none has."""
+        parent_id = self._hold.thread.parent_id
+        found = None if parent_id is None else await self._hold.insist(lambda: self._store.thread(parent_id))
+        return None if found is None else Relative(found, self)
+
+    def status_of(self, thread: Thread) -> ChildStatus:
+        """How a thread of the family stands, with what this call has done to it."""
+        return "terminated" if thread.id in self._ended else thread.child_status
+
+    async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
+        """What was said in a thread of the family."""
+        given.page(limit, offset)
+        return all_of(await self._hold.insist(lambda: self._store.messages(thread.id, limit, offset)))
+
+    def speak(self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]] = tuple) -> None:
+        """A message for a thread; `files` says what its own are called when it is sent."""
+        said = self.may_speak(thread, text)
+        self.makers.append(partial(self._speak, thread, self._hold.redactor.text(said), files, self._next()))
+
+    def may_speak(self, thread: Thread, text: str) -> str:
+        """The text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
+        self._execution.check()
+        if thread.id in self._ended:
+            raise _terminated(thread)
+        _check_open(thread)
+        return given.message(text)
+
+    async def _speak(
+        self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]], number: int
+    ) -> Effect:
+        hold = self._hold
+        _check_open(await self._store.thread(thread.id) or thread)
+        depth, clock = hold.run.chain_depth, hold.clock
+        run = first_run(thread, hold.new_id("run"), depth, clock)
+        message_id = f"msg_{self._call_id}-{number}"
+        event = message_for(thread, message_id, text, files(), depth, clock)
+        return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run))
+
+    def notify(self, text: str, files: Sequence[File]) -> None:
+        """Word for the parent's inbox, with copies of files."""
+        said = self.may_notify(text)
+        self.makers.append(partial(self._notify, self._hold.redactor.text(said), files, self._next()))
+
+    def may_notify(self, text: str) -> str:
+        """The text, if the parent can be told it. Raises `InvalidRequest` otherwise."""
+        if self._hold.thread.parent_id is None:
+            raise InvalidRequest("This thread has no parent to notify.")
+        return given.message(text)
+
+    async def _notify(self, text: str, files: Sequence[File], number: int) -> Effect:
+        hold, thread = self._hold, self._hold.thread
+        parent = await self._store.thread(str(thread.parent_id))
+        if parent is None:
+            raise NotFound("The parent of this thread is not there.")
+        drafts = FileDrafts(StoredFiles(self._store, parent.id))
+        refs = await copy_files(parent.id, drafts, files, hold.clock, hold.new_id)
+        said = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
+        event_id = f"sub:{self._call_id}.{number}"
+        notice = notice_for(parent, event_id, {**said}, refs, hold.run.chain_depth, hold.clock, hold.new_id)
+        return Notify(thread_id=parent.id, notice=notice, files=drafts.changes)
+
+    async def terminate(self, reference: str) -> None:
+        """A child is never spoken to again, and its open run stops."""
+        if await self.child(reference) is None:
+            raise NotFound(f"There is no child {brief(repr(reference), 200)} of this thread.")
+        self._execution.check()
+        self.ends(reference)
+
+        async def effect() -> Effect:
+            return Terminate(thread_id=reference)
+
+        self.makers.append(effect)
+
+    def ends(self, thread_id: str) -> None:
+        """From now on this call sees that thread as terminated."""
+        self._ended.add(thread_id)
+
+    def _next(self) -> int:
+        self._said += 1
+        return self._said
+
+
+def _check_open(thread: Thread) -> None:
+    """Raise `ThreadTerminated` if nobody may speak to the thread any more."""
+    if thread.is_over:
+        raise _terminated(thread)
+
+
+def _terminated(thread: Thread) -> ThreadTerminated:
+    return ThreadTerminated(f"The thread {thread.id!r} is terminated.")

@@ -1,0 +1,372 @@
+"""The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from toolwright.core.env.env import EnvChange, EnvRow, EnvType
+from toolwright.core.env.tenvs import Tenvs
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.files.drafts import FileDrafts, as_bytes
+from toolwright.core.files.file import checked_path
+from toolwright.core.journal.child_effects import SetValue
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.core.ports import Bus
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state import checks as given
+from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop
+from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.child import Child, Kin
+from toolwright.core.threads.event import Event, EventDraft
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.env.env import Environment
+from toolwright.runtime.env.redaction import clean_draft, clean_effect
+from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.hold.at_work import writes, writes_later
+from toolwright.runtime.hold.execution import RunExecution, Skipped
+from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.state.calls import CallsWithin
+from toolwright.runtime.state.env import CallEnv
+from toolwright.runtime.state.facts import Facts
+from toolwright.runtime.state.family import Family
+from toolwright.runtime.state.messages import Words
+from toolwright.wire.event import bounded, subagent_event
+
+T = TypeVar("T")
+Invoke: TypeAlias = Callable[[Hold, "RunState", str, str], Awaitable[ToolResult]]
+"""Makes a call of the tool of that name, with the JSON text of its arguments, below the call of that state."""
+
+
+class RunState(Facts):
+    """The `ThreadState` of one call of a run. What it writes is committed with the call's result."""
+
+    __slots__ = (
+        "_bus",
+        "_calls",
+        "_drafts",
+        "_effects",
+        "_emitted",
+        "_env",
+        "_family",
+        "_files",
+        "_made",
+        "_sandbox",
+        "_store",
+        "_values",
+        "_words",
+        "execution",
+        "number",
+    )
+
+    def __init__(
+        self,
+        hold: Hold,
+        call: Call,
+        bus: Bus,
+        files: FileKeeper,
+        environment: Environment,
+        invoke: Invoke,
+        store: Store,
+        sandbox: Sandbox,
+        children: Sequence[Thread] = (),
+    ) -> None:
+        super().__init__(hold, call)
+        self._sandbox = sandbox
+        self._store = store
+        self._bus = bus
+        self._files = files
+        self._words = Words(hold)
+        self._env = CallEnv(hold, call, environment)
+        self._values: dict[str, str | None] = {}
+        self._emitted: list[EventDraft] = []
+        self._effects: list[Effect] = []
+        self._made: list[Callable[[], Awaitable[Effect]]] = []
+        self._drafts: FileDrafts | None = None
+        self.number = 0
+        self.execution = RunExecution(
+            step_count=call.step, current_side=hold.run.side, abort_signal=hold.abort
+        )
+        self._family = Family(hold, call.id, store, children, self.execution)
+        self._calls = CallsWithin(partial(invoke, hold, self), self.execution)
+
+    @property
+    def tenvs(self) -> Tenvs:
+        """What the thread was created to bring."""
+        return self._env.tenvs
+
+    async def env(self, name: str) -> str | None:
+        """The value of a name as it is now, None if no layer has it."""
+        found = await self._env.get(given.text("The name of a value", name))
+        return None if found is None else found.value
+
+    async def env_type(self, name: str) -> EnvType | None:
+        """Whether that value is `text` or a `secret`."""
+        found = await self._env.get(given.text("The name of a value", name))
+        return None if found is None else found.type
+
+    @writes
+    def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
+        """Set a name for this thread with the call's result, or take it away; of the declared type, else a secret.
+
+        Raises `InvalidRequest` for a faulty name or value, `CannotSeal` for a secret where there are no keys.
+        """
+        self._env.set(name, value, type)
+
+    @property
+    def env_changes(self) -> tuple[EnvChange, ...]:
+        """What was set, as its unit takes it."""
+        return self._env.changes
+
+    def drop_env(self, rows: Sequence[EnvRow]) -> None:
+        """Take away, with the call's result, values of a child that never began, for built-in tools."""
+        self._env.drop(rows)
+
+    @property
+    def own_tenvs(self) -> JSONObject:
+        """What the thread itself was created to bring, for agents that it is handed over to."""
+        return self._env.own_tenvs
+
+    @property
+    def drafts(self) -> FileDrafts:
+        """The thread's files, with what this call has written."""
+        if self._drafts is None:
+            self._drafts = FileDrafts(self._hold.files)
+        return self._drafts
+
+    @property
+    def drafted(self) -> FileDrafts | None:
+        """The same, None if the call has not looked at any file."""
+        return self._drafts
+
+    async def read_file(self, path: str) -> bytes:
+        """The bytes of a file of this thread, also of one that this call wrote; `NotFound` if there is none."""
+        return await self._files.read(await self.drafts.get(path))
+
+    @writes_later
+    async def write_file(
+        self, path: str, content: bytes | str, mime_type: str | None = None
+    ) -> AttachmentRef:
+        """Write a file with the call's result, over one that is there; text is kept as UTF-8."""
+        whole = as_bytes(content, self._files.max_attachment)
+        redactor = self._hold.redactor
+        checked = checked_path(path)
+        if redactor.text(checked) != checked:
+            raise InvalidRequest("This path holds a secret of the thread: choose another.")
+        if mime_type is not None:
+            mime_type = redactor.text(given.text("A MIME type", mime_type))
+        return await self._files.write(self.thread_id, self.drafts, path, whole, mime_type)
+
+    async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
+        """The files in a folder and below, by path."""
+        return await self.drafts.below(folder)
+
+    async def find_files(self, pattern: str) -> Sequence[AttachmentRef]:
+        """The files whose path, or name if the pattern has no slash, matches."""
+        return await self.drafts.matching(pattern)
+
+    async def stat_file(self, path: str) -> AttachmentRef | None:
+        """What is known of a file, None if there is none."""
+        file = await self.drafts.at(path)
+        return None if file is None else file.ref
+
+    @writes_later
+    async def delete_file(self, path: str) -> bool:
+        """Take a file away with the call's result; whether there was one."""
+        return await self.drafts.drop(path)
+
+    async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        """The thread's messages, oldest first, those of the running step included."""
+        return self._words.messages(limit, offset)
+
+    async def get_message(self, message_id: str) -> Message | None:
+        """One message of the thread, None if there is none of that id."""
+        return self._words.message(message_id)
+
+    @writes
+    def inject_message(self, content: str, role: str = "user") -> str:
+        """Say something in the thread with the call's result, as `user` or `assistant`; the new message's id."""
+        return self._words.inject(content, role)
+
+    @writes
+    def update_message(self, message_id: str, content: str) -> None:
+        """Change the text of a message with the call's result; `NotFound` if there is none of that id."""
+        self._words.update(message_id, content)
+
+    @writes_later
+    async def queue_message(
+        self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
+    ) -> None:
+        """Send the thread a message with the call's result, which the next step reads."""
+        self._family.may_speak(self._hold.thread, content)
+        parts = given.files(attachments)
+        if not parts:
+            self._family.speak(self._hold.thread, content)
+            return
+        drafts = self.drafts
+        refs = await self._files.attach(self.thread_id, drafts, parts)
+        files = [await drafts.get(ref.path) for ref in refs]
+        self._family.speak(self._hold.thread, content, lambda: [drafts.now(file).ref for file in files])
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """The threads that this one has made, as they stood when the call began, or were ended in it."""
+        return self._family.children
+
+    async def get_child_thread(self, reference: str) -> Kin | None:
+        """The child of that reference, None if there is none."""
+        return await self._family.child(reference)
+
+    async def get_parent_thread(self) -> Kin | None:
+        """The thread that has made this one, None if none has."""
+        return await self._family.parent()
+
+    @writes_later
+    async def notify_parent(self, text: str, attachments: Sequence[Attachment | AttachmentRef] = ()) -> None:
+        """Tell the parent something, with copies of files, by its inbox; raises `InvalidRequest` without one."""
+        self._family.may_notify(text)
+        parts, drafts = given.files(attachments), self.drafts
+        refs = await self._files.attach(self.thread_id, drafts, parts) if parts else ()
+        self._family.notify(text, [await drafts.get(ref.path) for ref in refs])
+
+    @writes_later
+    async def terminate(self, reference: str | None = None) -> None:
+        """End this thread for good once the call's result is recorded; or a child of it, by its reference."""
+        if reference is not None:
+            await self._family.terminate(reference)
+            return
+        self.execution.stopped = self.execution.terminated = True
+        self._family.ends(self.thread_id)
+
+    async def get_value(self, key: str) -> JSON:
+        """A value that this thread has kept, None if it has none of that name."""
+        name = given.key(key)
+        if name in self._values:
+            kept = self._values[name]
+        else:
+            kept = await self._hold.insist(lambda: self._store.children.value(self.thread_id, name))
+        return None if kept is None else json.loads(kept)
+
+    @writes
+    def set_value(self, key: str, value: JSON) -> None:
+        """Keep a JSON value in this thread with the call's result; None takes it away.
+
+        Raises `InvalidRequest` for a faulty key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
+        """
+        self._values[given.key(key)] = given.kept(key, self._hold.redactor.json(plain(value)))
+
+    @writes
+    def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
+        """Run code that nobody trusts in the sandbox; await the handle, or `terminate` it.
+
+        Raises `InvalidRequest` for faulty options, and in a thread: only an async handler can await the handle.
+        """
+        on_a_loop()
+        return self._sandbox.start(source, read_options(options, **more))
+
+    @property
+    def context(self) -> dict[str, Any]:  # whatever handlers put there
+        """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
+        return self._hold.context
+
+    @property
+    def words(self) -> Words:
+        """What the call says and changes in its thread, for its commit."""
+        return self._words
+
+    async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
+        """Call a tool of this prompt from within this call, one after another; its failure is an error result.
+
+        Raises `InvalidRequest` once the call is over or for a faulty name, `InvalidJSON` for what JSON cannot carry.
+        """
+        return await self._calls.make(name, arguments)
+
+    async def close(self) -> None:
+        """The handler has returned: what it has left at work within its call ends with it."""
+        await self._calls.close()
+
+    @writes
+    def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
+        """Have a tool of this prompt called once this step is over, before the model is asked again.
+
+        What ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
+        """
+        self._calls.queue(name, arguments, self._hold.redactor)
+
+    async def hear(self, below: RunExecution) -> None:
+        """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
+        self.execution.hear(below)
+        self.execution.queued = (*self.execution.queued, *below.queued)
+
+    def tell_created(self, reference: str, name: str | None, agent_id: str) -> None:
+        """Followers are told of a child, with the call's result."""
+        self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
+
+    @writes
+    def emit(self, event_type: str, data: JSON = None) -> None:
+        """Record an event with the call's result; one of more than 8 KiB without its data.
+
+        Raises `InvalidRequest` for a faulty type, also for the types of the runtime's own events, and `InvalidJSON` for
+        what JSON cannot carry.
+        """
+        event_type, data = given.event(event_type, data)
+        payload: JSONObject = {"toolCallId": self._call.id, "data": data}
+        self._emitted.append(EventDraft(type=event_type, payload=payload))
+
+    @property
+    def emitted(self) -> list[EventDraft]:
+        """The events so far, without the secrets that are known by now."""
+        return [bounded(clean_draft(draft, self._hold.redactor)) for draft in self._emitted]
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Read the journal, again and again while it is unavailable."""
+        return await self._hold.insist(work)
+
+    def effect(self, effect: Effect) -> None:
+        """Have something done to spaces, timers or minds, with the call's result."""
+        self._effects.append(effect)
+
+    def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
+        """Have an effect that is made when the result is committed, for built-in tools."""
+        self._made.append(make)
+
+    async def effects(self) -> list[Effect]:
+        """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
+        done = [clean_effect(effect, self._hold.redactor) for effect in self._effects]
+        done += [
+            SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
+        ]
+        return done + [await self._hold.insist(make) for make in (*self._made, *self._family.makers)]
+
+    def skip(self, reason: str | None) -> None:
+        """End the run as skipped with the call's result, for built-in tools."""
+        self.execution.skipped = Skipped(reason)
+
+    def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
+        """Tell live followers how far the call is; nothing is recorded.
+
+        Raises `InvalidRequest` for what are no finite numbers, or no text.
+        """
+        run, told = self._hold.run, given.progress(done, total, text)
+        if not self._bus.wanted(run.thread_id, run.id):
+            return
+        said = self._hold.redactor.object(told)
+        payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, **said}
+        self._bus.publish(
+            [
+                Event(
+                    thread_id=run.thread_id,
+                    run_id=run.id,
+                    agent=run.agent,
+                    type="tool.progress",
+                    payload=payload,
+                    at=self._hold.clock.now(),
+                )
+            ]
+        )

@@ -1,0 +1,116 @@
+"""Following events: live ones as they come, recorded ones without a gap, from any point on."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import NoneType
+
+from toolwright.core.errors import InvalidRequest, Reset
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Bus, Follower, Motor
+from toolwright.core.threads.event import Event, Topic
+from toolwright.runtime.checks import by_id, by_kind, page
+
+PAGE = 500
+LOOK_AGAIN = 5.0  # seconds without news after which the journal is read all the same
+LOOK_ABROAD = 0.25  # the same while another process drives the journal
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What a follower reads, behind which event that begins, and how it learns that it is too slow."""
+
+    events: AsyncGenerator[Event]
+    start: int | None  # None where events have no numbers
+    overrun: Callable[[], Awaitable[None]]
+    """Returns once more waits for the follower than may; nothing is lost that the journal does not have."""
+
+    def __aiter__(self) -> AsyncGenerator[Event]:
+        return self.events
+
+
+class Events:
+    """Recorded events, and followers of what happens."""
+
+    def __init__(self, store: Store, bus: Bus, motor: Motor) -> None:
+        self._store = store
+        self._bus = bus
+        self._motor = motor
+
+    async def list(self, topic: Topic, after: int = 0, limit: int = PAGE, offset: int = 0) -> Sequence[Event]:
+        """Recorded events with a number above `after`, in order, without the first `offset` of them."""
+        page(limit, after)
+        page(limit, offset)
+        _known(topic)
+        return await self._store.events(topic, after, limit, offset)
+
+    async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
+        """Events of a thread or a run, for ever: those recorded after the number `after` first (0: all), then
+        what happens, live events among it. Without `after` it begins now.
+
+        Raises `Reset` when `after` names an event that the journal never had, or has no longer.
+        """
+        async with self.following(topic, after) as following:
+            async for event in following.events:
+                yield event
+
+    @asynccontextmanager
+    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Following]:
+        """The events of `follow`; once the block is entered, nothing that happens is missed."""
+        _known(topic)
+        by_kind("after", after, (int, NoneType), "the number of an event")
+        with self._bus.subscribe(topic) as follower:
+            start = await self._start(topic, after)
+            yield Following(self._from(topic, follower, start), start, follower.overrun)
+
+    async def _from(self, topic: Topic, follower: Follower, last: int) -> AsyncGenerator[Event]:
+        while True:
+            async for event in self._recorded(topic, last):
+                last = event.n or last
+                yield event
+            async for event in self._live(topic, follower, last):
+                last = event.n or last
+                yield event
+
+    async def _start(self, topic: Topic, after: int | None) -> int:
+        oldest, newest = await self._store.bounds(topic)
+        if after is None:
+            return newest
+        if after < 0:
+            raise InvalidRequest(f"An event's id is a number from 0, not {after}.")
+        if after and (after > newest or after < oldest - 1):
+            raise Reset
+        return after
+
+    async def _recorded(self, topic: Topic, last: int) -> AsyncIterator[Event]:
+        while page := await self._store.events(topic, last, PAGE):
+            for event in page:
+                yield event
+            last = page[-1].n or last
+            if len(page) < PAGE:
+                return
+
+    async def _live(self, topic: Topic, follower: Follower, last: int) -> AsyncIterator[Event]:
+        """What comes over the bus, until there is a reason to read the journal: a gap, or a long silence.
+
+        A space has but some of the numbers: that none of its events is left out the bus itself sees.
+        """
+        while True:
+            came = await follower.next(LOOK_AGAIN if self._motor.driving else LOOK_ABROAD)
+            if not came or not follower.took_all():
+                return
+            for event in came:
+                if event.n is None:
+                    yield event
+                elif event.n == last + 1 or (topic.kind == "space" and event.n > last):
+                    last = event.n
+                    yield event
+                elif event.n > last:
+                    return
+            await asyncio.sleep(0)
+
+
+def _known(topic: Topic) -> None:
+    by_kind("topic", topic, Topic, "a topic: a thread, a run or a space, by its id")
+    by_id(topic.kind, topic.id)

@@ -1,0 +1,116 @@
+"""What goes between the threads of a family: messages, files and notices, as effects."""
+
+from collections.abc import Sequence
+
+from toolwright.core.broken_rows import all_of
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files.file import File
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSONObject
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run, Side
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+from toolwright.runtime.threads.inbox import kept_ref
+from toolwright.wire.event import run_event
+
+NAME_TAG = "name:"
+PAGE = 1_000  # children that are read at once
+
+
+async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
+    """All threads that it has made, the oldest first."""
+    found: list[Thread] = []
+    while True:
+        page = all_of(await store.children.children(thread_id, limit=PAGE, offset=len(found)))
+        found += page
+        if len(page) < PAGE:
+            return found
+
+
+def child_id_of(call_id: str) -> str:
+    """The id of the thread that this call makes."""
+    return f"thr_{call_id.removeprefix('call_').replace('.', '-')}"
+
+
+async def copy_files(
+    thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
+) -> tuple[AttachmentRef, ...]:
+    """The same files in another thread, under names that are free there; they are in its drafts then (S0 §7)."""
+    refs: list[AttachmentRef] = []
+    for each in files:
+        path = await drafts.free_path(each.name)
+        file = changed(
+            each,
+            thread_id=thread_id,
+            id=new_id("fil"),
+            path=path,
+            name=path.rsplit("/", 1)[1],
+            created_at=clock.now(),
+        )
+        drafts.add(file)
+        refs.append(file.ref)
+    return tuple(refs)
+
+
+def first_run(thread: Thread, run_id: str, depth: int, clock: Clock) -> Run:
+    """A run of the thread, whose side is the one that hears messages."""
+    own = thread.active_agent is None  # who has taken over has one side
+    side: Side = thread.link.receives if thread.link is not None and own else "side_a"
+    return Run(
+        id=run_id,
+        thread_id=thread.id,
+        agent=thread.agent,
+        side=side,
+        chain_depth=depth,
+        created_at=clock.now(),
+    )
+
+
+def message_for(
+    thread: Thread, message_id: str, text: str, files: Sequence[AttachmentRef], depth: int, clock: Clock
+) -> InboxEvent:
+    """A message of the thread's own, from its parent."""
+    content: JSONObject = {"messageId": message_id, "content": text}
+    if files:
+        content["attachments"] = [kept_ref(ref) for ref in files]
+    return InboxEvent(
+        thread_id=thread.id,
+        event_id=message_id,
+        type="message",
+        content=content,
+        depth=depth,
+        created_at=clock.now(),
+    )
+
+
+def notice_for(
+    parent: Thread,
+    event_id: str,
+    said: JSONObject,
+    files: Sequence[AttachmentRef],
+    depth: int,
+    clock: Clock,
+    new_id: NewId,
+) -> Delivery:
+    """Word of a child for its parent's inbox, which is read by its next run."""
+    content: JSONObject = {**said}
+    if files:
+        content["attachments"] = [kept_ref(ref) for ref in files]
+    run = first_run(parent, new_id("run"), depth, clock)
+    return Delivery(
+        thread=parent,
+        event=InboxEvent(
+            thread_id=parent.id,
+            event_id=event_id,
+            type="subagent",
+            content=content,
+            depth=depth,
+            created_at=clock.now(),
+        ),
+        run=run,
+        queued=run_event(run),
+    )

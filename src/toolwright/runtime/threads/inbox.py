@@ -1,0 +1,135 @@
+"""What waits in a thread's inbox, as the model reads it."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
+from toolwright.core.value import changed
+from toolwright.wire.result import attachment_from_json, attachment_to_json
+from toolwright.wire.text import readable
+
+OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
+PREVIEWED = 80  # characters of an event in a preview
+
+
+def own_message(event: InboxEvent, run: Run, step: int, seq: int) -> Message:
+    """A message of the thread's own as a user message of the run that reads it, at the place `seq`; it keeps its id."""
+    content = event.content
+    return Message(
+        id=str(content["messageId"]),
+        role="user",
+        content=str(content["content"]),
+        seq=seq,
+        run_id=run.id,
+        step=step,
+        attachments=_refs(content.get("attachments")),
+        created_at=event.created_at,
+    )
+
+
+def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:
+    """All else that waits as one user message: people first, then results, plans and services, agents last.
+
+    A home thread reads it as in S3, "Result via Inbox".
+    """
+    lines = [line(event) for event in sorted(events, key=_rank)]
+    text = "\n".join(lines)
+    if run.thread_id == home_thread_id_of(run.agent):
+        text = f"INBOX: {text}" if len(lines) == 1 else f"INBOX:\n{text}"
+    first = events[0]
+    return Message(
+        id=f"evt_{first.event_id.removeprefix('tr:')}",
+        role="user",
+        content=text,
+        seq=seq,
+        run_id=run.id,
+        step=step,
+        attachments=tuple([ref for event in events for ref in _refs(event.content.get("attachments"))]),
+        created_at=max(event.created_at for event in events),
+    )
+
+
+def line(event: InboxEvent) -> str:
+    """One event as one line. What others wrote is quoted, so that nobody can write a line for somebody else."""
+    content = event.content
+    match event.type:
+        case "space_message":
+            who = str(content.get("displayName") or content.get("entityId"))
+            place = f"spaceId: {content.get('spaceId')}, messageId: {content.get('messageId')}"
+            if content.get("spaceName"):
+                place = f"in {readable([content.get('spaceName')])[1:-1]}, {place}"
+            kind = "Agent " if content.get("entityType") == "agent" else ""
+            return f"[{kind}{_plain(who)}: {_quoted(content.get('content'))}] ({place})"
+        case "tool_result":
+            return (
+                f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "
+                f"{readable(content['result'])}"
+            )
+        case "plan":
+            said = _quoted(content.get("instruction"))
+            return f"[Plan: {_plain(str(content.get('name')))}] (planId: {content.get('planId')}) {said}"
+        case "service":
+            return f"[Service: {_plain(str(content.get('serviceName')))}] {readable(content.get('payload'))}"
+        case "subagent":
+            return _of_subagent(content)
+        case _:
+            return f"[{event.type}] {readable(content)}"
+
+
+def _of_subagent(content: JSONObject) -> str:
+    """What a child has said, or has come to."""
+    name = content.get("name")
+    who = "Subagent" if name is None else f"Subagent: {_plain(str(name))}"
+    at = f"reference: {content.get('reference')}, status: {content.get('status')}"
+    if "error" in content:
+        return f"[{who}] ({at}) failed: {_quoted(content['error'])}"
+    return f"[{who}] ({at}) {_quoted(content.get('message', content.get('result')))}"
+
+
+def preview(events: Sequence[InboxEvent]) -> str | None:
+    """One line that tells what waits for the next run, None if nothing does."""
+    if not events:
+        return None
+    first = line(sorted(events, key=_rank)[0])
+    short = first if len(first) <= PREVIEWED else f"{first[:PREVIEWED]}…"
+    count = "1 new event waits" if len(events) == 1 else f"{len(events)} new events wait"
+    return f"{count} in your inbox for your next run, the first: {short}"
+
+
+def depth_of(events: Sequence[InboxEvent], run: Run) -> int:
+    """How deep the run is in a chain of agents that wake each other: as deep as what it reads (D15)."""
+    return max([run.chain_depth, *[event.depth for event in events]])
+
+
+def _rank(event: InboxEvent) -> int:
+    if event.type == "space_message":
+        return 3 if event.content.get("entityType") == "agent" else 0
+    return {"tool_result": 1, "subagent": 1, "plan": 2, "service": 2}.get(event.type, 2)
+
+
+def _quoted(text: JSON) -> str:
+    return readable([text])[1:-1]  # as JSON: quoted, on one line
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.replace("[", "(").replace("]", ")").split())
+
+
+def kept_ref(ref: AttachmentRef) -> JSONObject:
+    """A file of a message as its inbox event carries it."""
+    return {**attachment_to_json(ref), "digest": ref.digest}
+
+
+def _refs(kept: JSON) -> tuple[AttachmentRef, ...]:
+    refs: list[AttachmentRef] = []
+    for each in kept if isinstance(kept, list) else []:
+        written = cast("JSONObject", each)  # as made by `kept_ref`
+        ref = attachment_from_json(written)
+        assert isinstance(ref, AttachmentRef), "a message refers to files that are kept"
+        refs.append(changed(ref, digest=written["digest"]))
+    return tuple(refs)

@@ -1,0 +1,57 @@
+"""The threads above a thread, as far as its values come from there (D5)."""
+
+from collections.abc import Sequence
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvRow
+from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.journal.store import Store
+from toolwright.core.threads.thread import Thread
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.env.env import NO_NAMES, Above, Environment, Resolve, ThreadEnv
+
+
+class Lineages:
+    """Makes what resolves the values of threads."""
+
+    def __init__(self, store: Store, agents: Agents, environment: Environment) -> None:
+        self._store = store
+        self._agents = agents
+        self._environment = environment
+
+    async def resolver(self, thread: Thread) -> Resolve:
+        """What says which values hold in the thread for an agent, given the rows of all who have a say."""
+        above = await self._above(thread) if thread.parent_id is not None else []
+        _, hidden = await self._agent(thread.agent)
+
+        def resolve(here: Thread, voice: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
+            before = (
+                NO_NAMES if here.active_agent is None else hidden
+            )  # what the agent before has hidden stays so
+            return self._environment.of(here, voice, rows, above, before)
+
+        return resolve
+
+    async def env(self, thread: Thread, voice: ActiveAgent | None) -> ThreadEnv:
+        """What holds in the thread now."""
+        resolve = await self.resolver(thread)
+        return resolve(thread, voice, await self._store.env(thread.id))
+
+    async def _above(self, thread: Thread) -> list[Above]:
+        """The threads above it, the nearest first."""
+        return [await self._seen(each) for each in await self._store.children.lineage(thread.id)]
+
+    async def _seen(self, thread: Thread) -> Above:
+        scoped, hidden = await self._agent(thread.answering)
+        if thread.active_agent is not None:
+            hidden |= (await self._agent(thread.agent))[1]
+        private = frozenset(thread.link.hidden if thread.link is not None else ())
+        return Above(thread.id, scoped, hidden, private)
+
+    async def _agent(self, agent_id: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The names that are scoped by an agent, and those that it hides."""
+        try:
+            agent = await self._agents.find(agent_id)
+        except (InvalidRequest, DefinitionError):
+            agent = None  # an agent that cannot run has no active prompt
+        return (NO_NAMES, NO_NAMES) if agent is None else (agent.scoped, agent.hidden)

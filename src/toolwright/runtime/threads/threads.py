@@ -1,0 +1,323 @@
+"""Threads: created, spoken to, read."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.prompt import Env
+from toolwright.core.broken_rows import is_there
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.env import MOST_NAMES, EnvType, faulty_name
+from toolwright.core.env.env import Given as GivenEnv
+from toolwright.core.env.types import SECRETS
+from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
+from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files.file import FileChange
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, SetEnv
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_ID, MAX_NAME
+from toolwright.core.plain import plain, unwritable
+from toolwright.core.ports import Clock, Motor, NewId
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.handed_over import Faulty, checked_fields
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.checks import by_id, by_list, by_text, page
+from toolwright.runtime.env.env import Environment, tenv_vars
+from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.threads.family import first_run
+from toolwright.runtime.threads.inbox import kept_ref
+from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.runs import Runs
+from toolwright.wire.event import run_event
+
+CANCEL_PATIENCE = 15.0  # seconds; a cancelled run is over within ten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A message that is in the journal, and the run that reads it: a running one that it joins, or a new one."""
+
+    message: Message
+    run_id: str
+
+
+class Threads:
+    """What users do with threads. Ids that lead nowhere raise `NotFound`."""
+
+    def __init__(
+        self,
+        store: Store,
+        motor: Motor,
+        agents: Agents,
+        runs: Runs,
+        environment: Environment,
+        files: FileKeeper,
+        clock: Clock,
+        new_id: NewId,
+        lineages: Lineages,
+    ) -> None:
+        self._lineages = lineages
+        self._store = store
+        self._motor = motor
+        self._agents = agents
+        self._runs = runs
+        self._environment = environment
+        self._files = files
+        self._clock = clock
+        self._new_id = new_id
+
+    async def create(
+        self,
+        agent: str,
+        user_id: str | None = None,
+        env: Env | None = None,
+        tenvs: Mapping[str, JSON] | None = None,
+        tags: Sequence[str] | None = None,
+        arguments: JSONObject | None = None,
+    ) -> Thread:
+        """A new thread of that agent, named by name or id, with the values that it brings.
+
+        Raises `TenvsLacking`, which names all that its tools would miss (S2 §9.3), `CannotSeal` for a secret
+        where there are no keys; then there is no thread.
+        """
+        _check(agent=agent, user_id=user_id, tags=tags)
+        await in_thread_if_large(arguments, _plain, "arguments", arguments)
+        if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise _faulty("arguments", "must be an object")
+        active = await self._agents.active(agent)
+        thread_id, now = self._new_id("thr"), self._clock.now()
+        thread = Thread(
+            id=thread_id,
+            agent=active.agent.id,
+            user_id=user_id,
+            tags=tuple(tags or ()),
+            arguments=arguments,
+            created_at=now,
+        )
+        brought = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
+        given = active.types.stored(env)
+        values = (
+            *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
+            *[self._environment.change(thread_id, name, var, now) for name, var in given.items()],
+        )
+        unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
+        await self._store.commit(unit)
+        return thread
+
+    async def env(self, thread_id: str) -> Mapping[str, EnvType]:
+        """The names that were set in the thread, and whether each is a secret; never a value."""
+        await self.get(thread_id)
+        rows = await self._store.env_of(thread_id)
+        return {row.name: row.type for row in rows if row.kind == "env"}
+
+    async def set_env(self, thread_id: str, env: GivenEnv) -> Mapping[str, EnvType]:
+        """Set values of the thread, or take them away with None; the names that it has then.
+
+        Plain text is of the type that the thread's agent declares, else a secret. A run at work sees them from its
+        next call on. Raises `CannotSeal` for a secret where there are no keys.
+        """
+        thread = await self.get(thread_id)
+        agent = await self._agents.usable(thread.answering)
+        given, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
+        changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in given.items()])
+        unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
+        if isinstance(await self._store.commit(unit), Conflict):
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        self._motor.wake(thread_id)
+        return await self.env(thread_id)
+
+    async def get(self, thread_id: str) -> Thread:
+        """The thread."""
+        thread = await self._store.thread(by_id("thread", thread_id))
+        if thread is None:
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return thread
+
+    async def list(
+        self,
+        user_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        among: Sequence[str] | None = None,
+    ) -> Sequence[Thread]:
+        """Threads, the oldest first; of one user if named, of the users `among` only if they are."""
+        page(limit, offset)
+        by_text("user_id", user_id)
+        by_list("among", among, str, "texts")
+        users = among
+        if user_id is not None:
+            users = [user_id] if among is None or user_id in among else []
+        return await self._store.threads(users=users, limit=limit, offset=offset)
+
+    async def children(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Thread]:
+        """The threads that this one has made, the oldest first."""
+        page(limit, offset)
+        await self._check_there(thread_id)
+        return await self._store.children.children(thread_id, limit=limit, offset=offset)
+
+    async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
+        """The thread's messages, the oldest first; one that no run has read yet is not among them."""
+        page(limit, offset)
+        await self._check_there(thread_id)
+        return await self._store.messages(thread_id, limit, offset)
+
+    async def _check_there(self, thread_id: str) -> None:
+        """`NotFound` if there is no such thread; what lies below one whose row is broken can be read."""
+        if not await is_there(self._store.thread(by_id("thread", thread_id))):
+            raise NotFound(f"There is no thread {thread_id!r}.")
+
+    async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
+        """Send a message, with files; the run that reads it, which may be a running one (D22).
+
+        Raises `InvalidRequest` or `TooLarge` for a faulty file: then nothing was sent.
+        """
+        return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
+
+    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
+        """Send a message, as `send` does; what was written."""
+        _check(content=content)
+        attachments = _checked_files(attachments)
+        if not content.strip() and not attachments:
+            raise _faulty("content", "is empty", "A message needs some text.")
+        thread = await self._settled(thread_id)
+        if thread.is_over:
+            raise _terminated(thread_id)
+        agent = await self._agents.usable(thread.answering)
+        env = await self._lineages.env(thread, agent)
+        clean = await in_thread_if_large(content, env.redactor.text, content)
+        message_id = self._new_id("msg")
+        attachments = [env.redactor.new_file(each) for each in attachments]
+        while True:
+            drafts = FileDrafts(StoredFiles(self._store, thread_id))
+            refs = await self._files.attach(thread_id, drafts, attachments)
+            unit = self._posting(thread, message_id, clean, refs, drafts.changes)
+            answer = await self._store.commit(unit)
+            if not isinstance(answer, Conflict):
+                self._motor.wake(thread_id)
+                return Sent(message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id)
+            if answer.guard == "terminated":
+                raise _terminated(thread_id)
+            if answer.guard != "file":  # else a path was taken meanwhile: the files get other names
+                raise NotFound(f"There is no thread {thread_id!r}.")
+
+    def _posting(
+        self,
+        thread: Thread,
+        message_id: str,
+        content: str,
+        refs: Sequence[AttachmentRef],
+        files: tuple[FileChange, ...],
+    ) -> PostMessage:
+        now = self._clock.now()
+        run = first_run(thread, self._new_id("run"), 0, self._clock)
+        said: JSONObject = {"messageId": message_id, "content": content}
+        if refs:
+            said["attachments"] = [kept_ref(ref) for ref in refs]
+        event = InboxEvent(
+            thread_id=thread.id, event_id=message_id, type="message", content=said, created_at=now
+        )
+        return PostMessage(
+            token=self._new_id("unit"), at=now, event=event, run=run, queued=run_event(run), files=files
+        )
+
+    async def _settled(self, thread_id: str) -> Thread:
+        """The thread, once a run that is being cancelled is over: a message after a cancel is for the next run."""
+        thread = await self.get(thread_id)
+        if thread.run_id is not None:
+            run = await self._runs.get(thread.run_id)
+            if run.cancel_requested_at is not None:
+                with suppress(TimeoutError):
+                    await self._runs.wait(run.id, CANCEL_PATIENCE)
+        return thread
+
+    async def cancel(self, thread_id: str) -> Run:
+        """Ask the thread's open run to stop; `NotFound` if nothing runs in it."""
+        thread = await self.get(thread_id)
+        if thread.run_id is None:
+            raise NotFound(f"Nothing runs in the thread {thread_id!r}.")
+        return await self._runs.cancel(thread.run_id)
+
+
+_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "tags": MAX_NAME}
+
+
+def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
+    """Texts are text that every database can hold, tags are several."""
+    by_list("tags", tags, str, "texts")
+    for path, text in [*texts.items(), *[("tags", tag) for tag in tags or ()]]:
+        if text is None and path == "user_id":
+            continue
+        if not isinstance(text, str):  # user input
+            named = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
+            raise _faulty(path, f"must be text, not {type(text).__name__}{named}")
+        if unwritable(text):
+            raise _faulty(path, "must not contain NUL or lone surrogates")
+        most = _MOST_CHARACTERS.get(path)
+        if most is not None and len(text) > most:
+            raise _faulty(path, f"must have at most {most} characters")
+
+
+def _plain(path: str, value: JSONObject | None) -> None:
+    try:
+        dumps(value)
+    except InvalidJSON as error:
+        raise _faulty(path, f"must be JSON: {error.message.rstrip('.')}") from error
+
+
+def _faulty(path: str, fault: str, message: str | None = None) -> InvalidRequest:
+    return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
+
+
+def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
+    """The given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
+    try:
+        brought = plain({} if given is None else given)
+    except InvalidJSON as error:
+        raise _faulty("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
+    if not isinstance(brought, dict):
+        raise _faulty("tenvs", "must be an object of names and values")
+    if len(brought) > MOST_NAMES:
+        raise _faulty("tenvs", f"must have at most {MOST_NAMES} names")
+    for name in brought:
+        fault = faulty_name(name)
+        if fault is not None:
+            raise _faulty("tenvs", f"has the name {fault}")
+    found = active.lacking(brought)
+    if found:
+        raise tenvs_lacking("The thread cannot be created", found)
+    return brought
+
+
+def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
+    try:
+        by_list("attachments", attachments, Attachment, "attachments")
+        return checked_fields(attachments, "Attachment")
+    except Faulty as fault:
+        number, name = fault.place or (0, "")
+        path = f"attachments.{number}.{to_camel(name)}" if fault.place else "attachments"
+        raise _faulty(path, str(fault), f"A file cannot be kept. {fault}") from fault
+
+
+def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:
+    return Message(
+        id=unit.event.event_id,
+        role="user",
+        content=content,
+        run_id=answer.run_id,
+        attachments=refs,
+        created_at=unit.at,
+    )
+
+
+def _terminated(thread_id: str) -> ThreadTerminated:
+    return ThreadTerminated(f"The thread {thread_id!r} is terminated: nobody answers in it any more.")

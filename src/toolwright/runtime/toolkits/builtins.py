@@ -1,0 +1,115 @@
+"""Built-in tools: ordinary function tools whose effects are committed with their result (JOURNAL, D11)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar, runtime_checkable
+
+from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.signature import Handler
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.journal.effects import Effect, Source
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.ports import Clock
+from toolwright.core.results.result import ToolResult
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.state.state import ThreadState
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.tenvs_needed import Lacking
+from toolwright.core.tools.tool import Tool, tool
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class BuiltinState(Protocol):
+    """What a built-in tool sees of the run that calls it, beside what every handler sees."""
+
+    @property
+    def thread(self) -> Thread:
+        """The thread that calls, as it is in the journal."""
+        ...
+
+    @property
+    def agent_id(self) -> str:
+        """The agent whose thread it is."""
+        ...
+
+    @property
+    def call_id(self) -> str:
+        """This call: the same when it is carried out again, and so what ids are derived from."""
+        ...
+
+    @property
+    def missing_home_tenvs(self) -> Lacking:
+        """What the agent's tools need and its home thread would not have."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    @property
+    def author(self) -> Entity | None:
+        """The agent as an entity."""
+        ...
+
+    @property
+    def space_id(self) -> str | None:
+        """The space that the agent is in."""
+        ...
+
+    @property
+    def trigger(self) -> JSONObject | None:
+        """The message in a space that the run reads, if it reads one."""
+        ...
+
+    @property
+    def chain_depth(self) -> int:
+        """How deep the run is in a chain of agents that wake each other (D15)."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Whence what the call does in spaces comes."""
+        ...
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        ...
+
+    def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
+        """Have an effect that `make` gives, anew where the space has changed meanwhile; it may raise `NotFound`."""
+        ...
+
+    def skip(self, reason: str | None) -> None:
+        """End the run as skipped with the call's result."""
+        ...
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Read the journal, again and again while it is unavailable."""
+        ...
+
+    def effect(self, effect: Effect) -> None:
+        """Have something done to spaces, timers or minds, in the commit of the call's result."""
+        ...
+
+
+def builtin(handler: Handler) -> Tool:
+    """The tool of that name. It refuses unknown arguments (D3) and runs again after a crash (D14)."""
+    made = tool(idempotent=True)(handler)
+    parameters = {**made.parameters, "additionalProperties": False}
+    return replace(made, parameters=parameters, judge=Judge(parameters, made.name))
+
+
+async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitable[JSON]]) -> ToolResult:
+    """The result of a built-in tool: what `work` makes, or an error where it is refused or there is no run.
+
+    `work` must raise `InvalidRequest` before its first effect: then the call has none.
+    """
+    if not isinstance(state, BuiltinState):
+        return ToolResult.fail("Built-in tools work within a run only.", error_code="outside_run")
+    try:
+        return ToolResult.ok(await work(state))
+    except InvalidRequest as error:
+        return ToolResult.fail(error.message, error_code=error.code)

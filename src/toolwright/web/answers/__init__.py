@@ -1,0 +1,1 @@
+"""JSON answers, their forms in the OpenAPI document, and status codes."""

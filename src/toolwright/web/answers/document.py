@@ -1,0 +1,56 @@
+"""The OpenAPI document, where FastAPI does not say it right."""
+
+import threading
+from typing import Any
+
+from fastapi import FastAPI
+
+from toolwright.web.requests.body import DEFINITIONS
+
+_PERSON: dict[str, list[str]] = {"publicKey": [], "personToken": []}
+Part = dict[str, Any]  # of an OpenAPI document
+
+
+def correct_document(gateway: FastAPI) -> None:
+    """Let the gateway's document name its bodies as it names its answers, and say how a person shows who they are."""
+    generated = gateway.openapi
+    lock = threading.Lock()  # several may ask for it first, each in a thread
+
+    def openapi() -> Part:  # as FastAPI has it
+        with lock:
+            made_before = gateway.openapi_schema is not None
+            document = generated()
+            if not made_before:
+                _correct(document)
+        return document
+
+    gateway.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to change the document
+
+
+def _correct(document: Part) -> None:
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            _join(operation)
+            _name_body(operation, document["components"]["schemas"])
+
+
+def _join(operation: Part) -> None:
+    """A person needs a public key and a token; FastAPI would list either as enough."""
+    ways: list[dict[str, list[str]]] = operation.get("security", [])
+    others = [way for way in ways if not set(way) <= set(_PERSON)]
+    if len(others) < len(ways):
+        operation["security"] = [*others, dict(_PERSON)]
+
+
+def _name_body(operation: Part, schemas: Part) -> None:
+    """The schema of the body, and those within it, become schemas of the whole document; references lead there."""
+    content: Part = operation.get("requestBody", {}).get("content", {})
+    for media in content.values():
+        form: Part = dict(media["schema"])
+        within: Part = form.pop("$defs", {})
+        for name, schema in {**within, form["title"]: form}.items():
+            if schemas.setdefault(name, schema) != schema:
+                raise ValueError(
+                    f"Two different schemas of the OpenAPI document are named {name!r}: rename one."
+                )
+        media["schema"] = {"$ref": DEFINITIONS.format(model=form["title"])}

@@ -1,0 +1,33 @@
+"""Events as bytes: a frame is made once for all who read it."""
+
+from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.threads.event import Event
+from toolwright.wire.event import event_json, frame
+
+KEPT = 128  # frames: readers of the same events are seldom far apart
+
+
+class Frames:
+    """The frames of the newest events."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
+
+    def of(self, event: Event) -> bytes:
+        """The event's frame. A recorded event is known by its number, a live one by being the same object."""
+        whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
+        key = id(event) if event.n is None else (whose, event.n)
+        known = self._made.get(key)
+        if known is not None and (event.n is not None or known[0] is event):
+            return known[1]
+        made = frame_of(event)
+        if len(self._made) >= KEPT:
+            del self._made[next(iter(self._made))]
+        self._made[key] = (event, made)
+        return made
+
+
+def frame_of(event: Event) -> bytes:
+    """The event's frame, made anew."""
+    entity_id = None if event.agent is None else entity_id_of(event.agent)
+    return frame(event_json(event, entity_id))

@@ -1,0 +1,159 @@
+"""Who may call: the rules of authentication, over what a request says (API §3)."""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
+from toolwright.core.journal.store import Sight
+from toolwright.core.spaces.entity import Entity
+from toolwright.web.auth.verifier import Named, TokenVerifier
+from toolwright.wire.presentation import FOR_PEOPLE, FOR_SERVICES, Presentation
+
+CLOSED = "This server has no keys, so it serves callers on this machine only."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls. A service has all rights, a person is an entity and has what is theirs.
+
+    `until` is when the token ends with which a person calls, in seconds since 1970.
+    """
+
+    kind: Literal["service", "person"]
+    entity_id: str | None = None
+    external_id: str | None = None
+    until: float | None = None
+
+    @property
+    def user_ids(self) -> tuple[str, ...]:
+        """What threads of theirs have as `userId`; of a service nothing."""
+        return tuple(one for one in (self.entity_id, self.external_id) if one is not None)
+
+    @property
+    def users(self) -> tuple[str, ...] | None:
+        """Whose things they see: None for a service, which sees everybody's."""
+        return None if self.kind == "service" else self.user_ids
+
+    @property
+    def presentation(self) -> Presentation:
+        """How messages and events are shown to them."""
+        return FOR_SERVICES if self.kind == "service" else FOR_PEOPLE
+
+    @property
+    def sight(self) -> Sight | None:
+        """Whose calls they see: None for a service, which sees all."""
+        return None if self.entity_id is None else Sight(users=self.user_ids, entity_id=self.entity_id)
+
+
+SERVICE = Caller(kind="service")
+NOBODY = "Your token names nobody whom this server knows: a service must first create an entity for it."
+
+
+def person(entity: Entity | None, until: float | None = None) -> Caller:
+    """The caller who is that human, else `Forbidden`."""
+    if entity is None:
+        raise Forbidden(NOBODY)
+    return Caller(kind="person", entity_id=entity.id, external_id=entity.external_id, until=until)
+
+
+class Access:
+    """Judges callers by the configured keys; without any, by where they call from."""
+
+    def __init__(
+        self,
+        secret_keys: tuple[str, ...],
+        cors_origins: tuple[str, ...],
+        public_keys: tuple[str, ...] = (),
+        verify_token: TokenVerifier | None = None,
+    ) -> None:
+        if public_keys and verify_token is None:
+            raise DefinitionError("Public keys need a way to verify the tokens of those who send them.")
+        self._secret = _Keys(secret_keys)
+        self._public = _Keys(public_keys)
+        self._verify = verify_token
+        self.keyed = bool(secret_keys or public_keys)
+        self._origins = frozenset(cors_origins)
+
+    def service(self, key: str | None, headers: Mapping[str, str], peer: str | None) -> Caller:
+        """The caller as a service. Raises `Unauthorized` or `Forbidden`."""
+        if self.keyed:
+            return self._with_key(key)
+        self.check_local(headers, peer)
+        return SERVICE
+
+    def may_be_person(self, public_key: str | None, authorization: str | None) -> bool:
+        """Whether the request comes as a person's, as far as this server takes people."""
+        return self._verify is not None and (public_key is not None or authorization is not None)
+
+    async def named(self, public_key: str | None, authorization: str | None) -> Named:
+        """The person who calls. Raises `Unauthorized`, or `KeysUnavailable`."""
+        if public_key is None or self._verify is None:
+            raise Unauthorized("A person needs a public key: send it as the header x-public-key.")
+        if public_key not in self._public:
+            raise Unauthorized("The public key is wrong.")
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthorized("A person needs a token: send the header Authorization: Bearer TOKEN.")
+        return await self._verify(token.strip())
+
+    def check_local(self, headers: Mapping[str, str], peer: str | None) -> None:
+        """Where there are no keys: the caller and its page must be of this machine (no DNS rebinding)."""
+        if self.keyed:
+            return
+        if peer is None or not is_loopback(peer):
+            raise Forbidden(CLOSED)
+        host = headers.get("host", "")
+        if not is_loopback(_host_name(host)):
+            raise Forbidden(
+                f"The host {host!r} is not this machine: call it as localhost, or configure keys."
+            )
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins and not is_loopback(_origin_name(origin)):
+            raise Forbidden(f"The origin {origin!r} may not call this server: add it to the CORS origins.")
+
+    def _with_key(self, key: str | None) -> Caller:
+        if key is None:
+            raise Unauthorized
+        if key not in self._secret:
+            raise Unauthorized("The secret key is wrong.")
+        return SERVICE
+
+
+class _Keys:
+    """Keys that are compared in constant time."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._known = [key.encode("utf-8", "surrogateescape") for key in keys]
+
+    def __contains__(self, key: str) -> bool:
+        given = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
+        same = [hmac.compare_digest(given, known) for known in self._known]  # all of them: no early end
+        return any(same)
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or an address is this machine's own."""
+    lowered = name.lower().rstrip(".")
+    if lowered == "localhost" or lowered.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _host_name(host: str) -> str:
+    return _origin_name(f"//{host}")
+
+
+def _origin_name(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""

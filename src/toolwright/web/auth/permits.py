@@ -1,0 +1,199 @@
+"""Who may see and do what: a service everything, a person what is theirs (API §3, D24).
+
+What is not theirs is answered as what is not there, in the same words.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
+from toolwright.core.spaces.space import Space, SpaceMessage
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.run import Run
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.auth.access import Caller
+from toolwright.wire.call_shown import message_id_of
+
+Sight: TypeAlias = Literal["whole", "status"]
+
+
+class Permits:
+    """The rules over one runtime. All that is asked of it for a service costs nothing."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def agent(self, caller: Caller, name_or_id: str) -> None:
+        """A person who asks for an agent that is not there is not told which are: the list is a service's."""
+        if caller.kind == "service":
+            return
+        try:
+            await self._runtime.agents.get(name_or_id)
+        except NotFound:
+            raise NotFound(f"There is no agent {name_or_id!r}.") from None
+
+    async def env(
+        self, caller: Caller, agent: str, names: Iterable[str], thread_id: str | None = None
+    ) -> None:
+        """Whether the caller may set these names in a thread of that agent, else `Forbidden` (D24).
+
+        What a run of the thread `thread_id` waits for they may set there too.
+        """
+        if caller.kind == "service":
+            return
+        refused = sorted(set(names) - set((await self._runtime.agents.get(agent)).user_env))
+        if refused and thread_id is not None:
+            requests = await self._runtime.requests.list(thread_id)
+            asked = {each.name for one in requests if one.kind == "run" for each in one.required}
+            refused = [name for name in refused if name not in asked]
+        if refused:
+            raise Forbidden(f"You may not set {', '.join(map(repr, refused[:10]))} in this agent's threads.")
+
+    async def tenvs(self, caller: Caller, agent: str, names: Iterable[str]) -> None:
+        """Whether the caller may bring these tenvs to a new thread, else `Forbidden`.
+
+        A person may not put their own in the place of those that the app has set: these are promised to its tools.
+        """
+        if caller.kind == "service":
+            return
+        refused = sorted(set(names) & set((await self._runtime.agents.active(agent)).tenvs))
+        if refused:
+            raise Forbidden(
+                f"This agent has set {', '.join(map(repr, refused[:10]))}: leave it out of tenvs."
+            )
+
+    async def thread(self, caller: Caller, thread_id: str) -> None:
+        """Whether the caller may read and write the thread, else `NotFound`."""
+        if caller.kind == "person" and not await self._owns(caller, thread_id):
+            raise NotFound(f"There is no thread {thread_id!r}.")
+
+    async def request(self, caller: Caller, thread_id: str, request_id: str) -> None:
+        """Whether the caller may read and answer requests of the thread, else `NotFound`."""
+        if caller.kind == "person" and not await self._owns(caller, thread_id):
+            raise NotFound(f"There is no open request {request_id!r}.")
+
+    async def run(self, caller: Caller, run_id: str) -> None:
+        """Whether the caller may see all of the run and cancel it, else `NotFound`."""
+        if caller.kind == "person" and (await self.look(caller, run_id))[1] != "whole":
+            raise _no_run(run_id)
+
+    async def look(self, caller: Caller, run_id: str) -> tuple[Run, Sight]:
+        """The run, and how much of it the caller may see; `NotFound` for one of which that is nothing."""
+        run = await self._runtime.runs.get(run_id)
+        if caller.kind == "service":
+            return run, "whole"
+        owns = await self._owns(caller, run.thread_id)
+        caused = not owns and await self._runtime.spaces.caused(run_id, caller.entity_id or "")
+        sight = sight_of_run(owns=owns, caused=caused)
+        if sight is None:
+            raise _no_run(run_id)
+        return run, sight
+
+    async def answer(self, caller: Caller, call_id: str) -> None:
+        """Whether the caller may hand in the call's result: `NotFound`, or `Forbidden` in a thread of their own."""
+        if caller.kind == "service":
+            return
+        call = await self._runtime.calls.get(call_id)
+        in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
+        in_their_space = in_their_space and await self._is_shown(call)
+        shown = call.visible and in_their_space
+        if not shown and not await self._owns(caller, call.thread_id):
+            raise NotFound("Pending tool call not found")
+        check_answer(visible=call.visible, in_their_space=in_their_space)
+
+    async def space(self, caller: Caller, space_id: str) -> Space:
+        """The space, if the caller may read it: a member, or anybody of the app in a public one; else `NotFound`."""
+        seen_by = None if caller.kind == "service" else caller.entity_id or ""
+        return await self._runtime.spaces.get(space_id, seen_by=seen_by)
+
+    async def in_space(self, caller: Caller, space_id: str) -> None:
+        """Whether the caller may read what is in the space, else `NotFound`; a service's rights hang on no row."""
+        if caller.kind == "person":
+            await self.space(caller, space_id)
+
+    async def message(self, caller: Caller, message_id: str) -> SpaceMessage:
+        """The message, if the caller may read its space; else `NotFound`."""
+        message = await self._runtime.spaces.message(message_id)
+        try:
+            await self.space(caller, message.space_id)
+        except NotFound:
+            raise NotFound(f"There is no message {message_id!r}.") from None
+        return message
+
+    async def own_message(self, caller: Caller, message_id: str) -> None:
+        """Whether the caller may change the message: `Forbidden` if they may only read it."""
+        message = await self.message(caller, message_id)
+        if caller.kind == "person" and message.entity_id != caller.entity_id:
+            raise Forbidden("This message is somebody else's: only its author may change it.")
+
+    async def client(self, caller: Caller, client_id: str) -> None:
+        """Whether the caller may take the client off the list, else `NotFound`."""
+        found = await self._runtime.clients.get(client_id)
+        if caller.kind == "person" and found.entity_id != caller.entity_id:
+            raise NotFound(f"There is no client {client_id!r}.")
+
+    def reader(self, caller: Caller) -> str:
+        """The entity that has read something: only a person reads."""
+        if caller.entity_id is None:
+            raise Forbidden("Only a person has something to read.")
+        return caller.entity_id
+
+    async def _belongs(self, caller: Caller, space_id: str) -> bool:
+        return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
+
+    async def _is_shown(self, call: Call) -> bool:
+        """Whether the message that shows the call is there: with it goes what people may do with the call."""
+        try:
+            await self._runtime.spaces.message(message_id_of(call.id))
+        except NotFound:
+            return False
+        return True
+
+    async def _owns(self, caller: Caller, thread_id: str) -> bool:
+        try:
+            thread = await self._runtime.threads.get(thread_id)
+        except NotFound:
+            return False
+        return thread.user_id in caller.user_ids
+
+
+def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
+    """Whose a new thread is: a person's is theirs, whoever they say. `Forbidden` if they name somebody else."""
+    if caller.kind == "service":
+        return user_id
+    if user_id is not None and user_id not in caller.user_ids:
+        raise Forbidden("A thread that you create is your own: leave userId out.")
+    return caller.entity_id
+
+
+def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
+    """Whose things a list holds, None for all: a person's are their own, whoever they name."""
+    return entity_id if caller.kind == "service" else caller.entity_id or ""
+
+
+def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
+    """How much a person sees of a run: all of those in their threads, the status of those they caused elsewhere."""
+    if owns:
+        return "whole"
+    return "status" if caused else None
+
+
+def speaker(caller: Caller, entity_id: str | None) -> str:
+    """Who speaks: a person as themselves, whoever they name; a service says for whom it speaks."""
+    if caller.kind == "person":
+        return caller.entity_id or ""
+    if entity_id is None:
+        raise InvalidRequest("entityId is required", [{"path": "entityId", "message": "is required"}])
+    return entity_id
+
+
+def check_answer(*, visible: bool, in_their_space: bool) -> None:
+    """Whether a person may answer a call that they may see, else `Forbidden`."""
+    if not visible:
+        raise Forbidden("This call is invisible: only a service may hand in its result.")
+    if not in_their_space:
+        raise Forbidden("This call is not shown in a space of yours: only a service may hand in its result.")
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"There is no run {run_id!r}.")

@@ -1,0 +1,1 @@
+"""What every request passes: limits, CORS, errors, unknown paths."""

@@ -1,0 +1,1 @@
+"""Bodies, queries and headers of requests, checked."""

@@ -1,0 +1,144 @@
+"""Reading a body: JSON into a checked form, with words for what is wrong at which path."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn, Self, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.form_faults import form_fault, known_and_few
+from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
+from toolwright.core.json_value import JSON
+from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.plain import Path, spell
+from toolwright.core.text import brief, sentence
+from toolwright.web.options import GatewayOptions
+
+_QUICK = 64 * 1024
+"""Bytes up to which a body is read at once on the event loop, in about a millisecond."""
+
+_COST = 20
+"""Bytes that take as long to read as one value does."""
+
+
+class Form(BaseModel):
+    """A body as it is sent: camelCase, no unknown fields, no types converted."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _few_unknown(cls, given: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
+        """Of thousands of unknown fields, as many are judged as are told of."""
+        return judge(known_and_few(given, cls))
+
+
+F = TypeVar("F", bound=Form)
+DEFINITIONS = "#/components/schemas/{model}"
+"""Where the schemas of an OpenAPI document lie."""
+
+
+def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
+    """A dependency that reads the body as `form`; it comes after the one that lets the caller in.
+
+    The values of a body are counted while it comes, and a large one is parsed and judged in a thread: whatever it
+    holds, it costs others nothing.
+    """
+
+    async def read(request: Request) -> F:
+        options: GatewayOptions = request.app.state.serving.options
+        _refuse_other_kinds(request.headers.get("content-type"))
+        body, count = await _body(request, options.max_json_values)
+        if len(body) + _COST * count.values <= _QUICK:
+            return _form(form, body, count, options.max_nesting)
+        return await asyncio.to_thread(_form, form, body, count, options.max_nesting)
+
+    return read
+
+
+def parse(path: str, text: str, request: Request) -> JSON:
+    """The JSON of a text within a body, which is read as strictly as the body itself."""
+    options: GatewayOptions = request.app.state.serving.options
+    try:
+        return read_json(text, values=options.max_json_values, nesting=options.max_nesting)
+    except HalfCharacter as error:
+        raise _half((path, *error.path)) from None
+    except NotJson as error:
+        raise InvalidRequest(
+            _refused(path, error), [{"path": path, "message": _refused("", error)[1:-1]}]
+        ) from None
+
+
+def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
+    """What `reads` takes, for the route's OpenAPI description; `correct_document` moves its parts where they belong."""
+    schema = form.model_json_schema(ref_template=DEFINITIONS)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
+    """pydantic's faults as one error; `skip` parts of each path say only where the value came from."""
+    details = [
+        {"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults[:MOST_FAULTS]
+    ]
+    said = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
+    return InvalidRequest(said, details)
+
+
+def _refuse_other_kinds(content_type: str | None) -> None:
+    kind = (content_type or "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        shown = brief(repr(kind), 100)
+        raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {shown}.")
+
+
+async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
+    """The whole body, counted as it came: one of too many values is refused while it is still coming."""
+    body, count = bytearray(), ValueCount(most)
+    async for piece in request.stream():
+        try:
+            count.add(piece)
+        except TooManyValues as error:
+            raise _not_json(error) from None
+        body += piece
+    return body, count
+
+
+def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
+    text = bytes(body)
+    body.clear()  # a large body is never kept thrice: the parser copies what could change meanwhile
+    try:
+        value = read_json(text, nesting=nesting, count=count) if not text.isspace() and text else _nothing()
+    except HalfCharacter as error:
+        raise _half(error.path) from None
+    except NotJson as error:
+        raise _not_json(error) from None
+    del text
+    if not isinstance(value, dict):
+        raise InvalidRequest(
+            "The body must be a JSON object.", [{"path": "", "message": "must be an object"}]
+        )
+    try:
+        return form.model_validate(value)
+    except ValidationError as error:
+        raise faulty("body", error.errors(include_url=False)) from None
+
+
+def _half(path: Path) -> InvalidRequest:
+    shown = spell(path)
+    return InvalidRequest(f"{shown or 'The body'} {HALF}.", [{"path": shown, "message": HALF}])
+
+
+def _nothing() -> NoReturn:
+    raise NotJson("it is empty")
+
+
+def _not_json(why: NotJson) -> InvalidRequest:
+    return InvalidRequest(_refused("The body", why), [{"path": "", "message": str(why)}])
+
+
+def _refused(what: str, why: NotJson) -> str:
+    told = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
+    return sentence(f"{what} {told}: {why}")

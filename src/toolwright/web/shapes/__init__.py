@@ -1,0 +1,1 @@
+"""The forms of answers in the OpenAPI document."""

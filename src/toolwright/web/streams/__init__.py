@@ -1,0 +1,1 @@
+"""Event streams over HTTP: what a reader may see, and when the right to it ends."""

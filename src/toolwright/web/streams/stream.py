@@ -1,0 +1,156 @@
+"""Server-sent events: what happens to a thread or a run, as it happens (API §4)."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from typing import TypeAlias
+
+import anyio
+import anyio.lowlevel
+from anyio import CancelScope
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from toolwright.core.errors import Reset, StoreError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import Event, EventType, Topic
+from toolwright.runtime.threads.events import Following
+from toolwright.web.answers.frames import frame_of
+from toolwright.web.auth.access import Caller
+from toolwright.web.serving import Serving
+from toolwright.web.streams.expiry import no_longer_allowed
+from toolwright.web.streams.visible_to import Eyes
+from toolwright.wire.event import frame, notice_json
+
+log = logging.getLogger("toolwright.web")
+
+KEEP_ALIVE = b": keep-alive\n\n"
+CUT = "toolwright.cut"  # the extension by which a server offers to cut a connection off at once
+Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Following]]
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class EventStream(StreamingResponse):
+    """An endless answer: `connected`, then events, each in one write.
+
+    It ends when its reader goes or may read no longer, when the server stops, or when so much waits for the reader that
+    it must be stuck; a run's stream goes on after its run. `connected` says behind which event the stream begins, so
+    that a reader who loses it before the first event knows where to resume. `ids` are those of the followed thing, as
+    every event carries them.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        serving: Serving,
+        caller: Caller,
+        topic: Topic,
+        after: int | None,
+        ids: JSONObject,
+        follow: Follow | None = None,
+    ) -> None:
+        super().__init__((), headers=HEADERS)
+        self._serving = serving
+        self._caller = caller
+        self._over = False
+        self._eyes = Eyes(serving, caller, topic)
+        self._topic = topic
+        self._after = after
+        self._ids = ids
+        self._follow = follow or serving.runtime.events.following
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whatever happens after `connected` was sent is followed already."""
+        async with AsyncExitStack() as stack:
+            first: list[bytes] = []
+            try:
+                events = await stack.enter_async_context(self._follow(self._topic, self._after))
+            except Reset:
+                events = await stack.enter_async_context(self._follow(self._topic, None))
+                first.append(self._notice("reset"))
+            begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
+            first.insert(0, self._notice("connected", begins))
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
+            for made in first:
+                await _write(send, made)
+            overrun = await self._go_on(events, receive, send)
+            if overrun:
+                self._cut(scope)
+                await anyio.lowlevel.checkpoint()  # until the server knows that the connection is gone
+                return
+        if self._over or self._serving.options.closing.is_set():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _cut(self, scope: Scope) -> None:
+        """An orderly end would wait for the reader: the connection is cut off, where the server can do that."""
+        log.info("A reader of the %s %s is stuck, and is cut off.", self._topic.kind, self._topic.id)
+        cut = scope.get("extensions", {}).get(CUT)
+        if cut is not None:
+            cut()
+
+    async def _go_on(self, events: Following, receive: Receive, send: Send) -> bool:
+        """Until the end; whether it came because too much waits for the reader."""
+        overrun = False
+
+        async def too_much() -> None:
+            nonlocal overrun
+            await events.overrun()
+            overrun = True
+
+        async def no_longer() -> None:
+            await no_longer_allowed(self._serving, self._caller)
+            self._over = True
+
+        async with anyio.create_task_group() as tasks:
+            scope = tasks.cancel_scope
+            tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
+            tasks.start_soon(_end_after, lambda: _gone(receive), scope)
+            tasks.start_soon(_end_after, too_much, scope)
+            tasks.start_soon(_end_after, no_longer, scope)
+            tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
+            await self._write_all(events.events, send)
+            scope.cancel()
+        return overrun
+
+    async def _write_all(self, events: AsyncGenerator[Event], send: Send) -> None:
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if await self._eyes.see(event):
+                        await _write(send, self._frame(event))
+                    if self._topic.kind == "space" and self._eyes.blind_to(self._topic.id):
+                        self._over = True
+                        return
+        except StoreError as error:
+            log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
+
+    def _frame(self, event: Event) -> bytes:
+        """What all readers of a kind see is made once; of an event that people see otherwise theirs is not kept."""
+        shown = self._caller.presentation.event(event)
+        return self._serving.frames.of(event) if shown is event else frame_of(shown)
+
+    def _notice(self, type_: EventType, said: JSONObject | None = None) -> bytes:
+        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, said))
+
+
+async def _write(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _keep_alive(send: Send, interval: float) -> None:
+    while True:
+        await anyio.sleep(interval)
+        await _write(send, KEEP_ALIVE)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _end_after(wait: Callable[[], Awaitable[object]], scope: CancelScope) -> None:
+    await wait()
+    scope.cancel()

@@ -1,0 +1,1 @@
+"""Values as the client reads them from JSON."""

@@ -1,0 +1,79 @@
+"""Reading answers: JSON from the wire as the values of `seen`, the way back of the renderers."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from toolwright.core.errors import BadAnswer
+from toolwright.core.json_value import JSON
+from toolwright.core.text import sentence
+from toolwright.core.value import value
+
+T = TypeVar("T")
+Path = tuple[int | str, ...]
+
+
+def read(kind: type[T], shown: JSON) -> T:
+    """`shown` as a value of that kind; fields that are not known are passed over. Raises `BadAnswer`."""
+    try:
+        return _adapter(kind).validate_python(shown)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        raise _unreadable(kind, fault["loc"], fault["msg"]) from None
+
+
+def read_field(kind: type[T], shown: JSON, name: str) -> T:
+    """The same of one field of an answer: `{"thread": {…}}`."""
+    return read(kind, _field(shown, name))
+
+
+@value
+class BrokenItem:
+    """What a list could not show because its row is broken: what it is called by, which column, and why."""
+
+    id: str
+    column: str
+    error: str
+
+
+class Items(list[T]):
+    """What a list has shown; `broken` is what it could not show, empty if that is nothing."""
+
+    def __init__(self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = ()) -> None:
+        super().__init__(items)
+        self.broken = tuple(broken)
+
+
+def read_list(kind: type[T], shown: JSON, name: str) -> Items[T]:
+    """The same of a list, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
+    return Items(_each(kind, _field(shown, name), name), _each(BrokenItem, _broken(shown), "broken"))
+
+
+def _each(kind: type[T], items: JSON, name: str) -> list[T]:
+    if not isinstance(items, list):
+        raise BadAnswer(f"The server's answer has no list {name!r}.")
+    return [read(kind, item) for item in items]
+
+
+def _broken(shown: JSON) -> JSON:
+    return (shown.get("broken") if isinstance(shown, dict) else None) or []
+
+
+def _field(shown: JSON, name: str) -> JSON:
+    if not isinstance(shown, dict) or name not in shown:
+        raise BadAnswer(f"The server's answer has no {name!r}.")
+    return shown[name]
+
+
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
+
+
+def _unreadable(kind: type[object], path: Path, why: str) -> BadAnswer:
+    where = f" at {'.'.join(map(str, path))}" if path else ""
+    return BadAnswer(
+        sentence(f"The server's answer is not a {kind.__name__} that this client knows{where}: {why}")
+    )
