@@ -16,7 +16,7 @@ from toolwright.core.errors import MissingExtra, StoreError
 from toolwright.core.text import sentence
 from toolwright.wiring.settings import Settings
 
-_POSTGRES = "toolwright.adapters.store.postgres.driver"
+_POSTGRES = "toolwright.adapters.store.postgres"
 
 
 async def revision(settings: Settings) -> str | None:
@@ -73,7 +73,7 @@ def _in_memory(settings: Settings) -> bool:
 
 def _postgres(part: str) -> Any:  # a module loaded by name has no static type
     try:
-        return import_module(f"{_POSTGRES}_{part}")  # by name: asyncpg is there only with the extra
+        return import_module(f"{_POSTGRES}.{part}")  # by name: asyncpg is there only with the extra
     except ImportError as error:
         raise MissingExtra("A journal on Postgres needs an extra: install toolwright[postgres].") from error
 
