@@ -20,7 +20,7 @@ from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.sqlite.file import connect as connect_file
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
-from toolwright.wiring.tuning import settle_memory
+from toolwright.wiring.gateway import settle_memory
 
 ALONE, RUNS, EACH = 300, 50, 40
 

@@ -9,7 +9,7 @@ import toolwright as tw
 from bench.row import Row
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import runtime
-from toolwright.wiring.tuning import settle_memory
+from toolwright.wiring.gateway import settle_memory
 
 TARGET_STEP = 100.0  # µs
 BEST_KNOWN_IDEAL = 26  # %

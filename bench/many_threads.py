@@ -25,7 +25,9 @@ from tests.postgres_server import fresh_database
 from bench.row import Row
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables import rows_events, rows_messages, rows_threads
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import rows_messages
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.adapters.store.tables.events import events, inbox
 from toolwright.adapters.store.tables.threads import messages, runs, threads
 from toolwright.adapters.system import SystemClock

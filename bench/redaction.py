@@ -16,7 +16,7 @@ from bench.loop import app_of
 from bench.row import Row
 from toolwright.core.env.redact import Redactor
 from toolwright.testing import runtime
-from toolwright.wiring.tuning import settle_memory
+from toolwright.wiring.gateway import settle_memory
 
 COUNTS = (1, 10, 50)
 SIZES = {"0.1 KiB": 100, "1 KiB": 1024, "16 KiB": 16 * 1024, "256 KiB": 255 * 1024}  # just within the limit

@@ -13,7 +13,7 @@ from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has 
 from bench.row import Row
 from toolwright.adapters.sandbox.deno import FLAGS
 from toolwright.core.json_value import JSON
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import read_options
 from toolwright.wiring.sandbox import CodeSandbox
 
 ROUNDS = 20

@@ -14,7 +14,7 @@ import toolwright as tw
 from bench.commits import postgres_floors, sqlite_floors
 from bench.row import Row
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.tuning import settle_memory
+from toolwright.wiring.gateway import settle_memory
 
 WRITERS, EACH = 20, 25
 

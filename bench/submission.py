@@ -22,10 +22,11 @@ import psutil
 import toolwright as tw
 from bench.many_threads import address, serving_of
 from bench.row import Row
-from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables import rows_calls, rows_threads
+from toolwright.adapters.store.tables import calls as rows_calls
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import wakes
 from toolwright.adapters.store.tables.threads import runs, threads
@@ -36,7 +37,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.tuning import settle_memory
+from toolwright.wiring.gateway import settle_memory
 
 TIMES, CALLS, STARTS = 100, 100_000, 3
 IDLE = 5.0  # seconds of which the CPU is counted

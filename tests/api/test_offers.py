@@ -12,9 +12,9 @@ import toolwright as tw
 from tests.api.rig import Api, Stream, calling, outside, read, serving
 from tests.databases import stores
 from toolwright.core.results.result import Outcome, Pending
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.kinds import Instant
+from toolwright.runtime.calls.messages import Instant
 from toolwright.runtime.pending import offers
 from toolwright.testing import ScriptedModel
 

@@ -8,7 +8,7 @@ import toolwright as tw
 from tests.api.rig import calling, read, serving
 from tests.behaviour.marks import requirement
 from toolwright.core.results.result import Outcome, Pending
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

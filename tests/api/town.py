@@ -10,7 +10,7 @@ from tests.api.rig import JSON, Api, read, serving
 from tests.play import AT, dump
 from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
-from toolwright.core.env.request import VariablesRequest
+from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Act
 from toolwright.core.threads.child import Link

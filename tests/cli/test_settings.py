@@ -9,8 +9,7 @@ import toolwright as tw
 from tests.cli.shell import Shell
 from toolwright.core.errors import CannotServe, DefinitionError
 from toolwright.wiring.gateway import serve
-from toolwright.wiring.settings import Settings
-from toolwright.wiring.variables import warning
+from toolwright.wiring.settings import Settings, warning
 
 SECRET = "a-secret-that-is-long-enough-for-hs256"
 PEOPLE: dict[str, Any] = {"public_keys": ["pk"], "jwt_secret": SECRET}

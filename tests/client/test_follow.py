@@ -29,8 +29,7 @@ from tests.runtime.rig import running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.client import Client, Event, Run
 from toolwright.client.transport.follow import signals
-from toolwright.client.transport.http import Http
-from toolwright.client.transport.identity import Identity
+from toolwright.client.transport.http import Http, Identity
 from toolwright.core.errors import NotFound, Reset, StoreError, Unauthorized, Unreachable
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Prune

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of, no_pause, stream
-from toolwright.client.transport.http import Http
-from toolwright.client.transport.identity import Identity
+from toolwright.client.transport.http import Http, Identity
 from toolwright.client.transport.sse import LARGEST
 from toolwright.core.errors import AnswerLost, BadAnswer, ServerFailed, Unreachable
 

@@ -31,7 +31,7 @@ from toolwright.core.errors import (
     TooLarge,
     Unauthorized,
 )
-from toolwright.core.journal.mind_effects import SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.effects import SetGoal, SetMemory, SetPlan
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -11,18 +11,17 @@ import toolwright as tw
 from toolwright.core.errors import BadAnswer
 from toolwright.core.files.file import File
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.spaces.entity import FrontEnd
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.run import Run, Step, Usage
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.agent import agent_json
+from toolwright.wire.agent import agent_json, inbox_json
 from toolwright.wire.call import call_json
+from toolwright.wire.entity import client_json
 from toolwright.wire.event import event_json
-from toolwright.wire.front_end import client_json
-from toolwright.wire.inbox import inbox_json
 from toolwright.wire.message import file_json, message_json
 from toolwright.wire.result import result_to_json
 from toolwright.wire.run import run_json, run_with_steps, thread_json

@@ -27,9 +27,9 @@ from toolwright.core.journal.store import Store
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.results.result import Outcome, Pending
 from toolwright.core.threads.call import Call
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.kinds import Instant
+from toolwright.runtime.calls.messages import Instant
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio

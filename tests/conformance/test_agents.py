@@ -8,10 +8,10 @@ import pytest
 from tests.conformance.test_spaces import act, delivery, joins, made, member, space
 from tests.play import AT, committed, later, token
 
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.journal.mind_effects import (
+from toolwright.core.journal.effects import (
     DropGoal,
     DropMemory,
     DropPlan,

@@ -30,9 +30,8 @@ from toolwright.core.journal.units import Act, Claim, Committed, Conflict, Finis
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.child import MUTE, Link
-from toolwright.core.threads.delivery import Delivery
 from toolwright.core.threads.event import Topic
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run, RunStatus
 from toolwright.core.threads.thread import Thread
 

@@ -7,8 +7,7 @@ from tests.play import AT, committed, later, token
 
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, DropEntity, DropFrontEnd, SaveEntity, SaveFrontEnd
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.spaces.entity import Entity, FrontEnd
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from tests.play import AT, begun, committed, later, settle, token
 
+from toolwright.core.journal.reads import Offer
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.store_offers import Offer
 from toolwright.core.journal.units import LeaseCall, Submit
 from toolwright.core.threads.call import Call
 

@@ -42,12 +42,11 @@ from toolwright.core.journal.units import (
     Submit,
 )
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
-from toolwright.core.threads.delivery import Delivery
 from toolwright.core.threads.event import Topic
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.call_shown import message_id_of
+from toolwright.wire.call import message_id_of
 
 pytestmark = pytest.mark.anyio
 

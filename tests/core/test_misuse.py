@@ -13,9 +13,8 @@ from toolwright.client import Client
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.files.file import checked_path
-from toolwright.core.quantity import quantity
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.text import sentence
+from toolwright.core.text import quantity, sentence
 
 WRONG: Any = 5  # what no parameter takes
 LIST: Any = []

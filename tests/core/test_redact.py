@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 
 import toolwright as tw
-from toolwright.core.env.open_end import open_end
-from toolwright.core.env.redact import NOTHING, Redactor
+from toolwright.core.env.redact import NOTHING, Redactor, open_end
 from toolwright.core.text import CUT, brief
 
 SECRET = 'k3y/with+odd"chars\\and ümläut&=%'

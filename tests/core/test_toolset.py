@@ -21,7 +21,7 @@ from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.memory import MemoryState, Progress
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.function import FunctionExecutor
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool, ToolNameWarning, tool
 from toolwright.core.tools.toolset import Toolset
 

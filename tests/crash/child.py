@@ -15,8 +15,7 @@ from tests.crash.forks import Order, serve
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.event import Topic
-from toolwright.core.tools.pipeline import Executor
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import Executor, PreparedCall
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.rig import serving
 from toolwright.core.threads.call import Call
-from toolwright.wire.call_shown import shown_call
+from toolwright.wire.call import shown_call
 
 PAGE = (Path(__file__).parents[2] / "examples" / "confirm.html").read_text(encoding="utf-8")
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,8 @@ import pytest
 
 from toolwright.core.errors import ModelUnavailable
 from toolwright.core.supervision import Supervision
-from toolwright.runtime.hold.abort import Abort
-from toolwright.runtime.model.answer_limit import AnswerLimit
+from toolwright.runtime.hold.execution import Abort
+from toolwright.runtime.model.ask import AnswerLimit
 
 
 class Ahead(asyncio.SelectorEventLoop):

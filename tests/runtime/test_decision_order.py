@@ -14,7 +14,7 @@ from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.results.result import Outcome
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from toolwright.core.journal.child_effects import Terminate
 from toolwright.core.journal.units import Act, SetEnv, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
-from toolwright.runtime.children.expired import drop_expired
+from toolwright.runtime.children.requests import drop_expired
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -9,13 +9,13 @@ from tests.motor.rig import Rig
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.system import new_id
-from toolwright.core.env.request import VariablesRequest
+from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.errors import Reset
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Act
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.keys import Keys
+from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper
 from toolwright.runtime.threads.events import Events
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore

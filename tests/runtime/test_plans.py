@@ -16,7 +16,7 @@ from tests.play import committed
 from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
 from toolwright.core.agents.mind import Plan
-from toolwright.core.journal.mind_effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.journal.effects import DropPlan, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Act, Unit
 from toolwright.core.threads.event import Topic

@@ -9,7 +9,7 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from tests.runtime.test_env import finished, script
 from tests.runtime.test_hostile_models import DONE, Saying, calls
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.files.limits import LONGEST_CODE, recordable
 from toolwright.wiring.settings import Settings
 

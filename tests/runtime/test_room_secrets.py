@@ -12,8 +12,8 @@ from tests.runtime.rig import running
 from tests.runtime.test_space_stream import ENTERS, Piece, Slow
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, says
 from toolwright import testing
+from toolwright.core.journal.reads import SpaceReads
 from toolwright.core.journal.store import Sight, Store
-from toolwright.core.journal.store_spaces import SpaceReads
 from toolwright.core.spaces.space import Member
 from toolwright.core.threads.event import Event, Topic
 from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel

@@ -17,7 +17,7 @@ from toolwright.core.errors import InvalidRequest, NotFound, VariablesLacking
 from toolwright.core.journal.units import Answer, Leave, Park, Unit
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.children.requests import Requests
 from toolwright.testing import ScriptedModel
 

@@ -11,9 +11,9 @@ from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
 from toolwright.core.results.result import Outcome, Pending
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.kinds import INSTANTS, Instant
+from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.assembly import assemble

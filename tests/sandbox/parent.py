@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import read_options
 from toolwright.wiring.sandbox import CodeSandbox
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from toolwright.core.state.sandbox import CodeLimits, CodeResult, Language
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import CodeLimits, CodeResult, Language, read_options
 from toolwright.wiring.sandbox import CodeSandbox
 
 

@@ -6,8 +6,7 @@ from types import ModuleType
 import pytest
 
 from toolwright.core.errors import InvalidRequest, MissingExtra
-from toolwright.core.state.sandbox import CodeOptions, CodeResult, Sandbox
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import CodeOptions, CodeResult, Sandbox, read_options
 from toolwright.testing import MemorySandbox
 from toolwright.wiring.sandbox import CodeSandbox
 

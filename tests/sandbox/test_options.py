@@ -6,8 +6,7 @@ import pytest
 
 from tests.sandbox.rig import sandbox
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.state.sandbox import CodeLimits, CodeOptions, Execute
-from toolwright.core.state.sandbox_options import admit, read_options
+from toolwright.core.state.sandbox import CodeLimits, CodeOptions, Execute, admit, read_options
 
 pytestmark = pytest.mark.anyio
 HALF = "\ud800"

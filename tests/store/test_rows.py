@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwright.adapters.store.engine.codecs import Params
+from toolwright.adapters.store.tables import calls as rows_calls
 from toolwright.adapters.store.tables import calls as tables_calls
+from toolwright.adapters.store.tables import events as rows_events
 from toolwright.adapters.store.tables import events as tables_events
+from toolwright.adapters.store.tables import kept as rows_kept
 from toolwright.adapters.store.tables import kept as tables_kept
-from toolwright.adapters.store.tables import rows_calls, rows_events, rows_kept, rows_messages, rows_threads
+from toolwright.adapters.store.tables import rows_messages
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.adapters.store.tables import threads as tables_threads
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.results.content import AttachmentRef

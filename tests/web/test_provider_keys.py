@@ -26,8 +26,15 @@ from toolwright.core.errors import KeysUnavailable, Unauthorized
 from toolwright.testing import ManualClock
 from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SignedByProvider
-from toolwright.web.auth.provider_keys import FIRST_PAUSE, LARGEST, LIFE, PAUSE, ProviderKeys, over_http
-from toolwright.web.auth.public_keys import read_keys
+from toolwright.web.auth.provider_keys import (
+    FIRST_PAUSE,
+    LARGEST,
+    LIFE,
+    PAUSE,
+    ProviderKeys,
+    over_http,
+    read_keys,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -1,19 +1,176 @@
 """`toolwright doctor`."""
 
 import os
+import platform
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from toolwright.cli import checks
-from toolwright.cli.checks import Finding
-from toolwright.cli.log import log_briefly
 from toolwright.cli.loop import run
-from toolwright.cli.output import FAILED, Refusal, one_line
-from toolwright.cli.settings import read_settings
-from toolwright.wiring.settings import Settings
+from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
+from toolwright.cli.settings import read_settings, the_app
+from toolwright.core.errors import ToolwrightError
+from toolwright.web.auth.access import is_loopback
+from toolwright.wiring import database
+from toolwright.wiring.lazy import NamedModels
+from toolwright.wiring.loading import DEFAULT_FILE
+from toolwright.wiring.parts import file_store, key_file
+from toolwright.wiring.settings import MEMORY, Settings, warning
+
+EXTRAS = {"openai": "openai", "anthropic": "anthropic", "postgres": "asyncpg", "demo": "PIL"}
+SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing."""
+
+    what: str
+    verdict: Literal["ok", "note", "broken"]
+    said: str
+
+
+def check_installation() -> Iterator[Finding]:
+    """Python, Toolwright and its extras."""
+    yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version('toolwright')}")
+    there = [extra for extra, module in EXTRAS.items() if find_spec(module) is not None]
+    missing = [extra for extra in EXTRAS if extra not in there]
+    more = f"; not installed: {', '.join(missing)}" if missing else ""
+    yield Finding("extras", "ok" if there else "note", f"{', '.join(there) or 'none'}{more}")
+
+
+def check_variables(environment: Iterable[str]) -> Iterator[Finding]:
+    """Whether a variable looks like a setting and is none."""
+    said = warning(environment, list(Settings.model_fields))
+    if said is not None:
+        yield Finding("settings", "note", said)
+
+
+async def check_database(settings: Settings) -> list[Finding]:
+    """Whether the database is reachable, what its tables are like, and who drives it."""
+    place = shown_url(settings.database_url)
+    try:
+        revision, owner = await database.revision(settings), await database.owner(settings)
+        broken = await database.broken_rows(settings) if revision == database.HEAD else ()
+    except ToolwrightError as error:
+        return [Finding("database", "broken", f"{place}: {error.message}")]
+    schema = Finding("schema", "ok", f"revision {revision}, the newest")
+    if revision is None:
+        schema = Finding("schema", "note", "no tables yet; they are made when it is first used")
+    elif revision != database.HEAD:
+        said = f"revision {revision}, of {database.HEAD}: it is upgraded when it is next used"
+        schema = Finding("schema", "note", said)
+    drives = f"{owner} leads the runs" if owner else "nobody leads the runs at the moment"
+    rows = [Finding("row", "broken", each.sentence) for each in broken]
+    return [Finding("database", "ok", place), schema, *rows, Finding("owner", "ok", drives)]
+
+
+async def check_models(settings: Settings, named: list[str]) -> list[Finding]:
+    """Whether the settings' model and those of the app's agents can be made; none is asked anything."""
+    names: dict[str, None] = dict.fromkeys([*([settings.model] if settings.model else []), *named])
+    if not names:
+        return [Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")]
+    models = NamedModels()
+    try:
+        return [await _check_model(models, name) for name in names]
+    finally:
+        await models.aclose()
+
+
+async def _check_model(models: NamedModels, name: str) -> Finding:
+    try:
+        await models(name)
+    except ToolwrightError as error:
+        return Finding("model", "broken", error.message)
+    return Finding("model", "ok", name)
+
+
+def check_app(target: str | None) -> tuple[Finding, list[str]]:
+    """Whether the app can be loaded, and the names of its agents' models."""
+    if not target and not DEFAULT_FILE.is_file():
+        return Finding("app", "note", "none here: name one with --app MODULE:APP or TOOLWRIGHT_APP"), []
+    try:
+        app = the_app(target)
+    except Refusal as refusal:
+        return Finding("app", "broken", str(refusal)), []
+    agents = app.catalog.agents
+    models = [app.catalog.active(agent.id).model for agent in agents]
+    names = ", ".join(agent.name for agent in agents)
+    found = Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
+    return found, [model for model in models if isinstance(model, str)]
+
+
+def check_keys(settings: Settings) -> Finding:
+    """Whether callers need a key, and whether it is worth the name."""
+    keys, public = settings.secret_keys, settings.public_keys
+    if any(len(key) < SHORTEST_KEY for key in keys):
+        said = f"a key has fewer than {SHORTEST_KEY} characters: toolwright keys new makes better ones"
+        return Finding("keys", "broken", said)
+    if not settings.keyed:
+        return Finding(
+            "keys", "note", "none: every caller on this machine has all rights, nobody else has any"
+        )
+    if not keys:
+        said = f"{_counted(public, 'public')}, no secret key: people may call, nobody can register them over HTTP"
+        return Finding("keys", "note", said)
+    more = f", {_counted(public, 'public')}" if public else ""
+    return Finding("keys", "ok", _counted(keys, "secret") + more)
+
+
+def check_secrets(settings: Settings) -> Finding:
+    """Whether secrets can be kept, and with which keys."""
+    if settings.encryption_keys:
+        return Finding("secrets", "ok", f"sealed with {len(settings.encryption_keys)} configured key(s)")
+    file = key_file(settings)
+    if file is not None:
+        said = f"sealed with the key file {file}" + ("" if file.exists() else ", made for the first secret")
+        return Finding("secrets", "ok", said)
+    if settings.database_url.startswith(MEMORY):
+        return Finding("secrets", "ok", "kept in memory only")
+    return Finding(
+        "secrets", "note", "refused: set TOOLWRIGHT_ENCRYPTION_KEYS (toolwright keys new makes one)"
+    )
+
+
+async def check_files(settings: Settings) -> Finding:
+    """Whether files can be kept: something is written there, and taken away again."""
+    folder = settings.files_folder
+    if folder is not None and settings.files_url is None and not folder.absolute().parent.is_dir():
+        return Finding("files", "note", "beside the database, whose folder is not there")
+    place = (settings.files_url or "in memory") if folder is None else str(folder)
+    try:
+        await file_store(settings).probe()
+    except ToolwrightError as error:
+        return Finding("files", "broken", error.message)
+    return Finding(
+        "files", "ok", place + ("" if folder is None or folder.exists() else ", made for the first file")
+    )
+
+
+def _counted(keys: tuple[str, ...], kind: str) -> str:
+    return f"{len(keys)} {kind} key{'s' if len(keys) > 1 else ''}"
+
+
+def check_address(settings: Settings, host: str, port: int) -> Finding:
+    """Whether a server may and can listen there."""
+    place = f"{host}, port {port}"
+    if not settings.keyed and not is_loopback(host):
+        return Finding("address", "broken", f"{place}: needs keys, or a loopback address")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        return Finding("address", "broken", f"{place}: {error.strerror or os.strerror(error.errno or 0)}")
+    return Finding("address", "ok", f"{place} is free")
+
 
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 
@@ -21,18 +178,18 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 def doctor(target: str | None, host: str, port: int) -> int:
     """Print a table of findings; 1 if something is broken."""
     log_briefly()
-    findings = [*checks.check_installation(), *checks.check_variables(os.environ)]
+    findings = [*check_installation(), *check_variables(os.environ)]
     try:
         settings = read_settings()
     except Refusal as refusal:
         findings.append(Finding("settings", "broken", str(refusal)))
     else:
-        found, named = checks.check_app(target)
+        found, named = check_app(target)
         findings += [*run(_outside(settings, named)), found]
         findings += [
-            checks.check_keys(settings),
-            checks.check_secrets(settings),
-            checks.check_address(settings, host, port),
+            check_keys(settings),
+            check_secrets(settings),
+            check_address(settings, host, port),
         ]
     _print(findings)
     return FAILED if any(finding.verdict == "broken" for finding in findings) else 0
@@ -40,9 +197,9 @@ def doctor(target: str | None, host: str, port: int) -> int:
 
 async def _outside(settings: Settings, named: list[str]) -> list[Finding]:
     return [
-        *await checks.check_database(settings),
-        await checks.check_files(settings),
-        *await checks.check_models(settings, named),
+        *await check_database(settings),
+        await check_files(settings),
+        *await check_models(settings, named),
     ]
 
 

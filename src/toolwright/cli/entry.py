@@ -8,7 +8,7 @@ from typer.exceptions import Abort, TyperException
 from typer.main import get_command
 
 from toolwright.cli.commands import cli
-from toolwright.cli.last_exit import force_exit
+from toolwright.cli.loop import force_exit
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, one_line
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.text import sentence

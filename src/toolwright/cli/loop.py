@@ -1,13 +1,40 @@
 """The event loop of a command, whose end nobody else's tasks and threads hold up."""
 
 import asyncio
+import logging
+import os
+import sys
+import threading
 from collections.abc import Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
-from toolwright.cli.last_exit import PATIENCE, force_exit
 from toolwright.cli.output import INTERRUPTED
 from toolwright.core.supervision import leave
+
+PATIENCE = 5.0  # seconds for a normal end: the interpreter's own wait for threads has no limit
+
+log = logging.getLogger("toolwright.cli")
+
+
+def force_exit(code: int) -> None:
+    """From now on the process ends in some seconds, with that exit code, if it does not end by itself.
+
+    A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits for ever.
+    """
+    last = threading.Timer(PATIENCE, _end, (code,))
+    last.daemon = True
+    last.start()
+
+
+def _end(code: int) -> None:
+    try:
+        log.warning("A thread that somebody has left at work does not end: the process ends without it.")
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # also where nobody reads any more
+        os._exit(code)
+
 
 T = TypeVar("T")
 Work: TypeAlias = Coroutine[Any, Any, T]

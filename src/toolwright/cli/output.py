@@ -1,5 +1,21 @@
 """What the command line says when it cannot do what was asked: one line, and an exit code."""
 
+import asyncio
+import binascii
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Sequence, Set
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from toolwright.core.env.logs import WithoutSecrets
+from toolwright.core.files.file import fold, free_path, safe_name
+from toolwright.core.results.content import Attachment, AttachmentRef
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.memory import MemoryState
+from toolwright.core.text import sentence
+from toolwright.wire.text import clean_text
+
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
 
 
@@ -14,3 +30,85 @@ class Refusal(Exception):
 def one_line(text: str) -> str:
     """The text without line breaks."""
     return " ".join(text.split())
+
+
+def shown_url(url: str) -> str:
+    """The URL without its password."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}", query=""))
+
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _OneLine(logging.Formatter):
+    """What happened, without the frames it happened in."""
+
+    def formatException(self, ei: object) -> str:  # noqa: N802 - named by the standard library
+        return ""
+
+
+def log_briefly() -> None:
+    """Show warnings, each in one line."""
+    _log(_OneLine("toolwright: %(message)s"))
+
+
+def log_fully() -> None:
+    """Show warnings with time, place and traceback."""
+    _log(logging.Formatter(FORMAT))
+
+
+def _log(formatter: logging.Formatter) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    handler.addFilter(WithoutSecrets())  # lines of tools too, not only ours
+    logging.getLogger().addHandler(handler)
+
+
+def check_folder(folder: Path | None) -> None:
+    """Make the folder, before a tool does anything whose files it could not take."""
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unsaved(folder, error) from error
+
+
+def show_files(result: ToolResult, state: MemoryState, folder: Path | None) -> None:
+    """Save the files of the result, or say on stderr which there are, and how to get them."""
+    if folder is not None:
+        for each in result.attachments:
+            print(f"Saved {_save(each, state, folder)}", file=sys.stderr)
+    elif result.attachments:
+        names = ", ".join(clean_text(f"{each.name} ({each.mime_type})") for each in result.attachments)
+        print(f"Files of the result, not saved: {names}. --files FOLDER saves them.", file=sys.stderr)
+
+
+def _save(each: Attachment | AttachmentRef, state: MemoryState, folder: Path) -> Path:
+    """Under its name, or the next one that is free: nothing is written over."""
+    if isinstance(each, AttachmentRef):
+        content = asyncio.run(state.read_file(each.path))
+    else:
+        content = binascii.a2b_base64(each.data)
+    try:
+        taken = {fold(f"/{path.name}") for path in folder.iterdir()}
+        path = folder / asyncio.run(free_path(safe_name(each.name), _those_in(taken), "/"))[1:]
+        with path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        raise _unsaved(folder, error) from error
+    return path
+
+
+def _those_in(taken: Set[str]) -> Callable[[Sequence[str]], Awaitable[Set[str]]]:
+    async def of(paths: Sequence[str]) -> Set[str]:
+        return taken & set(paths)
+
+    return of
+
+
+def _unsaved(folder: Path, error: OSError) -> Refusal:
+    return Refusal(sentence(f"The files cannot be saved in {str(folder)!r}: {error}"))

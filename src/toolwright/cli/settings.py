@@ -10,8 +10,7 @@ from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
 from toolwright.wiring.config_file import ConfigApp
 from toolwright.wiring.loading import find_app, load_app
-from toolwright.wiring.settings import Settings
-from toolwright.wiring.variables import warning
+from toolwright.wiring.settings import Settings, warning
 
 log = logging.getLogger("toolwright.cli")
 

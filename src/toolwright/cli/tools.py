@@ -12,11 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal
-from toolwright.cli.result_files import check_folder, show_files
+from toolwright.cli.output import Refusal, check_folder, show_files
 from toolwright.cli.settings import read_settings, the_app
-from toolwright.cli.tenvs import described, given_tenvs
-from toolwright.cli.values import known_env, pairs, variables_of, voice_with
+from toolwright.cli.tenvs import described, given_tenvs, known_env, pairs, variables_of, voice_with
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import sentence

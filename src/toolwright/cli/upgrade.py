@@ -1,7 +1,7 @@
 """`toolwright db upgrade`."""
 
 from toolwright.cli.loop import run
-from toolwright.cli.places import shown_url
+from toolwright.cli.output import shown_url
 from toolwright.cli.settings import read_settings
 from toolwright.wiring import database
 from toolwright.wiring.settings import Settings

@@ -1,7 +1,7 @@
 """The client: a server's threads, runs and calls from another program, over HTTP."""
 
 from toolwright.client.client import Client
-from toolwright.client.transport.identity import Token
+from toolwright.client.transport.http import Token
 from toolwright.client.worker import Worker
 from toolwright.wire.seen.agents import Agent, Goal, Memory, Plan
 from toolwright.wire.seen.reading import BrokenItem, Items

@@ -5,19 +5,14 @@ from types import TracebackType
 
 import httpx
 
-from toolwright.client.agents import Agents
+from toolwright.client.agents import Agents, Inboxes
 from toolwright.client.calls import Calls
-from toolwright.client.entities import Entities
-from toolwright.client.files import Files
-from toolwright.client.front_ends import FrontEnds
-from toolwright.client.inboxes import Inboxes
+from toolwright.client.entities import Entities, FrontEnds
 from toolwright.client.requests import Requests
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Spaces
-from toolwright.client.threads import Threads
-from toolwright.client.transport.failures import error_of, shown_in
-from toolwright.client.transport.http import Http, Pause
-from toolwright.client.transport.identity import Identity, Token
+from toolwright.client.threads import Files, Threads
+from toolwright.client.transport.http import Http, Identity, Pause, Token, error_of, shown_in
 from toolwright.wire.seen.reading import read
 from toolwright.wire.seen.threads import Health, StreamToken
 

@@ -1,10 +1,31 @@
 """Requests for values, as a client sees them."""
 
-from toolwright.client.env import Values, values_json
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from toolwright.client.transport.http import Http, segment
-from toolwright.core.json_value import JSONObject
-from toolwright.wire.seen.reading import read
+from toolwright.core.env.env import EnvType, EnvVar
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import plain
+from toolwright.wire.seen.reading import read, read_field
 from toolwright.wire.seen.threads import Answered, Wanted
+
+Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
+"""Texts by name, or `{"value": …, "type": "text"}`; None takes a name away."""
+
+
+def values_json(env: Values) -> JSONObject:
+    """The values as a body carries them."""
+    return {
+        name: {"value": each.value, "type": each.type} if isinstance(each, EnvVar) else plain(each)
+        for name, each in env.items()
+    }
+
+
+def read_names(shown: JSON) -> dict[str, EnvType]:
+    """The names that are set, and whether each is a secret."""
+    names = read_field(dict[str, dict[str, EnvType]], shown, "env")
+    return {name: each["type"] for name, each in names.items() if "type" in each}
 
 
 class Requests:

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from toolwright.client.transport.failures import RETRIABLE
 from toolwright.client.transport.follow import CONNECTED, follow, signals
-from toolwright.client.transport.http import Http, segment
+from toolwright.client.transport.http import RETRIABLE, Http, segment
 from toolwright.core.threads.run import OVER, RunStatus
 from toolwright.wire.seen.reading import Items, read_field, read_list
 from toolwright.wire.seen.threads import Event, Run

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from toolwright.client.env import Values, read_names, values_json
+from toolwright.client.requests import Values, read_names, values_json
 from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.env.env import EnvType
@@ -11,7 +11,7 @@ from toolwright.core.plain import plain
 from toolwright.core.results.content import Attachment
 from toolwright.wire.result import attachment_to_json
 from toolwright.wire.seen.reading import Items, read, read_field, read_list
-from toolwright.wire.seen.threads import Child, Event, Message, Sent, Thread
+from toolwright.wire.seen.threads import Child, Event, File, Message, Sent, Thread
 
 
 class Threads:
@@ -97,3 +97,24 @@ class Threads:
 
 def _path(thread_id: str) -> str:
     return f"/api/threads/{segment(thread_id)}"
+
+
+class Files:
+    """The files of a thread."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def list(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[File]:
+        """The files, by path. Raises `NotFound`."""
+        query = {"limit": limit, "offset": offset}
+        return read_list(File, await self._http.get(_file_path(thread_id), query), "files")
+
+    async def read(self, thread_id: str, path: str) -> bytes:
+        """The bytes of the file at that path. Raises `NotFound`."""
+        where = "/".join(segment(part) for part in path.removeprefix("/").split("/"))
+        return (await self._http.call("GET", f"{_file_path(thread_id)}/{where}", repeat="lost")).body
+
+
+def _file_path(thread_id: str) -> str:
+    return f"/api/threads/{segment(thread_id)}/files"

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, get_origin, get_type_hints
 
-from toolwright.core.cancelling import is_cancelled
 from toolwright.core.checks import brief_value
-from toolwright.core.concurrency import DaemonThreads
+from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult

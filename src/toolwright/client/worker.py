@@ -11,8 +11,7 @@ from math import inf
 from typing import TypeVar, overload
 
 from toolwright.client.client import Client
-from toolwright.client.transport.failures import RETRIABLE
-from toolwright.client.transport.http import Pause, delay
+from toolwright.client.transport.http import RETRIABLE, Pause, delay
 from toolwright.client.work import Function, Work, work_of
 from toolwright.core.checks import brief_value, check_kind, check_line, check_name
 from toolwright.core.concurrency import DaemonThreads

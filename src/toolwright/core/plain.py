@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, has_half_characters
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NAME, MAX_NESTING
-from toolwright.core.quantity import quantity
+from toolwright.core.text import quantity
 
 Path = tuple[str | int, ...]
 _LARGE = 1_000  # parts, at some microseconds each

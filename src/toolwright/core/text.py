@@ -33,3 +33,11 @@ def sentence(text: str) -> str:
     """The text as a sentence of its own: with a full stop, where what it quotes at its end has none."""
     said = text.rstrip()
     return said if said.endswith((".", "!", "?", "…")) else f"{said}."
+
+
+def quantity(number: int | float, noun: str) -> str:
+    """The number and the noun, in the plural but for 1."""
+    said = f"{number:g}" if isinstance(number, float) else str(number)
+    if number == 1:
+        return f"{said} {noun}"
+    return f"{said} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{said} {noun}s"

@@ -8,8 +8,8 @@ from toolwright.core.errors import ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Prune
 from toolwright.core.ports import Clock, Files, Motor, NewId
-from toolwright.runtime.children.expired import drop_expired
-from toolwright.runtime.env.keys import Keys
+from toolwright.runtime.children.requests import drop_expired
+from toolwright.runtime.env.redaction import Keys
 
 log = logging.getLogger("toolwright.runtime")
 

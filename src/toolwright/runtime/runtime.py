@@ -11,7 +11,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.children.requests import Requests
-from toolwright.runtime.env.keys import Keys
+from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import ThreadFiles
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper

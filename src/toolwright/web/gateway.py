@@ -19,19 +19,15 @@ from toolwright.web.options import GatewayOptions
 from toolwright.web.routes import (
     agents,
     calls,
-    clients,
     docs,
     entities,
     files,
     health,
-    inboxes,
-    minds,
     runs,
     space_messages,
     spaces,
     streams,
     threads,
-    tokens,
     variables,
 )
 from toolwright.web.serving import Serving
@@ -99,26 +95,26 @@ def _application(
         openapi_url=None,  # see `routes.docs`
     )
     gateway.state.serving = serving
-    for noun in (
-        health,
-        agents,
-        inboxes,
-        minds,
-        entities,
-        spaces,
-        space_messages,
-        threads,
-        variables,
-        files,
-        runs,
-        calls,
-        clients,
-        streams,
-        tokens,
-        docs,
+    for router in (
+        health.router,
+        agents.router,
+        agents.inboxes_router,
+        agents.minds_router,
+        entities.router,
+        spaces.router,
+        space_messages.router,
+        threads.router,
+        variables.router,
+        files.router,
+        runs.router,
+        calls.router,
+        entities.clients_router,
+        streams.router,
+        streams.tokens_router,
+        docs.router,
     ):
         # As they are: `include_router` would make each route once more, at the first request.
-        gateway.router.routes.extend(noun.router.routes)
+        gateway.router.routes.extend(router.routes)
     correct_document(gateway)
     add_fault_handlers(gateway)
     gateway.add_middleware(BodyLimit, options=options)

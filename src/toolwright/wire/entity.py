@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.entity import Entity, FrontEnd
 
 
 def entity_json(entity: Entity) -> JSONObject:
@@ -21,3 +21,14 @@ def entity_json(entity: Entity) -> JSONObject:
 
 def _instant(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat()
+
+
+def client_json(front_end: FrontEnd) -> JSONObject:
+    """`{id, entityId, name, metadata, createdAt}`."""
+    return {
+        "id": front_end.id,
+        "entityId": front_end.entity_id,
+        "name": front_end.name,
+        "metadata": front_end.metadata,
+        "createdAt": front_end.created_at.isoformat(),
+    }

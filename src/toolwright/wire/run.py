@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from toolwright.core.env.variable import Variable
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Step, Usage
@@ -150,3 +151,8 @@ def _count(shown: JSON) -> int:
 
 def _instant(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat()
+
+
+def required_json(variables: Sequence[Variable]) -> list[JSON]:
+    """`[{name, type, description}]`."""
+    return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]

@@ -3,6 +3,8 @@
 import json
 import re
 
+from pydantic_core import from_json
+
 from toolwright.core.json_value import JSON
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
@@ -33,3 +35,11 @@ def clean_json(value: JSON) -> JSON:
 def readable(value: JSON) -> str:
     """Compact JSON text for a model: clean, and with letters as they are."""
     return _encode(clean_json(value))
+
+
+def partial_json(text: str) -> JSON:
+    """The value as far as it is readable, best effort; null where nothing is."""
+    try:
+        return from_json(text, allow_partial="trailing-strings") if text else {}
+    except ValueError:
+        return None

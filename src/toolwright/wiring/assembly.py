@@ -9,24 +9,22 @@ from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolkits import MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Wakeups
-from toolwright.runtime.agents.equipment import Equipment
 from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
-from toolwright.runtime.agents.speakers import Speakers
+from toolwright.runtime.agents.speakers import Equipment, Speakers
 from toolwright.runtime.agents.system_prompt import Homes
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
 from toolwright.runtime.children.births import Births
-from toolwright.runtime.children.lifecycle import lifecycle_tools
-from toolwright.runtime.children.offering import Offering
+from toolwright.runtime.children.offering import Offering, lifecycle_tools
 from toolwright.runtime.children.reports import Reports
 from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.children.subagents import Subagents
 from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.keys import Keys
+from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
 from toolwright.runtime.hold.listeners import Listeners
@@ -36,9 +34,8 @@ from toolwright.runtime.model.ask import ANSWER_LIMITS, Asking
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.runs.before_step import Before
-from toolwright.runtime.runs.closing import Closing
 from toolwright.runtime.runs.drain import Drainer
-from toolwright.runtime.runs.ending import Ending
+from toolwright.runtime.runs.ending import Closing, Ending
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.step_calls import Carrying
 from toolwright.runtime.runtime import Runtime

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.wiring.settings import Settings
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The parts of a runtime: the adapters that the settings name."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
-from toolwright.core.errors import CannotUnseal
+from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Bus, Cipher, Clock, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
@@ -22,7 +23,8 @@ from toolwright.core.threads.event import Event
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.kinds import INSTANTS, Instant
+from toolwright.runtime.calls.messages import INSTANTS, Instant
+from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.http_tools import HttpTools
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.sandbox import CodeSandbox
@@ -130,3 +132,52 @@ async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None
     store = await open_postgres(settings.database_url, publish, connections=settings.database_connections)
     locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
     return store, locks.PostgresLock(settings.database_url)
+
+
+log = logging.getLogger("toolwright.serve")
+
+PAGE, MOST_TOLD = 500, 20  # agents
+
+
+async def warn_of_agents(runtime: Runtime, models: Models, default_model: str | None) -> None:
+    """Log why an agent could not run: it has no model, or one that cannot be made. No model is asked anything.
+
+    It takes seconds where libraries of providers are loaded, which the first runs need not do then.
+    """
+    count = 0
+    async for said in _unusable(runtime, models, default_model):
+        count += 1
+        if count <= MOST_TOLD:
+            log.warning(said)
+    if count > MOST_TOLD:
+        log.warning("%s more agents cannot run for want of a usable model.", count - MOST_TOLD)
+
+
+async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:
+    faults: dict[str, str | None] = {}
+    offset = 0
+    while agents := await runtime.agents.list(PAGE, offset):
+        offset += len(agents)
+        for agent in agents:
+            try:
+                model = (await runtime.agents.active(agent.id)).model or default_model
+            except NotFound:
+                continue  # deleted meanwhile
+            except ToolwrightError as error:
+                yield f"The agent {agent.name!r} cannot run: {error.message}"
+                continue
+            if model is None:
+                yield f"The agent {agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
+            elif isinstance(model, str):
+                if model not in faults:
+                    faults[model] = await _fault(model, models)
+                if (fault := faults[model]) is not None:
+                    yield f"The agent {agent.name!r} cannot run: {fault}"
+
+
+async def _fault(model: str, models: Models) -> str | None:
+    try:
+        await models(model)
+    except ToolwrightError as error:
+        return error.message
+    return None

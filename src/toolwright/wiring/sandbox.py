@@ -5,8 +5,7 @@ from importlib import import_module
 from types import ModuleType
 
 from toolwright.core.errors import MissingExtra
-from toolwright.core.state.sandbox import CodeHandle, CodeLimits, CodeOptions, Sandbox
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import CodeHandle, CodeLimits, CodeOptions, Sandbox, read_options
 
 _DENO = ("toolwright.adapters.sandbox.deno", "DenoSandbox")
 _MONTY = ("toolwright.adapters.sandbox.monty", "MontySandbox")

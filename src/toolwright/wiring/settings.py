@@ -2,6 +2,8 @@
 
 import base64
 import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -18,6 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from toolwright.core.errors import DefinitionError
+from toolwright.core.form_faults import form_fault
 from toolwright.core.limits import (
     MAX_ATTACHMENT,
     MAX_HTTP_ANSWER,
@@ -25,9 +28,50 @@ from toolwright.core.limits import (
     MAX_NESTING,
     MAX_RESULT_TEXT,
 )
+from toolwright.core.text import sentence
 from toolwright.core.tools.addresses import Allowed
 from toolwright.web.auth.access import is_loopback
-from toolwright.wiring.variables import PREFIX, told
+
+PREFIX = "TOOLWRIGHT_"
+_ELSEWHERE = ("APP",)  # read by the command line, not by the settings
+
+
+def variable(setting: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + setting.upper()
+
+
+def told(error: ValidationError, settings: Sequence[str]) -> str:
+    """What is wrong, a sentence for each setting; never with its value, which may be a secret."""
+    return " ".join(
+        _sentence(fault["loc"], fault["type"], form_fault(fault), settings) for fault in error.errors()
+    )
+
+
+def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
+    """The sentence that names the variables of our prefix which nothing reads, None if there are none."""
+    known = [variable(name) for name in (*settings, *_ELSEWHERE)]
+    unknown = sorted(
+        name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known
+    )
+    if not unknown:
+        return None
+    named = ", ".join(name + _meant(name.upper(), known, len(PREFIX)) for name in unknown)
+    return sentence(f"No setting is called so, and nothing reads it: {named}")
+
+
+def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
+    name = str(place[0]) if place else ""
+    if kind == "extra_forbidden":
+        return f"There is no setting {name!r}{_meant(name, settings)}."
+    return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
+
+
+def _meant(name: str, known: Sequence[str], same: int = 0) -> str:
+    """The nearest known name, as a hint; the first `same` characters are those of all."""
+    close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
+    return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
+
 
 MEMORY = "memory://"
 SHORTEST_SECRET = 32  # bytes: as many as HS256 mixes in (RFC 7518 §3.2)

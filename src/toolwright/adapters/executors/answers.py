@@ -7,15 +7,13 @@ from base64 import b64encode
 from email.message import Message
 from http import HTTPStatus
 
-from toolwright.adapters.executors.exchange import Answer
-from toolwright.adapters.executors.failure import HttpFailure
+from toolwright.adapters.executors.exchange import Answer, HttpFailure
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
 from toolwright.core.json_value import JSON
-from toolwright.core.quantity import quantity
 from toolwright.core.results.content import ImageContent
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result
-from toolwright.core.text import brief, sentence
+from toolwright.core.text import brief, quantity, sentence
 
 MOST_OF_AN_ERROR = 2_048  # bytes of a body that an error result shows
 _JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")

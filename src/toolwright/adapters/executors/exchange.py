@@ -9,8 +9,21 @@ from urllib.parse import unquote_to_bytes
 import httpcore
 import httpx
 
-from toolwright.adapters.executors.failure import AddressRefused, HttpFailure
 from toolwright.core.text import sentence, words
+
+
+class HttpFailure(Exception):
+    """A request that failed; the words hold nothing of what was filled into it."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class AddressRefused(Exception):
+    """The host leads to an address to which no request may go."""
+
 
 MAX_REDIRECTS = 5
 CONNECT_TIMEOUT = 10.0  # seconds for each address, and for the handshake of TLS

@@ -9,15 +9,13 @@ import httpx
 
 from toolwright.adapters.executors.answers import result_of
 from toolwright.adapters.executors.dialing import Dialer, Resolve, anywhere, pool, public_or, resolve
-from toolwright.adapters.executors.exchange import Exchange, ask_of
-from toolwright.adapters.executors.failure import HttpFailure
+from toolwright.adapters.executors.exchange import Exchange, HttpFailure, ask_of
 from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.addresses import Allowed
 from toolwright.core.tools.http import HttpExecution, request_for
-from toolwright.core.tools.pipeline import lacks_variables
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall, lacks_variables
 from toolwright.core.tools.url_template import Unfillable
 
 _LARGE = 64 * 1024  # bytes of an answer that are parsed in a millisecond; more of them leave the loop

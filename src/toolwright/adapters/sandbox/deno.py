@@ -17,8 +17,7 @@ from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.process import Memory, limit, opened, sweep
 from toolwright.adapters.sandbox.talk import Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
-from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, ended
-from toolwright.core.state.sandbox_options import admit
+from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, admit, ended
 from toolwright.core.text import brief
 from toolwright.core.value import changed
 

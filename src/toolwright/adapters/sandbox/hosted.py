@@ -5,15 +5,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
-from toolwright.core.cancelling import is_cancelled
-from toolwright.core.concurrency import DaemonThreads
+from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import plain, surely_longer
-from toolwright.core.quantity import quantity
 from toolwright.core.state.sandbox import HostFunction
 from toolwright.core.supervision import Supervision, catch_exit
-from toolwright.core.text import brief, words
+from toolwright.core.text import brief, quantity, words
 
 THREADS = 64
 

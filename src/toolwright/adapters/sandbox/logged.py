@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import cast, get_args
 
-from toolwright.core.quantity import quantity
 from toolwright.core.state.sandbox import CodeLog, LogLevel
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 
 _LEVELS = frozenset(get_args(LogLevel))
 _EACH = 16  # bytes that an entry counts for beside its text

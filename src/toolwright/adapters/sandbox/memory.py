@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
 from toolwright.adapters.sandbox.logged import Log
-from toolwright.core.state.sandbox import CodeLimits, CodeOptions, CodeResult
-from toolwright.core.state.sandbox_options import admit
+from toolwright.core.state.sandbox import CodeLimits, CodeOptions, CodeResult, admit
 
 Answer: TypeAlias = Callable[[str, CodeOptions], Awaitable[CodeResult]]
 

@@ -1,6 +1,7 @@
 """Python, each run in a process of its own of Monty's: an interpreter that has no way to the outside at all."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
@@ -19,16 +20,67 @@ from pydantic_monty import (
 from toolwright.adapters.sandbox.handle import Handle, Runs
 from toolwright.adapters.sandbox.hosted import THREADS, Hosted
 from toolwright.adapters.sandbox.logged import Log
-from toolwright.adapters.sandbox.monty_values import raised, read, slept_too_long
 from toolwright.adapters.sandbox.process import limit
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.plain import surely_longer
-from toolwright.core.quantity import quantity
-from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, Execute, ended
-from toolwright.core.state.sandbox_options import admit
-from toolwright.core.text import brief
+from toolwright.core.plain import Path, plain, spell, surely_longer
+from toolwright.core.state.sandbox import (
+    CodeError,
+    CodeLimits,
+    CodeOptions,
+    CodeResult,
+    Execute,
+    admit,
+    ended,
+)
+from toolwright.core.text import brief, quantity
+
+_CYCLES = {"[...]": list, "(...)": list, "{...}": dict}
+"""What Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
+
+_UNMADE = "RuntimeError: Internal error in monty: exceptions can only be called with zero or one string"
+_MADE = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
+_SLEPT = "TimeoutError: sleep limit exceeded"
+
+
+def read(value: object) -> JSON:
+    """The value as JSON; raises `InvalidJSON` also for a cycle."""
+    copy = plain(value)
+    path = _cycle(copy, (), ())
+    if path is not None:
+        raise InvalidJSON(f"{spell(path)} contains itself, which JSON cannot carry.")
+    return copy
+
+
+def raised(message: str, source: str) -> str:
+    """The message of an error that was raised as it is, where Monty could only say that it cannot make it."""
+    if not message.startswith(_UNMADE):
+        return message
+    made = {f"{name}: {given}" for name, given in _MADE.findall(source)}
+    if len(made) == 1:
+        return made.pop()
+    return "RuntimeError: An exception takes one text or nothing here; write it as in `raise ValueError('text')`."
+
+
+def slept_too_long(message: str) -> bool:
+    """Whether the code wanted to sleep beyond its time."""
+    return message.startswith(_SLEPT)
+
+
+def _cycle(value: JSON, path: Path, above: tuple[type, ...]) -> Path | None:
+    """The path of the first cycle, None if there is none."""
+    if isinstance(value, str):
+        return path if _CYCLES.get(value) in above else None
+    if not isinstance(value, dict | list):
+        return None
+    above = (*above, type(value))
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value):
+        found = _cycle(item, (*path, step), above)
+        if found is not None:
+            return found
+    return None
+
 
 MAX_PROCESSES = 256
 _SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"

@@ -11,9 +11,8 @@ from toolwright.adapters.sandbox.logged import Log
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain
-from toolwright.core.quantity import quantity
 from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, ended
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 
 CONCURRENT_CALLS = 32
 """Calls of host functions that are under way together; the process waits with more."""

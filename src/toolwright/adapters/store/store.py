@@ -10,9 +10,8 @@ from toolwright.adapters.store.reads.agents import SqlAgents
 from toolwright.adapters.store.reads.children import SqlChildren
 from toolwright.adapters.store.reads.front_ends import SqlFrontEnds
 from toolwright.adapters.store.reads.offers import SqlOffers
-from toolwright.adapters.store.reads.reads import Reads
 from toolwright.adapters.store.reads.spaces import SqlSpaces
-from toolwright.adapters.store.reads.threads import Queries
+from toolwright.adapters.store.reads.threads import Queries, Reads
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.store import Sight, ThreadView

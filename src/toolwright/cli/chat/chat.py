@@ -8,11 +8,9 @@ from contextlib import suppress
 from rich.console import Console
 
 from toolwright.cli.chat.conversation import Conversation
-from toolwright.cli.chat.lines import Lines
-from toolwright.cli.chat.view import View
-from toolwright.cli.log import log_briefly
+from toolwright.cli.chat.view import Lines, View
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal
+from toolwright.cli.output import Refusal, log_briefly
 from toolwright.cli.settings import read_settings, the_app, warn_of_variables
 from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime

@@ -8,8 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from toolwright.cli.chat.lines import Lines
-from toolwright.cli.chat.view import View
+from toolwright.cli.chat.view import Lines, View
 from toolwright.cli.output import FAILED, INTERRUPTED
 from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject

@@ -11,17 +11,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from toolwright.cli.chat.calls_seen import table_of
-from toolwright.cli.chat.view import View
-from toolwright.cli.demo.booking import book
+from toolwright.cli.chat.view import View, table_of
+from toolwright.cli.demo.app import book, weather_service
 from toolwright.cli.demo.caller import Caller
 from toolwright.cli.demo.desk import demo_app
 from toolwright.cli.demo.host import host
-from toolwright.cli.demo.weather import weather_service
 from toolwright.cli.keys import new_secret_key
-from toolwright.cli.log import log_briefly
 from toolwright.cli.loop import run
-from toolwright.cli.output import FAILED, INTERRUPTED
+from toolwright.cli.output import FAILED, INTERRUPTED, log_briefly
 from toolwright.cli.settings import read_settings
 from toolwright.core.errors import MissingExtra
 from toolwright.core.threads.run import OVER

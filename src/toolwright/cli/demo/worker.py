@@ -5,8 +5,7 @@ import os
 import signal
 import sys
 
-from toolwright.cli.last_exit import force_exit
-from toolwright.cli.loop import run
+from toolwright.cli.loop import force_exit, run
 from toolwright.client import Client, Worker
 
 KEY = "TOOLWRIGHT_DEMO_KEY"

@@ -2,8 +2,8 @@
 
 import os
 
-from toolwright.cli.log import log_fully
 from toolwright.cli.loop import run
+from toolwright.cli.output import log_fully
 from toolwright.cli.serve.reload import serve_and_reload
 from toolwright.cli.settings import read_settings, served_app, warn_of_variables
 from toolwright.wiring import gateway

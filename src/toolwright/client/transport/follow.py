@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import cast
 
-from toolwright.client.transport.failures import RETRIABLE
-from toolwright.client.transport.http import TRIES, Http, delay
+from toolwright.client.transport.http import RETRIABLE, TRIES, Http, delay
 from toolwright.client.transport.sse import SseParser
 from toolwright.core.errors import BadAnswer, Reset, ToolwrightError
 from toolwright.core.json_value import JSON

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolwright.core.errors import BadAnswer
-from toolwright.core.quantity import quantity
+from toolwright.core.text import quantity
 
 LARGEST = 4 * 1024 * 1024  # bytes of one event: ours are far smaller
 _END = re.compile(b"[\r\n]")

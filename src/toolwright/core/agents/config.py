@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -293,3 +294,25 @@ def _fault(path: tuple[int | str, ...], message: str) -> Fault:
     """What is wrong with one field; which of two kinds pydantic took it for is left out of the path."""
     named = [str(part) for part in path if part not in (_TEXT, _OBJECT)]
     return {"path": ".".join(named), "message": message}
+
+
+@value
+class ConfiguredAgent:
+    """One revision of an agent's configuration; `revision` counts 1, 2, 3 …
+
+    A run keeps the revision that it began with, so that an update takes effect at the next one. Values of `env` and
+    `tenvs` are not in `config` but in rows of their own, sealed where they are secrets; `owner` is whose these are.
+    """
+
+    id: str
+    name: str
+    description: str
+    config: JSONObject
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def owner(self) -> str:
+        """The owner of this revision's env rows."""
+        return f"{self.id}.{self.revision}"

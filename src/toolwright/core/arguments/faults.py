@@ -8,8 +8,7 @@ import jsonschema_rs
 
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.plain import Path, spell
-from toolwright.core.quantity import quantity
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]

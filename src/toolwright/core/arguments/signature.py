@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -12,9 +13,7 @@ from typing import Annotated, TypeAlias, get_args, get_origin
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from toolwright.core.arguments.binding import Argument, Binding
-from toolwright.core.arguments.defaults import Builder, is_plain_scalar
-from toolwright.core.arguments.docstring import parameter_descriptions
+from toolwright.core.arguments.binding import Argument, Binding, Builder, is_plain_scalar
 from toolwright.core.arguments.schema import closed, with_definitions
 from toolwright.core.arguments.type_adapter import adapter_of
 from toolwright.core.arguments.types import Annotation, TypeReader
@@ -23,6 +22,43 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import sentence
+
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$")
+_HEADING = re.compile(r"^[A-Z][A-Za-z ]*:\s*$")
+_ENTRY = re.compile(r"^\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
+
+
+def first_paragraph(doc: str | None) -> str:
+    """The first paragraph on one line; empty if there is none."""
+    lines: list[str] = []
+    for line in inspect.cleandoc(doc or "").splitlines():
+        if not line.strip() or _HEADING.match(line):
+            break
+        lines.append(line.strip())
+    return " ".join(lines)
+
+
+def parameter_descriptions(doc: str | None) -> dict[str, str]:
+    """Parameter name → its description on one line, from the sections `Args:` and their like."""
+    found: dict[str, str] = {}
+    inside, indent, name = False, -1, ""
+    for line in inspect.cleandoc(doc or "").splitlines():
+        text = line.strip()
+        if line and not line[0].isspace():
+            inside, indent, name = bool(_SECTION.match(line)), -1, ""
+            continue
+        if not inside or not text:
+            continue
+        depth = len(line) - len(line.lstrip())
+        indent = depth if indent < 0 else indent
+        entry = _ENTRY.match(text) if depth <= indent else None
+        if entry:
+            name = entry["name"]
+            found[name] = entry["text"].strip()
+        elif name:
+            found[name] = f"{found[name]} {text}".strip()
+    return {key: text for key, text in found.items() if text}
+
 
 Handler: TypeAlias = Callable[..., object]
 """Whatever carries a call out: a plain or an async function, or an object that is called like one."""

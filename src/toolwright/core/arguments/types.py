@@ -5,19 +5,58 @@ import sys
 import types
 import typing
 from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
-from toolwright.core.arguments.defaults import fresh, is_plain_scalar, is_shared, misfit_default
-from toolwright.core.arguments.literal_types import confused, exactly
+from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.arguments.type_adapter import adapter_of
-from toolwright.core.env.secret import Secret
+from toolwright.core.env.types import Secret
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.plain import plain
 from toolwright.core.text import sentence
+
+
+def confused(members: tuple[Any, ...]) -> bool:  # any annotations
+    """Whether one of a union's literals would be taken for what another member means."""
+    bools = [each for each in members if _bare(each) is bool or True in _kinds(each)]
+    numbers = [each for each in members if _bare(each) in (int, float) or False in _kinds(each)]
+    literal = [each for each in (*bools, *numbers) if get_origin(_bare(each)) is Literal]
+    return bool(literal) and bool(bools) and any(each is not bools[0] for each in numbers)
+
+
+def exactly(member: Any) -> Any:  # any annotation
+    """The same, a literal so that it takes no boolean for a number and no number for a boolean."""
+    bare = _bare(member)
+    if get_origin(bare) is not Literal:
+        return member
+    return Annotated[member, BeforeValidator(partial(_checked, get_args(bare)))]
+
+
+def _checked(options: tuple[object, ...], value: object) -> object:
+    if isinstance(value, int | float) and not any(
+        value == each and isinstance(value, bool) == isinstance(each, bool) for each in options
+    ):
+        raise ValueError("must be one of the literals")
+    return value
+
+
+def _kinds(member: Any) -> set[bool]:  # any annotation
+    """Whether there are booleans (True), and a 0 or 1 (False), among a literal's options."""
+    bare = _bare(member)
+    if get_origin(bare) is not Literal:
+        return set()
+    return {
+        isinstance(each, bool) for each in get_args(bare) if isinstance(each, int) and int(each) in (0, 1)
+    }
+
+
+def _bare(member: Any) -> Any:  # any annotation
+    return get_args(member)[0] if get_origin(member) is Annotated else member
+
 
 Annotation: TypeAlias = Any  # Python has no static type for what may stand as an annotation
 """A type annotation."""

@@ -6,19 +6,88 @@ from 12 characters in base64 at every alignment. A shorter one counts only as a 
 `brief`, the beginning of a secret is taken for the whole.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from toolwright.core.env.json_escapes import layers, recent
-from toolwright.core.env.json_strings import clean_strings
-from toolwright.core.env.open_end import open_end
-from toolwright.core.env.secret_forms import forms_of
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.env.secret_forms import forms_of, layers, recent
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import CUT
 from toolwright.core.value import changed
+
+_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+
+
+def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
+    """The text of an object or a list with every string and number as `clean` gives it; None if it is neither.
+
+    Where two keys become equal it is written anew, with the keys that `clean` gives to the whole.
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = _read(text)
+        again = _SCALAR.sub(lambda found: _scalar(found[0], clean), text)
+        whole = clean(value)
+        return again if _read(again) == whole else dumps(whole)
+    except (ValueError, RecursionError, InvalidJSON):
+        return None
+
+
+def _scalar(text: str, clean: Callable[[JSON], JSON]) -> str:
+    value: JSON = json.loads(text)
+    new = clean(value)
+    return text if new == value else dumps(new)
+
+
+def _read(text: str) -> JSON:
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> JSON:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_SEED = 8  # characters by which a beginning is looked for
+_TRIES = 16  # places where it may turn out to be none, before every character is counted
+
+
+def open_end(text: str, word: str) -> int:
+    """The length of the longest end of the text with which the word begins, but not all of the word."""
+    tail = text[max(0, len(text) - len(word) + 1) :]
+    place = tail.find(word[:_SEED])
+    for _ in range(_TRIES):
+        if place < 0:
+            return _short_end(tail, word)
+        if word.startswith(tail[place:]):
+            return len(tail) - place
+        place = tail.find(word[:_SEED], place + 1)
+    return _counted(tail, word)
+
+
+def _short_end(tail: str, word: str) -> int:
+    """The same where it is shorter than what is looked for."""
+    for length in range(min(_SEED - 1, len(tail)), 0, -1):
+        if tail.endswith(word[:length]):
+            return length
+    return 0
+
+
+def _counted(tail: str, word: str) -> int:
+    """The same character by character, in a time that only grows with their number (Knuth, Morris and Pratt)."""
+    both = [*word, None, *tail]
+    ends = [0]  # for every place, how many characters before it are the first ones again
+    for each in both[1:]:
+        length = ends[-1]
+        while length and both[length] != each:
+            length = ends[length - 1]
+        ends.append(length + (both[length] == each))
+    return ends[-1]
+
 
 LONG = 8  # characters from which a secret is found within other text
 _SPELLED = 12  # characters by which JSON within JSON may spell one

@@ -3,9 +3,12 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from urllib.parse import quote, quote_plus
+
+from toolwright.core.text import CUT
 
 ENCODED = 12  # characters from which its base64 is looked for
 _LOST, _LEGIBLE = "\ufffd", 4  # characters that must be left of a text for it to be worth a search
@@ -54,3 +57,87 @@ def _base64_forms(value: bytes) -> Iterator[str]:
         core = text[first:last]
         yield core
         yield core.replace("+", "-").replace("/", "_")
+
+
+_LAYERS = 4  # JSON within JSON within JSON, and one more
+_LONGEST = 6  # characters of an escape; one of two halves has a backslash in its middle
+_SLACK = 64  # characters, so that what was cut through is not among those that matter
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HIGH, _LOW = "[dD][89abAB][0-9a-fA-F]{2}", "[dD][c-fC-F][0-9a-fA-F]{2}"
+_BEGUN = "(?:u[0-9a-fA-F]{0,3})?"  # of an escape, what is there before it is whole
+_PART = "|".join(re.escape(CUT[:length]) for length in range(len(CUT) - 1, 0, -1))
+_ESCAPE = re.compile(
+    r"\\(?:"
+    rf"u(?P<high>{_HIGH})\\u(?P<low>{_LOW})"
+    rf"|(?P<open>(?:u{_HIGH}(?:\\{_BEGUN}(?:{_PART})?)?|{_BEGUN}(?:{_PART})?)\Z)"
+    r"|u(?P<code>[0-9a-fA-F]{4})"
+    r'|(?P<letter>["\\/bfnrt])'
+    rf"|{_BEGUN}(?={re.escape(CUT)})"
+    r")"
+)
+
+
+class Unescaped:
+    """A text with one layer of escapes undone; an escape that is not whole at its end is left away.
+
+    `whole` is where that one begins, in the text as it was, or the end of it.
+    """
+
+    __slots__ = ("_inner", "_outer", "text", "whole")
+
+    def __init__(self, escaped: str) -> None:
+        parts: list[str] = []
+        self._inner, self._outer = [0], [0]  # places behind escapes: in the text, and in what it was
+        length = done = 0
+        self.whole = len(escaped)
+        for found in _ESCAPE.finditer(escaped):
+            plain = escaped[done : found.start()]
+            character = _character(found)
+            parts += (plain, character)
+            length, done = length + len(plain) + len(character), found.end()
+            self._inner.append(length)
+            self._outer.append(done)
+            if found["open"] is not None:
+                self.whole = found.start()
+        parts.append(escaped[done:])
+        self.text = "".join(parts)
+
+    def place(self, inner: int) -> int:
+        """Where a place of the text is in what it was."""
+        last = bisect_right(self._inner, inner) - 1
+        return min(self._outer[last] + inner - self._inner[last], self.whole)
+
+
+def layers(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
+    """The text with one layer of escapes undone, with two, and so on, each with the way from its places to ours."""
+    way: list[Unescaped] = []
+
+    def place(inner: int) -> int:
+        for each in reversed(way):
+            inner = each.place(inner)
+        return inner
+
+    while "\\" in text and len(way) < _LAYERS:
+        way.append(Unescaped(text))
+        if way[-1].text == text:
+            return
+        text = way[-1].text
+        yield text, place
+
+
+def recent(text: str, length: int) -> int:
+    """A place at least so far before the end at which no escape is cut through, but perhaps one within JSON in JSON."""
+    place = max(0, len(text) - length - _SLACK)
+    while place and (slash := text.rfind("\\", max(0, place - _LONGEST), place)) >= 0:
+        place = slash
+    return place
+
+
+def _character(found: re.Match[str]) -> str:
+    if found["high"] is not None:
+        high, low = int(found["high"], 16), int(found["low"], 16)
+        return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+    if found["code"] is not None:
+        return chr(int(found["code"], 16))
+    letter = found["letter"]
+    return "" if letter is None else _LETTERS.get(letter, letter)

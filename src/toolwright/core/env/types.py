@@ -79,3 +79,7 @@ def _faulty(path: str, fault: str) -> InvalidRequest:
 
 SECRETS = EnvTypes(declared={})
 """Where no agent is known: all is secret unless it says otherwise."""
+
+
+class Secret:
+    """Marks a tenv as a secret: `Annotated[str, tw.Secret]`. It is kept encrypted and never shown (D4, D6)."""

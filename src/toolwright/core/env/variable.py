@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from datetime import datetime
+from typing import Literal, TypeAlias, get_args
 
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.env.env import EnvType, faulty_name
 from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.value import value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +68,24 @@ def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
             description=known.description or each.description,
         )
     return tuple(found.values())
+
+
+RequestKind: TypeAlias = Literal["run", "child"]
+
+
+@value
+class VariablesRequest:
+    """Variables that somebody is asked for, in the thread `thread_id`.
+
+    One of the kind `run` is that of the thread's own parked run. One of the kind `child` belongs to the parent:
+    `child` says which thread is to begin once the values are there, and `expires_at` until when.
+    """
+
+    id: str
+    thread_id: str
+    kind: RequestKind
+    agent: str
+    required: tuple[Variable, ...]
+    child: JSONObject | None = None
+    expires_at: datetime | None = None
+    created_at: datetime

@@ -19,9 +19,8 @@ from toolwright.core.files.file import (
     free_path,
     safe_name,
 )
-from toolwright.core.quantity import quantity
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 
 

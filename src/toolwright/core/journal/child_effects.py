@@ -3,13 +3,12 @@
 from datetime import datetime
 
 from toolwright.core.env.env import EnvChange
-from toolwright.core.env.request import VariablesRequest
+from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.files.file import FileChange
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import ChildEnd
-from toolwright.core.threads.delivery import Delivery
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value

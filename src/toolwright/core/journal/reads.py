@@ -1,10 +1,18 @@
 """What is read of configured agents and of what agents keep in mind: a part of the `Store` port."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.spaces.entity import FrontEnd
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import value
 
 
 class AgentReads(Protocol):
@@ -33,3 +41,148 @@ class AgentReads(Protocol):
         ...
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None: ...
+
+
+class ChildReads(Protocol):
+    """Readings about children and parents. Raises `StoreError` when the journal cannot be read."""
+
+    async def lineage(self, thread_id: str) -> Sequence[Thread]:
+        """The threads above that one, the nearest first."""
+        ...
+
+    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
+        """The threads that it has made, the oldest first."""
+        ...
+
+    async def living(self, thread_id: str) -> Mapping[str, int]:
+        """How many of them are not terminated, by agent."""
+        ...
+
+    async def awaited(self, thread_id: str, call_id: str) -> bool:
+        """Whether one of them is at work whose end is the end of that call."""
+        ...
+
+    async def nested(self, call_id: str) -> Sequence[Call]:
+        """The calls that this call has made, in order."""
+        ...
+
+    async def within(self, call_id: str) -> Sequence[Message]:
+        """What was said and called within this call of a prompt tool, in order."""
+        ...
+
+    async def request(self, request_id: str) -> VariablesRequest | None:
+        """A request that is still open."""
+        ...
+
+    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
+        """The open requests of a thread, the oldest first."""
+        ...
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        """Requests whose time is over at that instant, those that ended first before others."""
+        ...
+
+    async def asked(self) -> Sequence[str]:
+        """The names of values that parked runs wait for."""
+        ...
+
+    async def askers(self, name: str) -> Sequence[str]:
+        """The ids of the threads whose runs wait for a value of that name."""
+        ...
+
+    async def value(self, thread_id: str, key: str) -> str | None:
+        """A value of the thread's own, as JSON text."""
+        ...
+
+
+class FrontEndReads(Protocol):
+    """Registered front-ends. Raises `StoreError` when the journal cannot be read."""
+
+    async def front_end(self, id: str) -> FrontEnd | None: ...
+
+    async def front_ends(
+        self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[FrontEnd]:
+        """Front-ends, the oldest first; only those of an entity if it is named."""
+        ...
+
+
+@value
+class Offer:
+    """An open call of the kind `external` that anyone may claim, and the id of the agent that made it."""
+
+    call: Call
+    agent: str
+
+
+class OfferReads(Protocol):
+    """Calls on offer. Raises `StoreError` when the journal cannot be read."""
+
+    async def begun(
+        self,
+        at: datetime,
+        *,
+        after: tuple[datetime, str],
+        before: datetime,
+        names: Sequence[str] | None = None,
+        limit: int = 100,
+    ) -> Sequence[Offer]:
+        """Calls on offer at `at`, in the order in which they began and, within an instant, of their ids.
+
+        They are behind `after` in that order and began before `before`; with `names` only those tools' calls.
+        """
+        ...
+
+    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        """Calls on offer at `at` again, whose lease was over at `since` or later: the longest free first."""
+        ...
+
+
+class SpaceReads(Protocol):
+    """Spaces, who is in them and what was said there. Raises `StoreError` when the journal cannot be read."""
+
+    async def space(self, space_id: str) -> Space | None: ...
+
+    async def spaces(
+        self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Space]:
+        """Spaces, the oldest first; those that an entity is a member of and the public ones if it is named."""
+        ...
+
+    async def memberships(self, entity_id: str) -> Sequence[Member]:
+        """Where an entity is a member, by space."""
+        ...
+
+    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+        """The spaces that an entity is a member of, the oldest first."""
+        ...
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        """All members of those spaces, by space, who came first first; people with their display names."""
+        ...
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        """Who is in a space, who came first first."""
+        ...
+
+    async def member(self, space_id: str, entity_id: str) -> Member | None: ...
+
+    async def messages(
+        self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
+    ) -> Sequence[SpaceMessage]:
+        """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
+        ...
+
+    async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
+        """A page of history in order, which ends `offset` messages before the newest."""
+        ...
+
+    async def message(self, message_id: str) -> SpaceMessage | None: ...
+
+    async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
+        """The reactions to these messages, the oldest first."""
+        ...
+
+    async def caused(self, run_id: str, author: str) -> bool:
+        """Whether the run reads, or was promised to read, what that entity has said."""
+        ...

@@ -6,11 +6,7 @@ from typing import Protocol
 
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
-from toolwright.core.journal.reads import AgentReads
-from toolwright.core.journal.store_children import ChildReads
-from toolwright.core.journal.store_front_ends import FrontEndReads
-from toolwright.core.journal.store_offers import OfferReads
-from toolwright.core.journal.store_spaces import SpaceReads
+from toolwright.core.journal.reads import AgentReads, ChildReads, FrontEndReads, OfferReads, SpaceReads
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import Call, CallStatus

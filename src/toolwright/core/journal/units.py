@@ -13,13 +13,12 @@ last.
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import Effect
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange, InboxEvent

@@ -1,8 +1,13 @@
 """Text, images and files that a tool hands over (S2 §5 and §6)."""
 
-from typing import Literal, TypeAlias
+import binascii
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Literal, TypeAlias, TypeVar, cast
 
-from toolwright.core.value import value
+from toolwright.core.checks import brief_value
+from toolwright.core.plain import unwritable
+from toolwright.core.value import changed, value
 
 
 @value
@@ -53,3 +58,89 @@ class AttachmentRef:
     height: int | None = None
     description: str | None = None
     digest: str | None = None
+
+
+Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
+P = TypeVar("P", bound=Part)
+
+LARGE = 1024 * 1024
+"""Characters of base64 that are decoded in two milliseconds."""
+
+_SIZES = frozenset({"width", "height", "size"})
+_OPTIONAL = frozenset({"width", "height", "description", "digest"})
+_PROSE = frozenset({"text", "description"})  # any text will do, also none
+_LARGEST = 2**53  # a number that every reader of JSON takes as it is
+
+
+class Faulty(Exception):
+    """A field is not what it must be; the message says which, `place` the part's number from 0, and the field."""
+
+    def __init__(self, message: str, place: tuple[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+def has_large_file(value: object) -> bool:
+    """Whether what a handler returned brings files that take milliseconds to look at."""
+    attachments = getattr(value, "attachments", None)
+    parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
+    if isinstance(value, list):
+        parts = cast("list[object]", value)  # isinstance does not know what it holds
+    return any(
+        isinstance(part, Attachment | ImageContent) and isinstance(part.data, str) and len(part.data) > LARGE  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        for part in parts
+    )
+
+
+def checked_parts(parts: Sequence[P], what: str) -> list[P]:
+    """The parts, a size such as `800.0` as the whole number that it is (an argument of the type float may be one).
+
+    Raises `Faulty` for the first field that is not what it must be.
+    """
+    checked = checked_fields(parts, what)
+    for number, part in enumerate(checked, 1):
+        if isinstance(part, Attachment | ImageContent) and not _is_base64(part.data):
+            raise Faulty(
+                f"{what} {number}: data must be base64 text, not {brief_value(part.data)}.",
+                (number - 1, "data"),
+            )
+    return checked
+
+
+def checked_fields(parts: Sequence[P], what: str) -> list[P]:
+    """The same, but for what `data` holds: for those who decode it next."""
+    return [_checked(part, what, number) for number, part in enumerate(parts)]
+
+
+def _checked(part: P, what: str, number: int) -> P:
+    for field in fields(part):
+        given = getattr(part, field.name)
+        if type(given) is float and field.name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
+            given = int(given)
+            part = changed(part, **{field.name: given})
+        why = _fault(field.name, given)
+        if why is not None:
+            raise Faulty(f"{what} {number + 1}: {field.name} must be {why}", (number, field.name))
+    return part
+
+
+def _fault(name: str, value: object) -> str | None:
+    """What the field must be, and is not."""
+    if value is None and name in _OPTIONAL:
+        return None
+    if name in _SIZES:
+        whole = type(value) is int and 0 <= value < _LARGEST
+        return None if whole else f"a whole number, not {brief_value(value)}."
+    if not isinstance(value, str):
+        return f"{'base64 text' if name == 'data' else 'text'}, not {brief_value(value)}."
+    if name in _PROSE or name == "data" or (value and not unwritable(value)):
+        return None
+    return f"text that is not empty and holds neither NUL nor a lone surrogate, not {brief_value(value)}."
+
+
+def _is_base64(value: str) -> bool:
+    try:
+        binascii.a2b_base64(value, strict_mode=True)
+    except ValueError:
+        return False
+    return True

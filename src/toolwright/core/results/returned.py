@@ -7,8 +7,15 @@ from typing import TypeGuard, cast
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.plain import plain
-from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
-from toolwright.core.results.handed_over import Faulty, checked_parts
+from toolwright.core.results.content import (
+    Attachment,
+    AttachmentRef,
+    Faulty,
+    ImageContent,
+    TextContent,
+    ToolContent,
+    checked_parts,
+)
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_text
 

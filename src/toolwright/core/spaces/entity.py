@@ -40,3 +40,14 @@ class EntityFields(TypedDict, total=False):
 def entity_of(agent: Agent) -> Entity:
     """The agent as an entity."""
     return Entity(id=agent.entity_id, type="agent", display_name=agent.name, metadata={})
+
+
+@value
+class FrontEnd:
+    """A registered front-end of an entity, which the wire calls a client."""
+
+    id: str
+    entity_id: str
+    name: str | None = None
+    metadata: JSONObject
+    created_at: datetime

@@ -9,9 +9,8 @@ from toolwright.core.checks import brief_value, misfit
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, unwritable
-from toolwright.core.quantity import quantity
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.handed_over import Faulty, checked_parts
+from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_parts
+from toolwright.core.text import quantity
 from toolwright.core.threads.event import BUILT_IN
 
 MAX_KEY = 200

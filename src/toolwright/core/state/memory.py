@@ -20,8 +20,7 @@ from toolwright.core.plain import plain
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state import checks as given
-from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, Kin
 from toolwright.core.threads.event import EventDraft

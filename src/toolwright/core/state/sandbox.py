@@ -1,13 +1,18 @@
 """Code that runs in a sandbox: what is asked for, what comes of it, and how far it may go."""
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import field
-from typing import Any, Literal, Protocol, TypeAlias
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import field, fields
+from math import inf
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.value import value
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.plain import plain, unwritable
+from toolwright.core.text import quantity
+from toolwright.core.value import changed, value
 
 Language: TypeAlias = Literal["typescript", "javascript", "python"]
 CodeStatus: TypeAlias = Literal["success", "error", "terminated"]
@@ -135,3 +140,197 @@ class Sandbox(Protocol):
     async def close(self) -> None:
         """End all that runs."""
         ...
+
+
+LANGUAGES: Mapping[Language, str] = {"typescript": "main.ts", "javascript": "main.js", "python": "main.py"}
+"""The languages, with the name that code has where none is given."""
+_NAME = re.compile(r"[A-Za-z_$@][\w$@.-]{0,99}(/[\w$@.-]{1,100})?", re.ASCII)
+_GLOBAL = re.compile(r"[A-Za-z_$][\w$]{0,99}", re.ASCII)
+_FILENAME = re.compile(r"[^\x00-\x1f\x7f:\"<>|?*\\]{1,200}")
+_HUMPS = {"memoryLimitBytes": "memory_limit_bytes"}
+_Reader: TypeAlias = Callable[[object], object]
+
+
+def read_options(options: object = None, **more: object) -> CodeOptions:
+    """The options of a `CodeOptions`, of a mapping in snake_case or camelCase, of keywords, or of both.
+
+    Raises `InvalidRequest` for the first fault.
+    """
+    read: dict[str, Any] = {}  # what the readers give fits the fields
+    for name, given in {**_given(options), **more}.items():
+        field = _HUMPS.get(name, name)
+        reader = _READERS.get(field)
+        if reader is None:
+            raise InvalidRequest(f"run_code has no option {name!r}; it has {', '.join(_READERS)}.")
+        if given is not None:
+            read[field] = reader(given)
+    made = CodeOptions(**read)
+    _agree(made)
+    return made
+
+
+def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
+    """The source and its options with everything decided, within the limits. Raises `InvalidRequest`."""
+    if not isinstance(source, str) or unwritable(source):
+        raise InvalidRequest(f"The code is text without NUL or lone surrogates, not {brief_value(source)}.")
+    options = read_options(options)
+    timeout = min(limits.timeout, limits.longest) if options.timeout is None else options.timeout
+    memory = limits.memory if options.memory_limit_bytes is None else options.memory_limit_bytes
+    if timeout > limits.longest:
+        raise InvalidRequest(
+            f"Code may run for {quantity(limits.longest, 'second')} at most, not for {timeout!r}."
+        )
+    if not limits.least_memory <= memory <= limits.most_memory:
+        raise InvalidRequest(
+            f"Code may have from {limits.least_memory} to {limits.most_memory} bytes of memory, not {memory!r}."
+        )
+    size = _size(source, options)
+    if size > limits.source:
+        raise InvalidRequest(
+            f"The code with its modules, globals and arguments has {quantity(size, 'byte')}, "
+            f"and {limits.source} are allowed."
+        )
+    filename = options.filename or LANGUAGES[options.language]
+    return source, changed(options, timeout=float(timeout), memory_limit_bytes=memory, filename=filename)
+
+
+def _given(options: object) -> Mapping[str, object]:
+    if options is None:
+        return {}
+    if isinstance(options, CodeOptions):
+        return {each.name: getattr(options, each.name) for each in fields(options)}
+    if isinstance(options, Mapping):
+        return cast("Mapping[str, object]", options)  # names that are no text are refused as unknown
+    raise InvalidRequest(f"The options of run_code are a mapping or CodeOptions, not {brief_value(options)}.")
+
+
+def _agree(options: CodeOptions) -> None:
+    """What can only be judged together."""
+    both = sorted(options.imports.keys() & options.modules.keys())
+    if both:
+        raise InvalidRequest(
+            f"The name {both[0]!r} is among the imports and the modules: one of them must go."
+        )
+    if options.language != "python":
+        return
+    if options.modules:
+        raise InvalidRequest("Python code has no modules of its own here: put it into one source.")
+    for name in (*options.imports, *options.globals):
+        if not name.isidentifier():
+            raise InvalidRequest(f"A name for Python code is an identifier, and {name!r} is none.")
+
+
+def _size(source: str, options: CodeOptions) -> int:
+    execute = options.execute or Execute()
+    whole = [
+        source,
+        *options.modules,
+        *options.modules.values(),
+        dumps(options.globals),
+        dumps([*execute.args]),
+    ]
+    return sum(len(part.encode()) for part in whole)
+
+
+def _language(given: object) -> object:
+    if not isinstance(given, str) or given not in LANGUAGES:
+        raise InvalidRequest(
+            f"The option 'language' is one of {', '.join(LANGUAGES)}, not {brief_value(given)}."
+        )
+    return given
+
+
+def _filename(given: object) -> object:
+    if not isinstance(given, str) or not _FILENAME.fullmatch(given) or unwritable(given):
+        raise InvalidRequest(
+            f"The option 'filename' is a short name as in 'main.ts', not {brief_value(given)}."
+        )
+    return given
+
+
+def _execute(given: object) -> object:
+    if isinstance(given, Execute):
+        given = {"fn": given.fn, "args": given.args}
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(
+            f"The option 'execute' is a mapping with 'fn' and 'args', not {brief_value(given)}."
+        )
+    asked = cast("Mapping[object, object]", given)
+    for name in asked:
+        if name not in ("fn", "args"):
+            raise InvalidRequest(f"The option 'execute' has 'fn' and 'args', and no {name!r}.")
+    name, args = asked.get("fn", "default"), asked.get("args", ())
+    if not isinstance(name, str) or not _GLOBAL.fullmatch(name):
+        raise InvalidRequest(f"The option 'execute.fn' is the name of an export, not {brief_value(name)}.")
+    if not isinstance(args, list | tuple):
+        raise InvalidRequest(f"The option 'execute.args' is a list of JSON values, not {brief_value(args)}.")
+    listed = list(cast("Sequence[object]", args))  # isinstance does not know what it holds
+    return Execute(fn=name, args=tuple(cast("list[JSON]", _json("execute.args", listed))))
+
+
+def _imports(given: object) -> object:
+    named = _named("imports", given, "of functions by name", _NAME)
+    for name, function in named.items():
+        if not callable(function):
+            raise InvalidRequest(
+                f"The import {name!r} is a function, async or not, and not {brief_value(function)}."
+            )
+    return cast("dict[str, HostFunction]", named)
+
+
+def _globals(given: object) -> object:
+    named = _named("globals", given, "of JSON values by name", _GLOBAL)
+    return cast("JSONObject", _json("globals", named))
+
+
+def _modules(given: object) -> object:
+    named = _named("modules", given, "of sources by name", _NAME)
+    for name, source in named.items():
+        if not isinstance(source, str) or unwritable(source):
+            raise InvalidRequest(
+                f"The module {name!r} is text without NUL or lone surrogates, not {brief_value(source)}."
+            )
+    return named
+
+
+def _memory(given: object) -> object:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise InvalidRequest(f"The option 'memory_limit_bytes' is a whole number, not {brief_value(given)}.")
+    return given
+
+
+def _timeout(given: object) -> object:
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < inf:
+        return given
+    raise InvalidRequest(f"The option 'timeout' is a number of seconds above 0, not {brief_value(given)}.")
+
+
+def _named(option: str, given: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {brief_value(given)}.")
+    named = cast("Mapping[object, object]", given)
+    for each in named:
+        if not isinstance(each, str) or not name.fullmatch(each) or each == "__proto__":
+            raise InvalidRequest(
+                f"A name in the option {option!r} is one as in 'weather', not {brief_value(each)}."
+            )
+    return {str(each): item for each, item in named.items()}
+
+
+def _json(option: str, given: object) -> JSON:
+    try:
+        return plain(given)
+    except InvalidJSON as error:
+        raise InvalidRequest(f"The option {option!r} is JSON: {error}") from error
+
+
+_READERS: Mapping[str, _Reader] = {
+    "language": _language,
+    "filename": _filename,
+    "execute": _execute,
+    "imports": _imports,
+    "globals": _globals,
+    "modules": _modules,
+    "memory_limit_bytes": _memory,
+    "timeout": _timeout,
+}

@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
 
 InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result", "message", "subagent"]
@@ -94,3 +97,17 @@ def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
     if not own and waiting and waiting[0].attempts:
         return [waiting[0]]
     return [event for event in waiting if event.run_id == run_id or not event.attempts]
+
+
+@value
+class Delivery:
+    """An event for the inbox of an agent's home thread, which is made if it is not there yet, and woken.
+
+    The event waits for the next run: one that is queued, else `run`, with the event `queued`. A terminated thread
+    gets nothing any more.
+    """
+
+    thread: Thread
+    event: InboxEvent
+    run: Run
+    queued: EventDraft

@@ -7,13 +7,12 @@ from concurrent.futures import Executor as Pool
 from types import CoroutineType
 from typing import cast
 
-from toolwright.core.cancelling import is_cancelled
-from toolwright.core.concurrency import DaemonThreads
-from toolwright.core.results.handed_over import has_large_file
+from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.results.content import has_large_file
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_failure, as_result
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall
 
 THREADS = 256
 

@@ -2,22 +2,37 @@
 
 import difflib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from toolwright.core.arguments.faults import ArgumentFault
 from toolwright.core.arguments.judge import RawArguments
-from toolwright.core.cancelling import cancellations, check_cancelled
+from toolwright.core.concurrency import cancellations, check_cancelled
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.results.returned import as_failure
 from toolwright.core.state.state import ThreadState
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import brief, sentence
-from toolwright.core.tools.prepared import PreparedCall
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.core.tools.tool import Kind, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """One call, ready for its executor.
+
+    `arguments` are JSON, `keywords` the same as a function takes them (models built, enums made); None where
+    the handler takes the JSON as it is.
+    """
+
+    tool: Tool
+    arguments: JSONObject
+    call_id: str
+    keywords: dict[str, object] | None = None
+
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
 """Carriers whose executor carries the call out itself, so that the tool's timeout is kept here."""

@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
 
-from toolwright.core.arguments.docstring import first_paragraph
 from toolwright.core.arguments.judge import Judge
-from toolwright.core.arguments.signature import Handler, Signature, read_signature
+from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError

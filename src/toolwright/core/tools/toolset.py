@@ -16,13 +16,13 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import (
     Executor,
+    PreparedCall,
     answer_internal,
     execute,
     lacking_variables,
     lacks_variables,
     prepare,
 )
-from toolwright.core.tools.prepared import PreparedCall
 from toolwright.core.tools.tool import Kind, Tool
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.agents.config import faulty, read_agent
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.concurrency import in_thread_if_large

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.config import Identity
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent, Identity
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.errors import InvalidRequest

@@ -7,13 +7,12 @@ from toolwright.core.agents.mind import Plan
 from toolwright.core.agents.schedule import next_run
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, StoreError
-from toolwright.core.journal.effects import Effect
-from toolwright.core.journal.mind_effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.journal.effects import DropPlan, Effect, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Act, Committed, Conflict
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Wakeups

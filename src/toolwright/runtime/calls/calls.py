@@ -20,16 +20,14 @@ from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
-from toolwright.runtime.calls.kinds import Instant
-from toolwright.runtime.calls.messages import answer_message, call_message
+from toolwright.runtime.calls.messages import Instant, answer_message, call_message
 from toolwright.runtime.calls.variables import changed_for, lacking_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, posted
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.hold.hold import Hold, source_of
 from toolwright.runtime.hold.move import Move
-from toolwright.runtime.hold.source import source_of
-from toolwright.runtime.state.messages import said
+from toolwright.runtime.state.facts import said
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 

@@ -15,8 +15,7 @@ from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.supervision import Supervision
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.pipeline import Executor, carry_out, limit_of, timed_out
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import Executor, PreparedCall, carry_out, limit_of, timed_out
 from toolwright.core.tools.tool import Kind
 from toolwright.core.value import changed
 from toolwright.runtime.env.env import Environment

@@ -1,11 +1,14 @@
 """What a model reads of a call."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
+from toolwright.core.tools.pipeline import PreparedCall, internal_result
+from toolwright.core.tools.tool import Kind
 from toolwright.runtime.hold.hold import Hold
 from toolwright.runtime.hold.move import Move
 from toolwright.wire.result import model_text
@@ -43,3 +46,23 @@ def call_message(
         attachments=attachments,
         created_at=hold.clock.now(),
     )
+
+
+class Instant(Protocol):
+    """Decides a call of its kind without any wait or outside world."""
+
+    def __call__(self, prepared: PreparedCall) -> Outcome: ...
+
+
+def wait_outside(prepared: PreparedCall) -> Outcome:
+    """Someone outside carries the call out and submits its result, a service or a person (S3 `isAsync`)."""
+    tool = prepared.tool
+    return Pending(wait=None if tool.is_async else tool.timeout, expires_in=tool.expires_in)
+
+
+INSTANTS: Mapping[Kind, Instant] = {
+    "internal": internal_result,
+    "external": wait_outside,
+    "space": wait_outside,
+}
+"""The decision order of a call (S3, D8). What goes over HTTP is not here: `Tool.carrier` names its executor."""

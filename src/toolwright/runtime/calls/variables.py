@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.env.request import VariablesRequest
 from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import Variable, merged
+from toolwright.core.env.variable import Variable, VariablesRequest, merged
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Leaving, Park

@@ -10,10 +10,9 @@ from toolwright.core.spaces.space import CallShown
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.env.redaction import clean_call
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.source import source_of
+from toolwright.runtime.hold.hold import Hold, source_of
 from toolwright.runtime.spaces.showing import Showing
-from toolwright.wire.call_shown import shown_call
+from toolwright.wire.call import shown_call
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, said_event
 

@@ -8,11 +8,11 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.store import Store
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.run import QueuedCall
-from toolwright.core.tools.relations import AgentCall, is_on
+from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import SUBAGENT_CREATE
+from toolwright.core.tools.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.runtime.children.immediate import groups, immediate_arguments
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.env.redaction import clean_arguments
@@ -20,7 +20,7 @@ from toolwright.runtime.hold.hold import Hold
 
 REMEMBERED = 1_000  # voices with what they offer
 
-Lifecycle = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[Tool]]
+LifecycleTools = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[Tool]]
 """The tools for agents that live on: of those that are there, and of those that may be created."""
 
 
@@ -35,7 +35,7 @@ class AtOnce:
 class Offering:
     """Reads the flags and the children of a thread, and makes of them what its agent is offered."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle) -> None:
+    def __init__(self, store: Store, lifecycle: LifecycleTools) -> None:
         self._store = store
         self._lifecycle = lifecycle
         self._ready: OrderedDict[
@@ -110,3 +110,63 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
     except CannotUnseal:
         return False
     return is_on(None if found is None else found.value)
+
+
+def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
+    """The tools: `relations` are there, of those `free` one more may be created."""
+    message = Tool(
+        name=SUBAGENT_MESSAGE,
+        description="Send a message to an agent that you have created, by its reference. An idle one goes on with it.",
+        kind="agent",
+        parameters=_object(
+            {
+                "reference": _text("The reference that subagent_create gave."),
+                "message": _text(),
+                "attachments": _PATHS,
+            },
+            ["reference", "message"],
+        ),
+        relation=Lifecycle(verb="message", relations=tuple(relations)),
+    )
+    if not free:
+        return [message]
+    told = "".join(_told(each) for each in free)
+    names: list[JSON] = [each.config.name for each in free]
+    create = Tool(
+        name=SUBAGENT_CREATE,
+        description=f"Create an agent that lives on and can be sent further messages. The agents are:{told}",
+        kind="agent",
+        parameters=_object(
+            {
+                "agent": {"type": "string", "enum": names},
+                "name": {"type": "string", "pattern": "\\S", "description": "A name of your choice for it."},
+                "message": _text("Its first message."),
+                "attachments": _PATHS,
+                "arguments": {"type": "object"},
+            },
+            ["agent", "name"],
+        ),
+        relation=Lifecycle(verb="create", relations=tuple(free)),
+    )
+    return [create, message]
+
+
+_PATHS: JSONObject = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Paths of files of this thread, which it gets copies of.",
+}
+
+
+def _told(each: AgentCall) -> str:
+    """A line about an agent, with what its arguments must be."""
+    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {dumps(each.schema)}"
+    return f"\n- {each.config.name}: {each.about}{wanted}"
+
+
+def _text(description: str | None = None) -> JSONObject:
+    return {"type": "string"} if description is None else {"type": "string", "description": description}
+
+
+def _object(properties: JSONObject, required: list[JSON]) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -11,9 +11,8 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.child import ChildStatus, Link
-from toolwright.core.threads.delivery import Delivery
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvVar, Given
 from toolwright.core.env.logs import logger
-from toolwright.core.env.request import VariablesRequest
 from toolwright.core.env.types import EnvTypes
-from toolwright.core.env.variable import Variable
+from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
 from toolwright.core.journal.child_effects import HoldRequest, Room, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Conflict, SetEnv
+from toolwright.core.journal.units import Act, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -267,3 +266,31 @@ def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
     voices = [voice for each in agents for voice in each.voices]
     layers = [layer for voice in voices for layer in (*voice.env, *voice.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
+
+
+BATCH = 100
+
+
+async def drop_expired(store: Store, clock: Clock, new_id: NewId) -> int:
+    """Take away all whose time is over; how many that were."""
+    total = 0
+    while True:
+        expired = await store.children.expired(clock.now(), BATCH)
+        answers = [await store.commit(await _end(each, store, clock, new_id("unit"))) for each in expired]
+        dropped = len([answer for answer in answers if isinstance(answer, Committed)])
+        total += dropped
+        if dropped < BATCH:  # what another process has taken away is not among them
+            return total
+
+
+async def _end(request: VariablesRequest, store: Store, clock: Clock, token: str) -> SetEnv:
+    """It is taken once, so nothing is given to it afterwards. A child that never begins has no values."""
+    child_id = None if request.child is None else birth_from_json(request.child, clock).thread_id
+    rows: Sequence[EnvRow] = [] if child_id is None else await store.env_of(child_id)
+    return SetEnv(
+        token=token,
+        at=clock.now(),
+        thread_id=request.thread_id,
+        env=tuple([EnvChange(owner=row.owner, kind=row.kind, name=row.name) for row in rows]),
+        effects=(TakeRequest(thread_id=request.thread_id, id=request.id),),
+    )

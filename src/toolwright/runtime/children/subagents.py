@@ -20,8 +20,7 @@ from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import sentence
 from toolwright.core.threads.child import Link
-from toolwright.core.tools.pipeline import lacks_tenvs
-from toolwright.core.tools.prepared import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall, lacks_tenvs
 from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifecycle, SubagentToolConfig
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.prompt_tools import paths, spoken
@@ -32,7 +31,7 @@ from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.family import child_id_of, copy_files, first_run, message_for
 from toolwright.wire.event import run_event
-from toolwright.wire.variables import required_json
+from toolwright.wire.run import required_json
 
 LONGEST_NAME = 200  # characters
 PUT_OFF = "subagent_env_required"

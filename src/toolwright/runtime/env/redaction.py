@@ -6,14 +6,17 @@ from collections.abc import Container
 from typing import TypeVar
 
 from toolwright.core.env.redact import Redactor
-from toolwright.core.journal.effects import Effect
-from toolwright.core.journal.mind_effects import SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.effects import Effect, SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Reseal
 from toolwright.core.json_value import JSON, dumps
 from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
+from toolwright.runtime.env.env import Environment
 from toolwright.wire.result import result_from_json, result_to_json
 
 T = TypeVar("T")
@@ -113,3 +116,34 @@ def clean_arguments(text: str, redactor: Redactor) -> str:
     clean = redactor.json(value)
     same = clean is value and redactor.text(text) == text  # a name that stands twice hides its first value
     return text if same else dumps(clean)
+
+
+BATCH = 500
+
+
+class Keys:
+    """The keys that secrets are sealed with."""
+
+    def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+
+    async def renew(self) -> int:
+        """Seal with the first key what others have sealed; how many secrets that were.
+
+        Afterwards the other keys are needed no more. A secret that none of the keys can read stays as it is.
+        """
+        key, total, unreadable = self._environment.key, 0, 0
+        while key is not None:
+            rows = await self._store.sealed_otherwise(key, BATCH + unreadable)
+            pairs = [(row, self._environment.resealed(row)) for row in rows]
+            readable = tuple([(was, now) for was, now in pairs if now is not None])
+            unreadable = len(pairs) - len(readable)
+            if not readable:
+                break
+            unit = Reseal(token=self._new_id("unit"), at=self._clock.now(), rows=readable)
+            answer = await self._store.commit(unit)
+            total += answer.count if isinstance(answer, Committed) else 0
+        return total

@@ -11,11 +11,9 @@ from toolwright.core.files.drafts import FileDrafts, written_file
 from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Clock, Files, NewId
-from toolwright.core.quantity import quantity
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.handed_over import LARGE
+from toolwright.core.results.content import LARGE, Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.files.limits import as_bytes, recordable, shortened, text_of, too_long

@@ -1,9 +1,8 @@
 """How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
 
 from toolwright.core.json_value import dumps
-from toolwright.core.quantity import quantity
 from toolwright.core.results.result import ToolResult
-from toolwright.core.text import CUT, brief
+from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.value import changed
 from toolwright.wire.event import most_bytes
 from toolwright.wire.result import error_object

@@ -1,10 +1,60 @@
 """Where in its run a call stands, and what its handler wants to become of the run."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
 
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.threads.run import QueuedCall, Side
-from toolwright.runtime.hold.abort import Abort
+
+
+class Scope(Protocol):
+    """What an abort can end: it is ended at the time of the loop that it is rescheduled to."""
+
+    def expired(self) -> bool: ...
+
+    def reschedule(self, when: float) -> None: ...
+
+
+class Abort:
+    """Raised once when the run is being cancelled."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._scopes: dict[Scope, float] = {}
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the run is being cancelled."""
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        """Return once the run is being cancelled."""
+        await self._event.wait()
+
+    def set(self) -> None:
+        """Raise the signal; what is at work is cancelled when its grace is over."""
+        if not self._event.is_set():
+            self._event.set()
+            for scope, grace in self._scopes.items():
+                _interrupt(scope, grace)
+
+    def within(self, scope: Scope, grace: float = 0.0) -> None:
+        """From now on an abort ends this scope, `grace` seconds later; those around it are ended as before."""
+        self._scopes[scope] = grace
+        if self._event.is_set():
+            _interrupt(scope, grace)
+
+    def left(self, scope: Scope) -> None:
+        """The scope has been left: an abort leaves it alone."""
+        self._scopes.pop(scope, None)
+
+
+def _interrupt(scope: Scope, grace: float) -> None:
+    if not scope.expired():
+        scope.reschedule(asyncio.get_running_loop().time() + grace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +104,40 @@ class RunExecution:
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
         self.skipped = self.skipped or below.skipped
+
+
+Member = TypeVar("Member", bound=Callable[..., object])
+Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # whatever it yields
+
+
+class Writing(Protocol):
+    """What writes for a call."""
+
+    @property
+    def execution(self) -> RunExecution:
+        """Where the call stands."""
+        ...
+
+
+def writes(member: Member) -> Member:
+    """The same, which raises `InvalidRequest` once the call is over."""
+
+    @wraps(member)
+    def checked(state: Writing, *args: object, **named: object) -> object:
+        state.execution.check()
+        return member(state, *args, **named)
+
+    return cast("Member", checked)  # it takes and gives what the member does
+
+
+def writes_later(member: Later) -> Later:
+    """The same for what waits; also if the call has ended meanwhile."""
+
+    @wraps(member)
+    async def checked(state: Writing, *args: object, **named: object) -> object:
+        state.execution.check()
+        written = await member(state, *args, **named)
+        state.execution.check()
+        return written
+
+    return cast("Later", checked)  # as above

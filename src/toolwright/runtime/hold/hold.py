@@ -9,7 +9,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import Activated, BackOff, HandOff
-from toolwright.core.journal.effects import Effect, Enter
+from toolwright.core.journal.effects import Effect, Enter, Source
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.ports import Clock, NewId
@@ -24,10 +24,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.env.env import Resolve, ThreadEnv
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.files.files import StoredFiles
-from toolwright.runtime.hold.abort import Abort
 from toolwright.runtime.hold.active_space import Whereabouts
 from toolwright.runtime.hold.commit import Journaling
-from toolwright.runtime.hold.execution import RunExecution
+from toolwright.runtime.hold.execution import Abort, RunExecution
 from toolwright.runtime.hold.frame import Frame
 from toolwright.runtime.hold.listeners import Listeners
 from toolwright.runtime.hold.move import Move
@@ -394,3 +393,8 @@ class Hold:
             self.reading[event.event_id] = event.changed(change)
         elif change.now == "pending":
             self.inbox[event.event_id] = event.changed(change)
+
+
+def source_of(hold: Hold) -> Source:
+    """The run that is in hand."""
+    return Source(thread_id=hold.thread.id, run_id=hold.run.id, agent=hold.run.agent)

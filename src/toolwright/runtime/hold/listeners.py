@@ -10,7 +10,7 @@ from toolwright.core.journal.units import Advance, Committed
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.run import Run
-from toolwright.wire.call_shown import call_shown_by
+from toolwright.wire.call import call_shown_by
 
 Opened: TypeAlias = Callable[[Call, str], None]
 """Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""

@@ -9,10 +9,9 @@ from toolwright.core.ports import Bus
 from toolwright.core.threads.event import Event, EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE, SEND_MESSAGE
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.source import source_of
+from toolwright.runtime.hold.hold import Hold, source_of
 from toolwright.wire.event import tool_event
-from toolwright.wire.partial import partial_json
+from toolwright.wire.text import partial_json
 
 MOST_SHOWN = 32 * 1024  # characters of one stream
 

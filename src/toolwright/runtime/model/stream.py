@@ -13,7 +13,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.runtime.env.redaction import clean_name
 from toolwright.runtime.hold.hold import Hold
 from toolwright.runtime.model.space_stream import SpaceStream
-from toolwright.wire.partial import partial_json
+from toolwright.wire.text import partial_json
 
 MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
 INTERVAL = 0.05  # seconds between two deltas of one stream

@@ -26,9 +26,9 @@ from toolwright.core.journal.units import Act, CancelCall, Conflict, Expire, Lea
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
-from toolwright.core.quantity import quantity
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.entity import entity_of
+from toolwright.core.text import quantity
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed

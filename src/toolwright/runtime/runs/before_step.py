@@ -19,8 +19,7 @@ from toolwright.runtime.env.env import Environment
 from toolwright.runtime.hold.hold import Answered, Hold
 from toolwright.runtime.hold.move import Move
 from toolwright.runtime.model.answer import asked_call, queued_message
-from toolwright.runtime.runs.closing import Closing
-from toolwright.runtime.runs.ending import End
+from toolwright.runtime.runs.ending import Closing, End
 from toolwright.runtime.runs.step_calls import Carrying
 from toolwright.runtime.threads.family import child_id_of
 

@@ -15,8 +15,7 @@ from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.ports import Alone, Clock, NewId, Verdict
-from toolwright.core.quantity import quantity
-from toolwright.core.text import words
+from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
@@ -26,10 +25,9 @@ from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.hold.hold import Hold, ThreadLost
 from toolwright.runtime.hold.listeners import Listeners
 from toolwright.runtime.hold.move import Move
-from toolwright.runtime.runs.backoff import back_off_end
 from toolwright.runtime.runs.ending import Ending, presence
 from toolwright.runtime.runs.loop import Loop
-from toolwright.runtime.runs.poison import refused, retries
+from toolwright.runtime.runs.poison import back_off_end, refused, retries
 from toolwright.runtime.spaces.membership import Rooms
 from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message

@@ -17,11 +17,9 @@ from toolwright.runtime.hold.hold import Answered, Hold
 from toolwright.runtime.hold.move import Move
 from toolwright.runtime.model.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.model.ask import Asking
-from toolwright.runtime.runs.backoff import back_off, end_back_off
 from toolwright.runtime.runs.before_step import Before
-from toolwright.runtime.runs.closing import Closing
-from toolwright.runtime.runs.ending import End
-from toolwright.runtime.runs.poison import has_own_message, retries
+from toolwright.runtime.runs.ending import Closing, End
+from toolwright.runtime.runs.poison import back_off, end_back_off, has_own_message, retries
 from toolwright.runtime.runs.step_calls import Carrying
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event

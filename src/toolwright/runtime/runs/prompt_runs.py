@@ -11,9 +11,8 @@ from toolwright.core.env.logs import logger
 from toolwright.core.errors import ToolwrightError, Unwritable
 from toolwright.core.journal.units import Answer, Result
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.quantity import quantity
 from toolwright.core.results.result import Outcome, ToolResult
-from toolwright.core.text import words
+from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.value import changed

@@ -20,8 +20,7 @@ from toolwright.runtime.hold.execution import RunExecution
 from toolwright.runtime.hold.hold import Answered, Hold
 from toolwright.runtime.hold.move import Move
 from toolwright.runtime.model.ask import Asking
-from toolwright.runtime.runs.closing import Closing
-from toolwright.runtime.runs.ending import End
+from toolwright.runtime.runs.ending import Closing, End
 from toolwright.runtime.runs.prompt_runs import Within
 from toolwright.wire.event import step_event
 

@@ -43,9 +43,8 @@ from toolwright.runtime.spaces.fields import (
     role_of,
     text_of,
 )
-from toolwright.runtime.spaces.history import History, Shown
+from toolwright.runtime.spaces.history import History, Reactions, Shown
 from toolwright.runtime.spaces.membership import Rooms
-from toolwright.runtime.spaces.reactions import Reactions
 from toolwright.runtime.spaces.speech import Speech, own_metadata, words_of
 from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 

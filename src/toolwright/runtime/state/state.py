@@ -19,8 +19,7 @@ from toolwright.core.ports import Bus
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state import checks as given
-from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop
-from toolwright.core.state.sandbox_options import read_options
+from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import Child, Kin
 from toolwright.core.threads.event import Event, EventDraft
@@ -29,14 +28,11 @@ from toolwright.core.threads.thread import Thread
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.hold.at_work import writes, writes_later
-from toolwright.runtime.hold.execution import RunExecution, Skipped
+from toolwright.runtime.hold.execution import RunExecution, Skipped, writes, writes_later
 from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.state.calls import CallsWithin
 from toolwright.runtime.state.env import CallEnv
-from toolwright.runtime.state.facts import Facts
+from toolwright.runtime.state.facts import CallsWithin, Facts, Words
 from toolwright.runtime.state.family import Family
-from toolwright.runtime.state.messages import Words
 from toolwright.wire.event import bounded, subagent_event
 
 T = TypeVar("T")

@@ -9,8 +9,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.results.content import AttachmentRef
-from toolwright.core.threads.delivery import Delivery
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed

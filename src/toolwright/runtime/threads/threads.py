@@ -22,8 +22,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_NAME
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.ports import Clock, Motor, NewId
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.handed_over import Faulty, checked_fields
+from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_fields
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run

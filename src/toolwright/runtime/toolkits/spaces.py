@@ -18,7 +18,7 @@ from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech, words_of
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
-from toolwright.wire.call_shown import message_id_of
+from toolwright.wire.call import message_id_of
 from toolwright.wire.space import space_event
 
 NO_LONGER_HERE = "You are no longer in this space. Call enter_space first."

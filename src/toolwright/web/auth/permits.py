@@ -12,7 +12,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
-from toolwright.wire.call_shown import message_id_of
+from toolwright.wire.call import message_id_of
 
 Sight: TypeAlias = Literal["whole", "status"]
 

@@ -6,7 +6,7 @@ import re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core.errors import TooLarge, TooSlow
-from toolwright.core.quantity import quantity
+from toolwright.core.text import quantity
 from toolwright.web.middleware.errors import answer_error
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
 

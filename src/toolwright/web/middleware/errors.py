@@ -23,8 +23,7 @@ from toolwright.core.errors import (
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.text import brief
-from toolwright.web.answers.answer import Answer, answer
-from toolwright.web.answers.statuses import INTERNAL, status_of
+from toolwright.web.answers.answer import INTERNAL, Answer, answer, status_of
 from toolwright.web.requests.body import faulty
 
 log = logging.getLogger("toolwright.web")

@@ -5,13 +5,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NoReturn, Self, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.form_faults import form_fault, known_and_few
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_FAULTS
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, sentence
@@ -142,3 +150,18 @@ def _not_json(why: NotJson) -> InvalidRequest:
 def _refused(what: str, why: NotJson) -> str:
     told = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
     return sentence(f"{what} {told}: {why}")
+
+
+Values = dict[str, JsonValue]
+"""Values by name, as `core.env` reads them."""
+
+
+class NewEnv(Form):
+    """Values to set; null takes a name away."""
+
+    env: Values
+
+
+def env_names(names: Mapping[str, EnvType]) -> JSONObject:
+    """`{env: {NAME: {type}}}`."""
+    return {"env": {name: {"type": type_} for name, type_ in names.items()}}

@@ -13,11 +13,20 @@ from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.callers import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
-from toolwright.web.requests.fields import Description, Id, Limit, Name, Offset, Words
+from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes.agents import AgentAnswer, AgentList, AgentSaved, PromptShape, Triggered
-from toolwright.wire.agent import agent_json
+from toolwright.web.shapes.agents import (
+    AgentAnswer,
+    AgentList,
+    AgentSaved,
+    InboxEventAnswer,
+    InboxEventList,
+    PromptShape,
+    Triggered,
+)
+from toolwright.web.shapes.minds import GoalList, MemoryList, PlanList
+from toolwright.wire.agent import agent_json, goal_json, inbox_json, memory_json, plan_json
 
 router = noun("/api/agents", "agents")
 
@@ -162,3 +171,65 @@ def _one(shown: Shown) -> JSONObject:
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
+
+
+minds_router = noun("/api/agents/{agent_id}", "agents")
+
+
+@minds_router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
+async def list_goals(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """What the agent wants, the oldest first."""
+    found = await runtime.minds.goals(agent_id, limit, offset)
+    return listed("goals", found, goal_json)
+
+
+@minds_router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
+async def list_memories(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """What the agent remembers, by key."""
+    found = await runtime.minds.memories(agent_id, limit, offset)
+    return listed("memories", found, memory_json)
+
+
+@minds_router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
+async def list_plans(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """What the agent has planned, the next one first."""
+    found = await runtime.minds.plans(agent_id, limit, offset)
+    return listed("plans", found, plan_json)
+
+
+inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")
+
+ThreadId = Annotated[
+    Words | None, Query(alias="threadId", description="Another thread of the agent than its home thread.")
+]
+
+
+@inboxes_router.get("", responses=answers(InboxEventList, "The events.", errors=(404,)))
+async def list_inbox(
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    thread_id: ThreadId = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> Answer:
+    """What came to the agent's inbox, the oldest first; what is `failed` waits until it is retried."""
+    found = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
+    return listed("events", found, inbox_json)
+
+
+@inboxes_router.post(
+    "/{event_id}/retry", responses=answers(InboxEventAnswer, "The event, pending.", errors=(404, 409))
+)
+async def retry_event(
+    _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None
+) -> Answer:
+    """Try a failed event again, as if it were new."""
+    event = await runtime.inboxes.retry(agent_id, event_id, thread_id)
+    return answer({"event": inbox_json(event)})

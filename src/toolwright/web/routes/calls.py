@@ -14,7 +14,7 @@ from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Known, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.fields import Id, Limit, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes.runs import CallAnswer, CallList, ResultTaken

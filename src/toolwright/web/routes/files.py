@@ -9,12 +9,11 @@ from starlette.responses import Response
 from toolwright.core.broken_rows import sliced
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.file import File
-from toolwright.core.quantity import quantity
+from toolwright.core.text import quantity
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import answers, failures
 from toolwright.web.callers import Known
-from toolwright.web.requests.byte_range import Unsatisfiable, part_of
-from toolwright.web.requests.fields import Id, Limit, Offset, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Unsatisfiable, Words, part_of
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes.threads import FileList

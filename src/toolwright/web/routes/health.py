@@ -2,9 +2,8 @@
 
 from toolwright.core.errors import StoreError
 from toolwright.core.json_value import JSONObject
-from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers.answer import Answer, answer, status_of
 from toolwright.web.answers.shapes import HealthShape
-from toolwright.web.answers.statuses import status_of
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 

@@ -14,7 +14,7 @@ from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.auth.permits import speaker
 from toolwright.web.callers import Known
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.fields import Id, Metadata, Name, Reference, Words
+from toolwright.web.requests.query import Id, Metadata, Name, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes.spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken

@@ -12,7 +12,7 @@ from toolwright.web.answers.answer import Answer, answer, broken_json
 from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.callers import Known, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.fields import Description, Id, Limit, Metadata, Name, Offset, Reference
+from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, Here
 from toolwright.web.shapes.spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList

@@ -8,9 +8,10 @@ from fastapi.responses import StreamingResponse
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
-from toolwright.web.answers.shapes import Responses, failures
-from toolwright.web.callers import Follower, FollowingService
-from toolwright.web.requests.fields import EventId, Id, Words
+from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers.shapes import Responses, StreamTokenShape, answers, failures
+from toolwright.web.callers import Follower, FollowingService, Known
+from toolwright.web.requests.query import EventId, Id, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.streams.stream import EventStream
@@ -86,3 +87,13 @@ async def stream_tools(
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:
     shown: JSONObject = {**ids}
     return shown if entity_id is None else shown | {"agentEntityId": entity_id}
+
+
+tokens_router = noun("/api/stream-tokens", "streams")
+
+
+@tokens_router.post("", responses=answers(StreamTokenShape, "The token."))
+async def create_stream_token(caller: Known, here: Here) -> Answer:
+    """A token that opens one stream within a minute, as `?token=`, for the one who asks for it."""
+    token, expires_at = here.tokens.issue(caller)
+    return answer({"token": token, "expiresAt": expires_at.isoformat()})

@@ -12,9 +12,8 @@ from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import answers
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.callers import Known
-from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.env import NewEnv, Values, env_names
-from toolwright.web.requests.fields import Id, Limit, Name, Offset, Reference, Words
+from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
+from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes.threads import (

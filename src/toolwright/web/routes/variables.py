@@ -12,13 +12,12 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answers.answer import Answer, answer
 from toolwright.web.answers.shapes import answers
 from toolwright.web.callers import Known
-from toolwright.web.requests.body import described, reads
-from toolwright.web.requests.env import NewEnv
-from toolwright.web.requests.fields import Id
+from toolwright.web.requests.body import NewEnv, described, reads
+from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes.threads import VariablesAnswered, VariablesMissing, VariablesWanted
-from toolwright.wire.variables import required_json
+from toolwright.wire.run import required_json
 
 router = noun("/api/threads", "variables")
 

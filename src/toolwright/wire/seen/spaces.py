@@ -4,7 +4,7 @@ from datetime import datetime
 
 from toolwright.core.spaces.space import SpaceKind
 from toolwright.core.value import value
-from toolwright.wire.seen.fields import CAMEL, JsonObject
+from toolwright.wire.seen.reading import CAMEL, JsonObject
 from toolwright.wire.seen.threads import Entity
 
 

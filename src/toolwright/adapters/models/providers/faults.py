@@ -84,3 +84,19 @@ def _sentence(text: str) -> str:
     line = re.sub(r"\s+", " ", text).strip()
     line = brief(line, _LONGEST)
     return line if line.endswith((".", "!", "?", "…")) else line + "."
+
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 8.0
+LONGEST_RETRY_AFTER = 60.0
+
+
+def pause_before(attempt: int, retry_after: float | None, chance: float) -> float:
+    """Seconds before attempt 2, 3, …; `chance` is a random number from 0 to 1.
+
+    The provider's `Retry-After` counts, up to a minute; else 0.5 s, 1 s, 2 s …, half of it by chance.
+    """
+    if retry_after is not None:
+        return min(max(retry_after, 0.0), LONGEST_RETRY_AFTER)
+    whole = min(FIRST_PAUSE * 2 ** (attempt - 2), LONGEST_PAUSE)
+    return whole * (0.5 + chance / 2)

@@ -11,15 +11,12 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
-from toolwright.adapters.models.providers.aliases import Aliases
 from toolwright.adapters.models.providers.answer import Reader, read_response
-from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, translate
+from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
 from toolwright.adapters.models.providers.images import Pictures
-from toolwright.adapters.models.providers.provider import model_named
-from toolwright.adapters.models.providers.recent import Recent
-from toolwright.adapters.models.providers.retry import pause_before
+from toolwright.adapters.models.providers.provider import Aliases, model_named
 from toolwright.adapters.models.providers.tool_schemas import leaving_schemas, schema_for, strictness
-from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Transcript
+from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Recent, Transcript
 from toolwright.core.errors import ModelError, ModelUnavailable
 from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ToolDefinition
 

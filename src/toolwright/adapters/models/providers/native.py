@@ -13,7 +13,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
-from toolwright.adapters.models.providers.aliases import Aliases
+from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.message import Message, MessageCall
 

@@ -1,6 +1,8 @@
 """Our messages as pydantic-ai's, in the shape that every provider accepts."""
 
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from pydantic_ai.messages import (
     BinaryContent,
@@ -15,12 +17,37 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from toolwright.adapters.models.providers.aliases import Aliases
 from toolwright.adapters.models.providers.images import can_be_seen
 from toolwright.adapters.models.providers.native import replay_native
-from toolwright.adapters.models.providers.recent import Recent
-from toolwright.core.quantity import quantity
+from toolwright.adapters.models.providers.provider import Aliases
+from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
+
+Source = TypeVar("Source")
+Made = TypeVar("Made")
+
+
+class Recent(Generic[Source, Made]):
+    """Calls `make` once for each source, known by identity; the `size` sources asked for last are kept."""
+
+    def __init__(self, make: Callable[[Source], Made], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._kept: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
+
+    def get(self, source: Source) -> Made:
+        """What `make` returned for this very object (which is kept alive, so its id stays its own)."""
+        key = id(source)
+        entry = self._kept.get(key)
+        if entry is not None:
+            self._kept.move_to_end(key)
+            return entry[1]
+        made = self._make(source)
+        self._kept[key] = (source, made)
+        if len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+        return made
+
 
 KEPT_MESSAGES = 4096
 LONGEST_KEPT = 16_384

@@ -5,13 +5,34 @@ A row is a sequence in the order of the table's columns.
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypeVar, cast
 
-from toolwright.adapters.store.engine.instants import instant
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(instant: datetime) -> int:
+    """Microseconds since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def micros_or_none(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - _EPOCH) // _MICROSECOND
+
+
+def instant(value: int) -> datetime:
+    """The aware instant, in UTC."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def instant_or_none(value: int | None) -> datetime | None:
+    return None if value is None else _EPOCH + timedelta(microseconds=value)
+
 
 T = TypeVar("T")
 

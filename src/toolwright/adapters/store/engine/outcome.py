@@ -1,7 +1,7 @@
 """What comes of a unit: it is written, or one of its guards failed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -77,3 +77,13 @@ def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
     if seq is None or not isinstance(message, dict):
         return payload
     return {**payload, "message": {**message, "seq": seq}}
+
+
+@dataclass(slots=True)
+class Performed:
+    """What came of a unit's effects."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    seq: int | None = None
+    count: int = 0

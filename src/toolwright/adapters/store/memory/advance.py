@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Written, numbered
-from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.guards import check_files, open_run
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, numbered
-from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.child_effects import (
     Activated,
@@ -29,8 +28,8 @@ from toolwright.core.journal.child_effects import (
 from toolwright.core.journal.units import Unit
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.child import MUTE
-from toolwright.core.threads.delivery import Delivery
 from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.inbox import Delivery
 
 
 def check_child(effect: ChildEffect, tables: Tables) -> None:

@@ -1,12 +1,21 @@
 """What is read of configured agents and minds in memory."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
-from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.memory.tables import Tables
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.env.variable import VariablesRequest
+from toolwright.core.journal.reads import Offer
+from toolwright.core.spaces.entity import FrontEnd
+from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.thread import Thread
 
 
 class MemoryAgents:
@@ -42,3 +51,197 @@ class MemoryAgents:
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         return self._tables.plans.get((agent_id, plan_id))
+
+
+class MemoryChildren:
+    """The `ChildReads` port on dictionaries."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def lineage(self, thread_id: str) -> Sequence[Thread]:
+        return [row.value() for row in self._tables.lineage(thread_id)]
+
+    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
+        return [row.value() for row in self._tables.children(thread_id)[offset : offset + limit]]
+
+    async def living(self, thread_id: str) -> Mapping[str, int]:
+        return Counter([row.born.agent for row in self._tables.children(thread_id) if not row.is_over])
+
+    async def awaited(self, thread_id: str, call_id: str) -> bool:
+        rows = self._tables.children(thread_id)
+        return any(row.report == call_id and row.run_id is not None for row in rows)
+
+    async def nested(self, call_id: str) -> Sequence[Call]:
+        found = [call for call in self._tables.calls.values() if call.parent_id == call_id]
+        return sorted(found, key=lambda call: (call.step, call.position))
+
+    async def within(self, call_id: str) -> Sequence[Message]:
+        parent = self._tables.calls.get(call_id)
+        said = [] if parent is None else self._tables.threads[parent.thread_id].messages
+        return [message for message in said if message.within == call_id]
+
+    async def request(self, request_id: str) -> VariablesRequest | None:
+        return self._tables.requests.get(request_id)
+
+    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
+        found = [each for each in self._tables.requests.values() if each.thread_id == thread_id]
+        return sorted(found, key=lambda each: (each.created_at, each.id))
+
+    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
+        timed = [(each.expires_at, each) for each in self._tables.requests.values() if each.expires_at]
+        over = [(until, each) for until, each in timed if until <= at]
+        return [each for _, each in sorted(over, key=lambda one: (one[0], one[1].id))[:limit]]
+
+    async def asked(self) -> Sequence[str]:
+        return sorted({each.name for request in self._parked() for each in request.required})
+
+    async def askers(self, name: str) -> Sequence[str]:
+        asking = [each for each in self._parked() if name in {one.name for one in each.required}]
+        return sorted({each.thread_id for each in asking})
+
+    def _parked(self) -> list[VariablesRequest]:
+        return [each for each in self._tables.requests.values() if each.kind == "run"]
+
+    async def value(self, thread_id: str, key: str) -> str | None:
+        return self._tables.values.get((thread_id, key))
+
+
+class MemoryFrontEnds:
+    """The `FrontEndReads` port on the tables in memory."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def front_end(self, id: str) -> FrontEnd | None:
+        return self._tables.front_ends.get(id)
+
+    async def front_ends(
+        self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[FrontEnd]:
+        found = [one for one in self._tables.front_ends.values() if entity_id in (None, one.entity_id)]
+        return sorted(found, key=lambda one: (micros(one.created_at), one.id))[offset : offset + limit]
+
+
+class MemoryOffers:
+    """The `OfferReads` port on the tables in memory."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def begun(
+        self,
+        at: datetime,
+        *,
+        after: tuple[datetime, str],
+        before: datetime,
+        names: Sequence[str] | None = None,
+        limit: int = 100,
+    ) -> Sequence[Offer]:
+        found = [
+            (call.started_at, call.id, call)
+            for call in self._tables.calls.values()
+            if call.started_at is not None
+            and after < (call.started_at, call.id)
+            and call.started_at < before
+            and (not names or call.name in names)
+            and self._free(call, at)
+        ]
+        found.sort(key=lambda each: each[:2])
+        return [self._offer(call) for _, _, call in found[:limit]]
+
+    async def lapsed(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        found = [
+            (call.leased_until, call)
+            for call in self._tables.calls.values()
+            if call.leased_until is not None and since <= call.leased_until and self._free(call, at)
+        ]
+        found.sort(key=lambda each: each[0])
+        return [self._offer(call) for _, call in found[:limit]]
+
+    def _free(self, call: Call, at: datetime) -> bool:
+        return call.kind == "external" and call.status in OPEN and call.free_for("", at)
+
+    def _offer(self, call: Call) -> Offer:
+        return Offer(call=call, agent=self._tables.runs[call.run_id].agent)
+
+
+class MemorySpaces:
+    """The `SpaceReads` port on the tables in memory."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def space(self, space_id: str) -> Space | None:
+        return self._tables.spaces.get(space_id)
+
+    async def spaces(
+        self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[Space]:
+        found = [
+            space
+            for space in self._tables.spaces.values()
+            if seen_by is None or space.kind == "public" or (space.id, seen_by) in self._tables.members
+        ]
+        found.sort(key=lambda space: (micros(space.created_at), space.id))
+        return found[offset : offset + limit]
+
+    async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
+        found = [
+            each for each in self._tables.spaces.values() if (each.id, entity_id) in self._tables.members
+        ]
+        return sorted(found, key=lambda space: (micros(space.created_at), space.id))[:limit]
+
+    async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
+        known = self._tables.members
+        found = [each for each in known.values() if (each.space_id, entity_id) in known]
+        found.sort(key=lambda each: (each.space_id, micros(each.joined_at), each.entity_id))
+        people = self._tables.entities
+        names = {each.entity_id: people.get(each.entity_id) for each in found}
+        return [
+            (each, one.display_name if (one := names[each.entity_id]) else None) for each in found[:limit]
+        ]
+
+    async def memberships(self, entity_id: str) -> Sequence[Member]:
+        found = [member for member in self._tables.members.values() if member.entity_id == entity_id]
+        return sorted(found, key=lambda member: member.space_id)
+
+    async def members(self, space_id: str) -> Sequence[Member]:
+        found = [member for member in self._tables.members.values() if member.space_id == space_id]
+        return sorted(found, key=lambda member: (micros(member.joined_at), member.entity_id))
+
+    async def member(self, space_id: str, entity_id: str) -> Member | None:
+        return self._tables.members.get((space_id, entity_id))
+
+    async def messages(
+        self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
+    ) -> Sequence[SpaceMessage]:
+        found = self._messages(space_id)
+        if after is not None:
+            return [each for each in found if (each.seq or 0) > after][:limit]
+        if before is not None:
+            found = [each for each in found if (each.seq or 0) < before]
+        return found[-limit:] if limit else []
+
+    async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
+        found = self._messages(space_id)
+        end = max(0, len(found) - offset)
+        return found[max(0, end - limit) : end]
+
+    def _messages(self, space_id: str) -> list[SpaceMessage]:
+        found = [each for each in self._tables.space_messages.values() if each.space_id == space_id]
+        return sorted(found, key=lambda each: each.seq or 0)
+
+    async def message(self, message_id: str) -> SpaceMessage | None:
+        return self._tables.space_messages.get(message_id)
+
+    async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
+        found = [each for each in self._tables.reactions.values() if each.message_id in message_ids]
+        return sorted(found, key=lambda each: (micros(each.created_at), each.entity_id, each.emoji))
+
+    async def caused(self, run_id: str, author: str) -> bool:
+        run = self._tables.runs.get(run_id)
+        if run is None:
+            return False
+        events = self._tables.threads[run.thread_id].inbox.values()
+        return any(event.author == author and run_id in (event.run_id, event.promised) for event in events)

@@ -6,38 +6,35 @@ A unit checks all of its effects before it does any of them.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, placed
-from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
 from toolwright.adapters.store.memory.children import check_child, deliver, perform_child
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.agents.mind import Plan
 from toolwright.core.journal.child_effects import ChildEffect, Close, Speak, Terminate
 from toolwright.core.journal.effects import (
+    DropGoal,
     DropMember,
+    DropMemory,
+    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
+    FirePlan,
     MarkRead,
     Post,
     React,
     SaveMember,
     SaveSpace,
+    SetGoal,
+    SetMemory,
+    SetPlan,
     SetTimer,
     SpaceEffect,
     Unreact,
     deliveries_of,
-)
-from toolwright.core.journal.mind_effects import (
-    DropGoal,
-    DropMemory,
-    DropPlan,
-    FirePlan,
-    SetGoal,
-    SetMemory,
-    SetPlan,
 )
 from toolwright.core.journal.units import Unit
 from toolwright.core.spaces.space import Space

@@ -10,13 +10,15 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeVar
 
-from toolwright.adapters.store.engine.instants import micros_or_none
+from toolwright.adapters.store.engine.codecs import micros_or_none
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish
-from toolwright.adapters.store.memory.memory_child_reads import MemoryChildren
-from toolwright.adapters.store.memory.memory_front_end_reads import MemoryFrontEnds
-from toolwright.adapters.store.memory.memory_offer_reads import MemoryOffers
-from toolwright.adapters.store.memory.memory_space_reads import MemorySpaces
-from toolwright.adapters.store.memory.reads import MemoryAgents
+from toolwright.adapters.store.memory.reads import (
+    MemoryAgents,
+    MemoryChildren,
+    MemoryFrontEnds,
+    MemoryOffers,
+    MemorySpaces,
+)
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.units import apply
 from toolwright.core.env.env import EnvRow
@@ -31,7 +33,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.call_shown import message_id_of
+from toolwright.wire.call import message_id_of
 
 T = TypeVar("T")
 

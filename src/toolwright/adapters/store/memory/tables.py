@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from toolwright.adapters.store.engine.instants import micros
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.adapters.store.engine.codecs import micros
+from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.env.request import VariablesRequest
+from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.files.file import File, FileChange
 from toolwright.core.journal.units import Leaving, Wake
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd

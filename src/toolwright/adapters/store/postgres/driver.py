@@ -16,8 +16,17 @@ from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
 from toolwright.adapters.store.engine.program import Reading
 from toolwright.adapters.store.engine.statement import DialectName, statements
-from toolwright.adapters.store.postgres.connection import Connection, Limits, Pool, Pools, lent
-from toolwright.adapters.store.postgres.faults import FAULTS, RETRIED, is_lost, store_error
+from toolwright.adapters.store.postgres.connection import (
+    FAULTS,
+    RETRIED,
+    Connection,
+    Limits,
+    Pool,
+    Pools,
+    is_lost,
+    lent,
+    store_error,
+)
 from toolwright.adapters.store.postgres.numbering import SpaceNumbering
 from toolwright.adapters.store.postgres.turns import Turns
 from toolwright.adapters.store.postgres.unit import Transaction, in_one_statement, written_before

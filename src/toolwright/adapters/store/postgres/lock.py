@@ -3,8 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from toolwright.adapters.store.postgres.connection import Connection, connect
-from toolwright.adapters.store.postgres.faults import FAULTS, store_error
+from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect, store_error
 
 DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
 

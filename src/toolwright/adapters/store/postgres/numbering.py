@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.outcome import Publish
-from toolwright.adapters.store.postgres.connection import Connection, Limits, Pool, lent
-from toolwright.adapters.store.postgres.faults import FAULTS
+from toolwright.adapters.store.postgres.connection import FAULTS, Connection, Limits, Pool, lent
 from toolwright.adapters.store.reads.readers import SPACE_EVENTS, each_event
 from toolwright.core.env.logs import logger
 from toolwright.core.threads.event import Event

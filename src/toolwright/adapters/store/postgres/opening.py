@@ -8,9 +8,15 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.migrate import migrate
-from toolwright.adapters.store.postgres.connection import Connection, Limits, connect, connect_pools
+from toolwright.adapters.store.postgres.connection import (
+    FAULTS,
+    Connection,
+    Limits,
+    connect,
+    connect_pools,
+    store_error,
+)
 from toolwright.adapters.store.postgres.driver import PostgresDriver
-from toolwright.adapters.store.postgres.faults import FAULTS, store_error
 from toolwright.adapters.store.schema import READ_REVISION, is_current
 from toolwright.adapters.store.store import SqlStore
 from toolwright.core.errors import StoreError

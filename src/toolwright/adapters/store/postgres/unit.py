@@ -5,8 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 
-from toolwright.adapters.store.engine.codecs import Params, Row
-from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, Written
 from toolwright.adapters.store.engine.program import Op, Ops, Program, Whole, filled
 from toolwright.adapters.store.engine.statement import Statement
@@ -22,7 +21,7 @@ from toolwright.adapters.store.postgres.merge import (
 )
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_events
+from toolwright.adapters.store.tables import events as rows_events
 from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.event import Event

@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 
-from toolwright.adapters.store.engine.codecs import Params, long_text_or_none
-from toolwright.adapters.store.engine.instants import micros, micros_or_none
+from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, micros_or_none
 from toolwright.adapters.store.engine.outcome import Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
-from toolwright.adapters.store.programs.agents import is_orphan
-from toolwright.adapters.store.programs.children import wake_askers
+from toolwright.adapters.store.programs.children import is_orphan, wake_askers
 from toolwright.adapters.store.programs.locks import lock
 from toolwright.adapters.store.programs.parts import insert, leaving, new_files, write_env, write_files
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_calls, rows_events, rows_messages, rows_threads
+from toolwright.adapters.store.tables import calls as rows_calls
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import rows_messages
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import CallChange, is_over

@@ -4,16 +4,16 @@ from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none
-from toolwright.adapters.store.engine.instants import micros, micros_or_none
-from toolwright.adapters.store.engine.outcome import numbered
-from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.outcome import Performed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
-from toolwright.adapters.store.programs.agents import is_deleted
 from toolwright.adapters.store.programs.delivery import deliver, refused
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_children, rows_events, rows_kept, rows_threads
+from toolwright.adapters.store.tables import children as rows_children
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import kept as rows_kept
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (
@@ -40,6 +40,24 @@ from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
+
+Verdict: TypeAlias = Generator[Ops, list[Row], bool]
+
+
+def is_deleted(agent_id: str, sql: Statements) -> Verdict:
+    """Whether the agent was configured once, and is so no longer."""
+    configured = yield Op(sql.agents.hold_agent, {"agent_id": agent_id})
+    if not configured:
+        return False  # if there is such an agent, the app declares it
+    found = yield Op(sql.agents.find_agent, {"agent_id": agent_id})
+    return not found
+
+
+def is_orphan(thread_id: str, sql: Statements) -> Verdict:
+    """Whether the agent that answers in the thread was deleted."""
+    [(agent_id,)] = yield Op(sql.agents.answering, {"thread_id": thread_id}, "fence")
+    return (yield from is_deleted(str(agent_id), sql))
+
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 

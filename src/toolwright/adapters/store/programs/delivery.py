@@ -4,16 +4,15 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Row
-from toolwright.adapters.store.engine.instants import micros
-from toolwright.adapters.store.engine.outcome import GuardFailed, numbered
-from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.codecs import Row, micros
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_events, rows_threads
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.core.journal.units import Guard, Unit
 from toolwright.core.threads.child import ENDED
-from toolwright.core.threads.delivery import Delivery
+from toolwright.core.threads.inbox import Delivery
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 

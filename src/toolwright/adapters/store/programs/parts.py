@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from toolwright.adapters.store.engine.codecs import Params
-from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.codecs import Params, micros
 from toolwright.adapters.store.engine.program import Op
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_events, rows_kept
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import kept as rows_kept
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.units import Leaving, Unit

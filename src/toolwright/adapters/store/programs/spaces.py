@@ -9,44 +9,41 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, Row
-from toolwright.adapters.store.engine.instants import micros, micros_or_none
-from toolwright.adapters.store.engine.outcome import placed
-from toolwright.adapters.store.engine.performed import Performed
+from toolwright.adapters.store.engine.codecs import Params, Row, micros, micros_or_none
+from toolwright.adapters.store.engine.outcome import Performed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_agents, rows_spaces
+from toolwright.adapters.store.tables import agents as rows_agents
+from toolwright.adapters.store.tables import spaces as rows_spaces
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    DropGoal,
     DropMember,
+    DropMemory,
+    DropPlan,
     DropSpace,
     DropTimer,
     Edit,
     Effect,
     Enter,
     Erase,
+    FirePlan,
     MarkRead,
     Post,
     React,
     SaveMember,
     SaveSpace,
+    SetGoal,
+    SetMemory,
+    SetPlan,
     SetTimer,
     SpaceEffect,
     Tell,
     Unreact,
     deliveries_of,
-)
-from toolwright.core.journal.mind_effects import (
-    DropGoal,
-    DropMemory,
-    DropPlan,
-    FirePlan,
-    SetGoal,
-    SetMemory,
-    SetPlan,
 )
 from toolwright.core.journal.units import Unit
 from toolwright.core.threads.event import Event

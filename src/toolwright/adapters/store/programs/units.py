@@ -9,8 +9,13 @@ author obeys, is in `ops`.
 from dataclasses import replace
 from hashlib import shake_256
 
-from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, text_or_none
-from toolwright.adapters.store.engine.instants import micros, micros_or_none
+from toolwright.adapters.store.engine.codecs import (
+    Params,
+    long_text_or_none,
+    micros,
+    micros_or_none,
+    text_or_none,
+)
 from toolwright.adapters.store.engine.outcome import Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
 from toolwright.adapters.store.engine.statement import Statement
@@ -28,7 +33,10 @@ from toolwright.adapters.store.programs.parts import (
 )
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import rows_agents, rows_events, rows_kept, rows_threads
+from toolwright.adapters.store.tables import agents as rows_agents
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import kept as rows_kept
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.effects import DropMember
 from toolwright.core.journal.units import (

@@ -11,7 +11,7 @@ from toolwright.adapters.store.engine.row_reader import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.reads.readers import AGENTS, GOALS, MEMORIES, PLANS
 from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
-from toolwright.core.agents.configured import ConfiguredAgent
+from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.broken_rows import Rows
 

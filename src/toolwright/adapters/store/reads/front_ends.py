@@ -11,7 +11,7 @@ from toolwright.adapters.store.engine.driver import Driver, each_read, first_rea
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, statements
 from toolwright.adapters.store.reads.readers import FRONT_ENDS
 from toolwright.adapters.store.tables.kept import clients
-from toolwright.core.spaces.front_end import FrontEnd
+from toolwright.core.spaces.entity import FrontEnd
 
 
 def _text(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with

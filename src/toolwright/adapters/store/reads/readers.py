@@ -9,16 +9,14 @@ from sqlalchemy import Table, select
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
 from toolwright.adapters.store.engine.columns import blank
 from toolwright.adapters.store.engine.row_reader import Reader
-from toolwright.adapters.store.tables import (
-    rows_agents,
-    rows_calls,
-    rows_children,
-    rows_events,
-    rows_kept,
-    rows_messages,
-    rows_spaces,
-    rows_threads,
-)
+from toolwright.adapters.store.tables import agents as rows_agents
+from toolwright.adapters.store.tables import calls as rows_calls
+from toolwright.adapters.store.tables import children as rows_children
+from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables import kept as rows_kept
+from toolwright.adapters.store.tables import rows_messages
+from toolwright.adapters.store.tables import spaces as rows_spaces
+from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.children import asked, requests, thread_values

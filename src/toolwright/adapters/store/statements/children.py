@@ -1,7 +1,7 @@
 """The statements that write families of threads, their requests and their values."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import (
     BigInteger,
@@ -23,7 +23,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement
-from toolwright.adapters.store.statements.statements_wakes import woken
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.children import asked, requests, thread_values
 from toolwright.adapters.store.tables.conditions import NOT_OVER
@@ -32,6 +31,25 @@ from toolwright.adapters.store.tables.threads import runs, threads
 from toolwright.core.threads.call import MOVES
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.run import OVER
+
+
+class Inserting(Protocol):
+    """An INSERT of either dialect into the wakes."""
+
+    @property
+    def excluded(self) -> Any:  # the columns of the row that was to be inserted
+        ...
+
+    def on_conflict_do_update(self, *, index_elements: Any, set_: Any) -> Any: ...  # as SQLAlchemy has them
+
+
+def woken(inserting: Inserting) -> Any:  # a statement of SQLAlchemy
+    """The earlier time stays, the generation rises."""
+    due = inserting.excluded.due
+    earlier = case((due < wakes.c.due, due), else_=wakes.c.due)
+    return inserting.on_conflict_do_update(
+        index_elements=[wakes.c.thread_id], set_={"due": earlier, "gen": wakes.c.gen + 1}
+    )
 
 
 def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with

@@ -29,9 +29,8 @@ from sqlalchemy.sql.dml import ReturningDelete
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements.agents import AgentStatements
-from toolwright.adapters.store.statements.children import ChildStatements
+from toolwright.adapters.store.statements.children import ChildStatements, woken
 from toolwright.adapters.store.statements.spaces import SpaceStatements
-from toolwright.adapters.store.statements.statements_wakes import woken
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes

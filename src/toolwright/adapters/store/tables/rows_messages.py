@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from toolwright.adapters.store.engine.codecs import Params, Row, a_text, read, read_instant
-from toolwright.adapters.store.engine.instants import micros
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, micros, read, read_instant
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.message import Message, MessageCall
