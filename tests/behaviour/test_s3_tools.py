@@ -15,8 +15,8 @@ from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.tools.toolkits import TOOLKITS
-from toolwright.runtime.agents.deliveries import Wakeups
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.agents.deliveries import Deliveries
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
@@ -139,7 +139,7 @@ async def test_built_in_tools_are_invisible() -> None:
     async with testing.by_hand(app([{"text": "."}], [])) as (rt, _):
         store = MemoryStore(lambda _: None)
         agents = rt.agents
-        speech = Speech(store, Rooms(store, agents), Wakeups(agents, SystemClock(), new_id))
+        speech = Speech(store, Membership(store, agents), Deliveries(agents, SystemClock(), new_id))
         tools = [*SpacesToolkit(rt.spaces, speech).tools, *MindToolkit(store).tools]
         assert [(each.name, each.visible) for each in tools] == [(name, False) for name in BUILT_IN]
 

@@ -10,10 +10,10 @@ from tests.play import AT, committed, create, later, new_id, token
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.variable import RequestKind, Variable, VariablesRequest
 from toolwright.core.journal.child_effects import (
+    ChildLimit,
     CloseRequest,
     HoldRequest,
     OpenRequest,
-    Room,
     TakeRequest,
     Terminate,
 )
@@ -172,11 +172,11 @@ async def test_there_is_room_for_so_many_children_that_are_not_terminated(store:
         await committed(store, replace(unit, thread=thread))
         return thread.id
 
-    room = act(Room(thread_id=parent, agent="scout", most=2))
+    room = act(ChildLimit(thread_id=parent, agent="scout", most=2))
     first = await child("scout")
     await child("other")
     await committed(store, room)
     await child("scout")
-    assert await store.commit(replace(room, token=token())) == Conflict(guard="room")
+    assert await store.commit(replace(room, token=token())) == Conflict(guard="child_limit")
     await committed(store, act(Terminate(thread_id=first)))
     await committed(store, replace(room, token=token()))

@@ -8,7 +8,7 @@ import pytest
 
 from toolwright.core.errors import ModelUnavailable
 from toolwright.core.supervision import Supervision
-from toolwright.runtime.hold.execution import Abort
+from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.model.ask import AnswerLimit
 
 

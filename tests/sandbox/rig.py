@@ -1,5 +1,6 @@
 """Sandboxes for tests, and the same small programs in every language."""
 
+import asyncio
 import os
 import tempfile
 from collections.abc import AsyncGenerator
@@ -193,3 +194,10 @@ def folders(owner: int | None = None) -> set[str]:
     """The folders of runs, of this process or of another."""
     pid = os.getpid() if owner is None else owner
     return {path.name for path in Path(tempfile.gettempdir()).glob(f"toolwright-code-{pid}-*")}
+
+
+async def until_tidy() -> None:
+    """Wait until no folder of a run is left: one of an earlier test may still be tidied up."""
+    async with asyncio.timeout(20):
+        while folders():
+            await asyncio.sleep(0.05)

@@ -9,7 +9,7 @@ import pytest
 from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
 
 from tests.behaviour.marks import requirement
-from tests.sandbox.rig import children, folders, reason, run, sandbox
+from tests.sandbox.rig import children, folders, reason, run, sandbox, until_tidy
 from toolwright.adapters.sandbox.deno import FLAGS
 from toolwright.core.state.sandbox import CodeLimits, read_options
 from toolwright.wiring.sandbox import CodeSandbox
@@ -275,9 +275,7 @@ async def test_what_has_no_measure_ends_for_a_reason(box: CodeSandbox, source: s
     outcome = await run(box, source, language="javascript", timeout=0.7 if "timeout" in ends else 20)
     assert outcome.error is not None and outcome.error.code in ends, outcome
     assert not children() - before
-    async with asyncio.timeout(20):  # a run of an earlier test may still be tidied up
-        while folders():
-            await asyncio.sleep(0.05)
+    await until_tidy()
 
 
 async def test_a_flood_of_calls_is_served_a_few_at_a_time(box: CodeSandbox) -> None:

@@ -84,25 +84,27 @@ def voice_with(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
     except (NotFound, DefinitionError) as error:
         raise Refusal(error.message) from error
     for each in agents:
-        for voice in app.catalog.active(each.id).voices:
-            if tool in voice.by_name:
-                return voice
+        for active in app.catalog.active(each.id).voices:
+            if tool in active.by_name:
+                return active
     if agent is None:
         return None
     raise Refusal(f"The agent {agent!r} has no tool {tool!r}.")
 
 
-def known_env(app: App, tool: Tool, voice: ActiveAgent | None, given: Mapping[str, str]) -> dict[str, EnvVar]:
+def known_env(
+    app: App, tool: Tool, active: ActiveAgent | None, given: Mapping[str, str]
+) -> dict[str, EnvVar]:
     """What `state.env` finds: what was given, then the values of the app, the agent, the tool and the prompt (D5)."""
     types = EnvTypes(declared={each.name: each.type for each in tool.variables})
     try:
         own = types.stored(given, "--env")
-        if voice is None:
+        if active is None:
             return {**types.stored(app.catalog.env), **own}
     except InvalidRequest as error:
         raise Refusal(error.message) from error
-    *upper, prompt = voice.env
-    layers = [prompt, voice.tool_env.get(tool.name, {}), *reversed(upper), own]
+    *upper, prompt = active.env
+    layers = [prompt, active.tool_env.get(tool.name, {}), *reversed(upper), own]
     return {name: var for layer in layers for name, var in layer.items()}
 
 

@@ -78,13 +78,13 @@ def call(
     `values` are tenvs and env.
     """
     app = the_app(target)
-    voice = voice_with(app, name, agent)
-    tools = _tools(app) if voice is None else voice.tools
+    active = voice_with(app, name, agent)
+    tools = _tools(app) if active is None else active.tools
     tool = _named(name, tools)
     tenvs, env = (pairs(option, given, os.environ) for option, given in zip(_OPTIONS, values, strict=True))
     state = MemoryState(
-        tenvs=given_tenvs(tool, tenvs, {} if voice is None else voice.tenvs),
-        env=known_env(app, tool, voice, env),
+        tenvs=given_tenvs(tool, tenvs, {} if active is None else active.tenvs),
+        env=known_env(app, tool, active, env),
         invoke=lambda called, given: tools.call(called, given, state),
     )
     text = sys.stdin.read() if arguments == "-" else arguments

@@ -8,12 +8,12 @@ from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolkits import MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
 from toolwright.runtime.agents.speakers import Equipment, Speakers
-from toolwright.runtime.agents.system_prompt import Homes
+from toolwright.runtime.agents.system_prompt import SystemPrompts
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
@@ -23,25 +23,25 @@ from toolwright.runtime.children.offering import Offering, lifecycle_tools
 from toolwright.runtime.children.reports import Reports
 from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.context.listeners import Listeners
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
-from toolwright.runtime.hold.listeners import Listeners
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.journal import Acts
 from toolwright.runtime.model.ask import ANSWER_LIMITS, Asking
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.runs.before_step import Before
+from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.drain import Drainer
-from toolwright.runtime.runs.ending import Closing, Ending
+from toolwright.runtime.runs.ending import Ending, RunEnding
 from toolwright.runtime.runs.loop import Loop
-from toolwright.runtime.runs.step_calls import Carrying
+from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.prompts import Prompts
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech
@@ -65,8 +65,8 @@ class _Shared:
     environment: Environment
     keeper: FileKeeper
     agents: Agents
-    rooms: Rooms
-    homes: Homes
+    membership: Membership
+    system_prompts: SystemPrompts
     births: Births
     lineages: Lineages
 
@@ -81,19 +81,26 @@ def assemble(
     """The runtime of these parts, not yet started."""
     store, motor, clock, ids = parts.store, parts.motor, parts.clock, parts.new_id
     shared = _shared(catalog, parts, settings)
-    agents, environment, keeper, rooms = shared.agents, shared.environment, shared.keeper, shared.rooms
+    agents, environment, keeper, membership = (
+        shared.agents,
+        shared.environment,
+        shared.keeper,
+        shared.membership,
+    )
     entities = Entities(store, agents, environment, clock, ids)
-    wakeups = Wakeups(agents, clock, ids, settings.max_chain_depth)
-    speech = Speech(store, rooms, wakeups)
-    spaces = Spaces(store, Acts(store, motor, clock, ids), entities, rooms, speech, clock, ids)
+    deliveries = Deliveries(agents, clock, ids, settings.max_chain_depth)
+    speech = Speech(store, membership, deliveries)
+    spaces = Spaces(store, Acts(store, motor, clock, ids), entities, membership, speech, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
     speakers = Speakers(agents, equipment.equip)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
-    plans = Plans(store, agents, wakeups, motor.wake, clock, ids)
+    plans = Plans(store, agents, deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
     runs = Runs(store, motor, parts.bus, clock, ids)
-    pending = PendingCalls(store, motor, agents, shared.lineages, drainer.known, keeper, rooms, clock, ids)
+    pending = PendingCalls(
+        store, motor, agents, shared.lineages, drainer.known, keeper, membership, clock, ids
+    )
     return Runtime(
         catalog=catalog,
         agents=agents,
@@ -110,8 +117,8 @@ def assemble(
         offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
-        prompts=Prompts(store, agents, shared.homes, rooms, equipment.equip),
-        inboxes=Inboxes(store, agents, wakeups, motor, clock, ids),
+        prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
+        inboxes=Inboxes(store, agents, deliveries, motor, clock, ids),
         entities=entities,
         spaces=spaces,
         clients=FrontEnds(store, entities, clock, ids),
@@ -135,8 +142,8 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
             parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
         ),
         agents=agents,
-        rooms=Rooms(store, agents),
-        homes=Homes(store, agents),
+        membership=Membership(store, agents),
+        system_prompts=SystemPrompts(store, agents),
         births=Births(store, environment, clock, ids),
         lineages=Lineages(store, agents, environment),
     )
@@ -160,15 +167,17 @@ def _drainer(
         parts.models,
         parts.bus,
         keeper,
-        shared.homes,
+        shared.system_prompts,
         default_model=settings.model,
         answer_limits=answer_limits,
     )
     nested = Nested(store)
     ending = Ending(Reports(store))
-    closing = Closing(calls, nested, ending, max_steps=settings.max_steps)
-    carrying = Carrying(calls, handlers, asking, Waiting(store, calls, inline_wait), nested, closing)
-    before = Before(carrying, closing, speakers, Offering(store, lifecycle_tools), environment)
-    loop = Loop(calls, asking, before, carrying, closing)
+    run_ending = RunEnding(calls, nested, ending, max_steps=settings.max_steps)
+    step_calls = StepCalls(calls, handlers, asking, Waiting(store, calls, inline_wait), nested, run_ending)
+    before = BeforeStep(step_calls, run_ending, speakers, Offering(store, lifecycle_tools), environment)
+    loop = Loop(calls, asking, before, step_calls, run_ending)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
-    return Drainer(store, loop, calls, speakers, ending, shared.lineages, clock, ids, listeners, shared.rooms)
+    return Drainer(
+        store, loop, calls, speakers, ending, shared.lineages, clock, ids, listeners, shared.membership
+    )

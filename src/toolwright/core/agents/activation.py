@@ -326,7 +326,7 @@ def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
     given = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
-    variables = merged(v for voice in through for v in voice.variables)
+    variables = merged(v for active in through for v in active.variables)
     return EnvTypes(
         declared={each.name: each.type for each in variables if not isinstance(each, NamedVariable)},
         flags=frozenset([config.optional for config in relations if config.optional is not None]),
@@ -337,7 +337,7 @@ def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
 
 
 def _valued(one: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
-    """The voice, and those below it, with the layers of values below a thread's."""
+    """The active agent, and those below it, with the layers of values below a thread's."""
     agent, prompt = one.agent, one.prompt
     try:
         layers = (types.stored(env), types.stored(agent.env), types.stored(prompt.env))

@@ -76,8 +76,8 @@ class ActiveAgent:
     def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
         """What its tools need and a thread that brings these tenvs would not have; each prompt's see its own (D4)."""
         found = Lacking()
-        for voice in self.voices:
-            found |= lacking(voice.needs, {**voice.tenvs, **brought})
+        for active in self.voices:
+            found |= lacking(active.needs, {**active.tenvs, **brought})
         return found
 
     @property

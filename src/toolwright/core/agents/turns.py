@@ -24,16 +24,16 @@ class Made:
     succeeded: bool
 
 
-def after_text(voice: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
+def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
     """The model has answered with a text and no calls: the run as it is then, and why it ends, if it does."""
-    if not voice.stops.stop_on_response:
+    if not active.stops.stop_on_response:
         return run, None
-    return side_over(voice, run, "end_turn")
+    return side_over(active, run, "end_turn")
 
 
-def after_calls(voice: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Run, StopReason | None]:
+def after_calls(active: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Run, StopReason | None]:
     """All calls of a step are answered: the same."""
-    stops = voice.stops
+    stops = active.stops
     if not stops.ending:
         return run, None
     done = {each.name: each for each in made if each.succeeded}
@@ -48,16 +48,16 @@ def after_calls(voice: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Run
         said, given = answer_in(done[name].arguments, stops.stop_tool_response_property)
         if given:
             run = changed(run, output=said)
-        return side_over(voice, run, "stop_tool") if reason == "stop_tool" else (run, reason)
+        return side_over(active, run, "stop_tool") if reason == "stop_tool" else (run, reason)
     return run, None
 
 
-def side_over(voice: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
+def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, StopReason | None]:
     """The turn of a side is over: of an agent with two sides the other one speaks, unless that was the last turn."""
-    if voice.agent.type == "ai_human":
+    if active.agent.type == "ai_human":
         return run, reason
     run = changed(run, side=OTHER[run.side], turn=run.turn + 1)
-    most = voice.agent.max_session_turns
+    most = active.agent.max_session_turns
     return run, reason if most is not None and run.turn >= 2 * most else None
 
 

@@ -156,7 +156,7 @@ class CloseRequest(ChildEffect):
 
 
 @value
-class Room(ChildEffect):
+class ChildLimit(ChildEffect):
     """The thread has fewer than `most` children of that agent that are not terminated, else the guard `room` fails."""
 
     agent: str

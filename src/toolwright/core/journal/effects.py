@@ -13,6 +13,7 @@ from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
     CancelChildren,
+    ChildLimit,
     Close,
     CloseRequest,
     HandOff,
@@ -20,7 +21,6 @@ from toolwright.core.journal.child_effects import (
     Notify,
     OpenRequest,
     Report,
-    Room,
     SetValue,
     Spawn,
     Speak,
@@ -264,7 +264,7 @@ Effect: TypeAlias = (
     | SetValue
     | OpenRequest
     | CloseRequest
-    | Room
+    | ChildLimit
     | HoldRequest
     | TakeRequest
 )

@@ -46,7 +46,7 @@ Guard: TypeAlias = Literal[
     "message",  # there is no such message in the space
     "busy",  # a thread that was idle is at work now
     "request",  # there is no such request any more
-    "room",  # there are as many children as there may be
+    "child_limit",  # there are as many children as there may be
     "cancel",  # the run was asked to cancel, and this unit would end it otherwise
 ]
 

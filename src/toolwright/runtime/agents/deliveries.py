@@ -19,7 +19,7 @@ MAX_CHAIN_DEPTH = 3
 log = logger("toolwright.runtime")
 
 
-class Wakeups:
+class Deliveries:
     """Makes deliveries for the inboxes of agents."""
 
     def __init__(self, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH) -> None:

@@ -12,7 +12,7 @@ from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.tools.tenvs_needed import tenvs_lacking
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.checks import by_id, by_kind, by_text, page
 
 LONGEST_NAME = 200  # characters
@@ -22,11 +22,11 @@ class Inboxes:
     """The inbox of an agent is that of its home thread; those of its other threads are read by naming the thread."""
 
     def __init__(
-        self, store: Store, agents: Agents, wakeups: Wakeups, motor: Motor, clock: Clock, new_id: NewId
+        self, store: Store, agents: Agents, deliveries: Deliveries, motor: Motor, clock: Clock, new_id: NewId
     ) -> None:
         self._store = store
         self._agents = agents
-        self._wakeups = wakeups
+        self._deliveries = deliveries
         self._motor = motor
         self._clock = clock
         self._new_id = new_id
@@ -53,7 +53,7 @@ class Inboxes:
         if lacking:
             raise tenvs_lacking(f"The agent {found.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
-        delivery = self._wakeups.delivery(found.id, "service", self._new_id("svc"), content)
+        delivery = self._deliveries.delivery(found.id, "service", self._new_id("svc"), content)
         unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):

@@ -15,7 +15,7 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.agents.deliveries import Deliveries
 
 log = logger("toolwright.runtime")
 
@@ -29,14 +29,14 @@ class Plans:
         self,
         store: Store,
         agents: Agents,
-        wakeups: Wakeups,
+        deliveries: Deliveries,
         wake: Callable[[str], None],
         clock: Clock,
         new_id: NewId,
     ) -> None:
         self._agents = agents
         self._store = store
-        self._wakeups = wakeups
+        self._deliveries = deliveries
         self._wake = wake
         self._clock = clock
         self._new_id = new_id
@@ -99,7 +99,7 @@ class Plans:
             "instruction": plan.instruction,
             "scheduledAt": plan.next_run_at.isoformat(),
         }
-        return self._wakeups.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
+        return self._deliveries.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
 
 
 def _left(plan: Plan, then: Plan | None) -> Effect:

@@ -43,7 +43,7 @@ class Home:
     plans: Sequence[Plan] = ()
 
 
-class Homes:
+class SystemPrompts:
     """Reads what agents are told."""
 
     def __init__(self, store: Store, agents: Agents) -> None:

@@ -1,6 +1,6 @@
 """A tool call's way within a run: begun, carried out, waited for, and answered to the model.
 
-Nothing here commits: every function puts what happened into a `Move`, which the loop commits as one unit.
+Nothing here commits: every function puts what happened into a `Changes`, which the loop commits as one unit.
 """
 
 import math
@@ -24,9 +24,9 @@ from toolwright.runtime.calls.messages import Instant, answer_message, call_mess
 from toolwright.runtime.calls.variables import changed_for, lacking_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, posted
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext, source_of
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.hold.hold import Hold, source_of
-from toolwright.runtime.hold.move import Move
 from toolwright.runtime.state.facts import said
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
@@ -66,83 +66,92 @@ class Calls:
         self._files = files
         self._armed: dict[str, float] = {}
 
-    def begin(self, hold: Hold, calls: Iterable[Call], move: Move) -> None:
+    def begin(self, context: RunContext, calls: Iterable[Call], changes: Changes) -> None:
         """Calls in order: those that need no outside world are settled, the first other one is started.
 
         One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
         those behind the first hundred: a unit is made without a pause.
         """
-        tools = hold.voice.by_name
+        tools = context.active.by_name
         for call in islice(calls, CALLS_PER_UNIT):
             prepared = prepare(tools, call.name, call.arguments, call.id)
             if isinstance(prepared, ToolResult):
-                self.take(hold, move, call, self._cut(hold, prepared))
+                self.take(context, changes, call, self._cut(context, prepared))
                 continue
-            if lacking_for(hold, prepared.tool) or changed_for(hold, prepared.tool, move):
+            if lacking_for(context, prepared.tool) or changed_for(context, prepared.tool, changes):
                 return
             instant = self._instants.get(prepared.tool.carrier)
-            if prepared.tool.visible and not self._show(hold, tools, move, call, prepared.tool):
+            if prepared.tool.visible and not self._show(context, tools, changes, call, prepared.tool):
                 continue
             if instant is None:
-                hold.prepared[call.id] = prepared
-                self._move(move, call, "running", hold.clock.now())
-                move.events.append(tool_event("tool.started", call.id, call.name))
+                context.prepared[call.id] = prepared
+                self._move(changes, call, "running", context.clock.now())
+                changes.events.append(tool_event("tool.started", call.id, call.name))
                 return
-            move.events.append(tool_event("tool.started", call.id, call.name))
-            if not self.take(hold, move, call, self._cut(hold, instant(prepared))):
+            changes.events.append(tool_event("tool.started", call.id, call.name))
+            if not self.take(context, changes, call, self._cut(context, instant(prepared))):
                 return
 
-    def _show(self, hold: Hold, tools: Mapping[str, Tool], move: Move, call: Call, tool: Tool) -> bool:
+    def _show(
+        self, context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call, tool: Tool
+    ) -> bool:
         """Post a visible call to its space; false if the agent must enter one first, which is then the result.
 
         That is asked in the home thread of an agent that can enter spaces. Elsewhere the call is shown where the agent
         has gone or was spoken to, or in the thread's own stream alone.
         """
-        at_home = ENTER_SPACE in tools and hold.thread.id == home_thread_id_of(hold.thread.agent)
-        space_id = hold.where.after(move)
+        at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
+        space_id = context.where.after(changes)
         if space_id is None and not at_home:
-            space_id = hold.where.trigger_space_id
+            space_id = context.where.trigger_space_id
         if space_id is None:
             if at_home:
-                self.settle(hold, move, call, outside_any_space(tool))
+                self.settle(context, changes, call, outside_any_space(tool))
             return not at_home
         status: CallShown = "requires_action" if tool.carrier in WAITING else "running"
-        move.effects.append(posted(hold, call, space_id, status))
-        move.shown[call.id] = space_id
+        changes.effects.append(posted(context, call, space_id, status))
+        changes.shown[call.id] = space_id
         return True
 
-    def _cut(self, hold: Hold, outcome: Outcome) -> Outcome:
+    def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
         """An outcome that was made at once, within the limit; nothing in it is worth a file."""
         if not isinstance(outcome, ToolResult):
             return outcome
-        return self._files.cut(hold.redactor.result(outcome))
+        return self._files.cut(context.redactor.result(outcome))
 
-    def take(self, hold: Hold, move: Move, call: Call, outcome: Outcome) -> bool:
-        """Put a call's outcome, without secrets as `keep` gives it, into the move; false if the run must now wait."""
+    def take(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
+        """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
         if isinstance(outcome, ToolResult):
-            self._put_result(hold, move, call, outcome)
-            _inject(hold, move)
+            self._put_result(context, changes, call, outcome)
+            _inject(context, changes)
             return True
-        now = hold.clock.now()
+        now = context.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
         if expires_at is not None:
-            move.effects.append(SetTimer(name=timer_of(call.id), due=expires_at))
+            changes.effects.append(SetTimer(name=timer_of(call.id), due=expires_at))
         if outcome.wait is None:
-            self._move(move, call, "pending", now, expires_at=expires_at)
-            if call.id not in hold.nested:
-                hold.say(move, call_message(hold, move, call, dumps(s3_pending(call.id)), "success"))
+            self._move(changes, call, "pending", now, expires_at=expires_at)
+            if call.id not in context.nested:
+                context.say(
+                    changes, call_message(context, changes, call, dumps(s3_pending(call.id)), "success")
+                )
             return True
-        self._wait(hold, move, call, outcome.wait, expires_at)
+        self._wait(context, changes, call, outcome.wait, expires_at)
         return False
 
     def _wait(
-        self, hold: Hold, move: Move, call: Call, seconds: float, expires_at: datetime | None = None
+        self,
+        context: RunContext,
+        changes: Changes,
+        call: Call,
+        seconds: float,
+        expires_at: datetime | None = None,
     ) -> None:
         """Somebody else has the call; a child takes whatever time it takes."""
-        now = hold.clock.now()
+        now = context.clock.now()
         deadline = None if math.isinf(seconds) else now + timedelta(seconds=seconds)
-        self._move(move, call, "waiting", now, deadline=deadline, expires_at=expires_at)
-        self._armed[call.id] = hold.clock.monotonic() + seconds
+        self._move(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
+        self._armed[call.id] = context.clock.monotonic() + seconds
 
     def left(self, call: Call, clock: Clock) -> float:
         """How many seconds the call may still wait.
@@ -160,94 +169,102 @@ class Calls:
         for call_id in calls:
             self._armed.pop(call_id, None)
 
-    def begin_again(self, hold: Hold, move: Move, call: Call) -> None:
+    def begin_again(self, context: RunContext, changes: Changes, call: Call) -> None:
         """A call that a dead process had begun, and that may run once more."""
-        self._move(move, call, "running", hold.clock.now())
-        move.events.append(tool_event("tool.started", call.id, call.name))
+        self._move(changes, call, "running", context.clock.now())
+        changes.events.append(tool_event("tool.started", call.id, call.name))
 
-    def settle(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+    def settle(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A call has its result: the call's row, its message, its event. No secret is in any of them."""
-        self._put_result(hold, move, call, hold.redactor.result(result))
+        self._put_result(context, changes, call, context.redactor.result(result))
 
-    def _put_result(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+    def _put_result(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
-        self._move(move, call, status, hold.clock.now(), result=result_to_json(result))
-        move.events.append(outcome_event(call.id, call.name, result))
-        shown = _shown(move, call)
-        move.effects += finished(shown, result, hold.author, source_of(hold))
-        if call.id in hold.nested:  # its handler reads it
+        self._move(changes, call, status, context.clock.now(), result=result_to_json(result))
+        changes.events.append(outcome_event(call.id, call.name, result))
+        shown = _shown(changes, call)
+        changes.effects += finished(shown, result, context.author, source_of(context))
+        if call.id in context.nested:  # its handler reads it
             return
-        message = answer_message(hold, move, call, result)
+        message = answer_message(context, changes, call, result)
         if message.content == result.result:
-            hold.put(move, message)
+            context.put(changes, message)
         else:
-            hold.say(move, message)  # its text was made anew
+            context.say(changes, message)  # its text was made anew
 
-    def settle_lost(self, hold: Hold, move: Move, call: Call, result: ToolResult) -> None:
+    def settle_lost(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""
         self._armed.pop(call.id, None)
-        self._move(move, call, "cancelled", hold.clock.now(), result=result_to_json(result))
-        move.events.append(outcome_event(call.id, call.name, result))
-        if call.id not in hold.nested:
-            hold.say(move, answer_message(hold, move, call, result))
+        self._move(changes, call, "cancelled", context.clock.now(), result=result_to_json(result))
+        changes.events.append(outcome_event(call.id, call.name, result))
+        if call.id not in context.nested:
+            context.say(changes, answer_message(context, changes, call, result))
 
-    def deliver(self, hold: Hold, move: Move, call: Call) -> None:
+    def deliver(self, context: RunContext, changes: Changes, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
-        hold.say(move, answer_message(hold, move, call, result_from_json(call.result)))
+        context.say(changes, answer_message(context, changes, call, result_from_json(call.result)))
 
-    def time_out(self, hold: Hold, move: Move, call: Call) -> ToolResult:
+    def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """A call's wait is over: whoever called reads an error, a late result goes to the inbox."""
         assert call.deadline is not None, "a waiting call has a deadline"
         began = call.started_at or call.created_at
         error = timed_out((call.deadline - began).total_seconds())
-        self._flip(hold, move, call, error)
-        move.effects += timed_out_message(hold, call, error)
+        self._flip(context, changes, call, error)
+        changes.effects += timed_out_message(context, call, error)
         return error
 
-    def give_up(self, hold: Hold, move: Move, words: LastWords, below: Iterable[Call] = ()) -> None:
+    def give_up(
+        self, context: RunContext, changes: Changes, words: LastWords, below: Iterable[Call] = ()
+    ) -> None:
         """The run ends: every call without an answer gets one, in words that fit how far it came.
 
         So do those `below` them.
         """
-        answered = {message.call_id for message in move.messages}
-        moved = {change.id for change in move.changes}
+        answered = {message.call_id for message in changes.messages}
+        moved = {change.id for change in changes.call_changes}
         for call in below:
             if call.id not in moved:
-                self.close(hold, move, call, words)
-        for call in hold.root.unanswered():
+                self.close(context, changes, call, words)
+        for call in context.root.unanswered():
             if call.id in answered:
                 continue
             match call.status:
                 case "created":
                     error = f"{words.what} before this call began."
-                    self.settle(hold, move, call, ToolResult.fail(error, error_code="not_begun"))
+                    self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
-                    self.settle(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+                    self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting" if call.kind == "agent" and words.stops_children:
-                    self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+                    self.settle_lost(
+                        context, changes, call, ToolResult.fail(words.running, error_code=words.code)
+                    )
                 case "waiting":
                     self._flip(
-                        hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending")
+                        context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
                     )
                 case _:
-                    self.deliver(hold, move, call)
+                    self.deliver(context, changes, call)
 
-    def close(self, hold: Hold, move: Move, call: Call, words: LastWords) -> None:
+    def close(self, context: RunContext, changes: Changes, call: Call, words: LastWords) -> None:
         """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).
 
         But a child is stopped with the run that it was called in.
         """
-        hold.nested[call.id] = call
+        context.nested[call.id] = call
         match call.status:
             case "created" | "running":
-                self.settle(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
-            case "waiting" if call.kind == "agent" and (hold.abort.aborted or words.stops_children):
-                self.settle_lost(hold, move, call, ToolResult.fail(words.running, error_code=words.code))
+                self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
+            case "waiting" if call.kind == "agent" and (context.abort.aborted or words.stops_children):
+                self.settle_lost(
+                    context, changes, call, ToolResult.fail(words.running, error_code=words.code)
+                )
             case "waiting":
-                self._flip(hold, move, call, ToolResult.fail(words.still_open, error_code="still_pending"))
+                self._flip(
+                    context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
+                )
             case _:
                 pass
 
@@ -257,34 +274,34 @@ class Calls:
             return ToolResult.fail("The call was cancelled with what it waited for.", error_code="cancelled")
         return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
 
-    def refusal(self, hold: Hold, call: Call) -> ToolResult | None:
+    def refusal(self, context: RunContext, call: Call) -> ToolResult | None:
         """A call that is waited for in memory does not wait for variables: its caller reads what is missing (D4)."""
-        tool = hold.voice.by_name.get(call.name)
-        missing = () if tool is None else lacking_for(hold, tool)
+        tool = context.active.by_name.get(call.name)
+        missing = () if tool is None else lacking_for(context, tool)
         if not missing:
             return None
         return lacks_variables(call.name, [each.name for each in missing])
 
-    def interrupted(self, hold: Hold, call: Call) -> ToolResult | None:
+    def interrupted(self, context: RunContext, call: Call) -> ToolResult | None:
         """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
-        prepared = prepare(hold.voice.by_name, call.name, call.arguments, call.id)
+        prepared = prepare(context.active.by_name, call.name, call.arguments, call.id)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
         if prepared.tool.repeatable:
-            hold.prepared[call.id] = prepared
+            context.prepared[call.id] = prepared
             return None
         return ToolResult.fail(INTERRUPTED, error_code="interrupted")
 
-    def _flip(self, hold: Hold, move: Move, call: Call, error: ToolResult) -> None:
+    def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
         self._armed.pop(call.id, None)
-        self._move(move, call, "pending", hold.clock.now())
-        move.events.append(outcome_event(call.id, call.name, error))
-        if call.id not in hold.nested:
-            hold.say(move, call_message(hold, move, call, model_text(error), "error"))
+        self._move(changes, call, "pending", context.clock.now())
+        changes.events.append(outcome_event(call.id, call.name, error))
+        if call.id not in context.nested:
+            context.say(changes, call_message(context, changes, call, model_text(error), "error"))
 
     def _move(
         self,
-        move: Move,
+        changes: Changes,
         call: Call,
         now: CallStatus,
         at: datetime,
@@ -293,7 +310,7 @@ class Calls:
         deadline: datetime | None = None,
         expires_at: datetime | None = None,
     ) -> None:
-        move.changes.append(
+        changes.call_changes.append(
             CallChange(
                 id=call.id,
                 was=call.status,
@@ -302,18 +319,18 @@ class Calls:
                 result=result,
                 deadline=deadline,
                 expires_at=expires_at,
-                space_id=move.shown.get(call.id),
+                space_id=changes.shown.get(call.id),
             )
         )
 
 
-def _inject(hold: Hold, move: Move) -> None:
+def _inject(context: RunContext, changes: Changes) -> None:
     """What the handler says in the thread goes behind its result."""
-    for each in move.injected:
-        hold.say(move, said(hold, each, hold.place(move)))
+    for each in changes.injected:
+        context.say(changes, said(context, each, context.place(changes)))
 
 
-def _shown(move: Move, call: Call) -> Call:
+def _shown(changes: Changes, call: Call) -> Call:
     """The call with the space that it is shown in, also if it is posted in this very move."""
-    space_id = move.shown.get(call.id)
+    space_id = changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

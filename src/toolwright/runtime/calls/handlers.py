@@ -18,10 +18,10 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.pipeline import Executor, PreparedCall, carry_out, limit_of, timed_out
 from toolwright.core.tools.tool import Kind
 from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.move import Move
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.family import children_of
 
@@ -55,10 +55,12 @@ class Handlers:
         self._store = store
         self._sandbox = sandbox
 
-    def state(self, hold: Hold, call: Call, invoke: Invoke, children: Sequence[Thread] = ()) -> RunState:
+    def state(
+        self, context: RunContext, call: Call, invoke: Invoke, children: Sequence[Thread] = ()
+    ) -> RunState:
         """The thread as the handler of that call sees it."""
         return RunState(
-            hold,
+            context,
             call,
             self._bus,
             self._files,
@@ -69,18 +71,20 @@ class Handlers:
             children,
         )
 
-    async def carry_out(self, hold: Hold, call: Call, invoke: Invoke) -> Ran:
+    async def carry_out(self, context: RunContext, call: Call, invoke: Invoke) -> Ran:
         """Run the started call to its end, or until its time is over, or its run is cancelled and the grace is over.
 
         A handler that does not end then is left behind; what it does in its thread later is refused.
         """
         children: Sequence[Thread] = ()
-        if hold.may_have_children:
-            children = await hold.insist(lambda: children_of(self._store, hold.thread.id))
-        state = self.state(hold, call, invoke, children)
-        prepared, seconds = hold.prepared[call.id], limit_of(hold.prepared[call.id].tool)
+        if context.may_have_children:
+            children = await context.retry_until_available(
+                lambda: children_of(self._store, context.thread.id)
+            )
+        state = self.state(context, call, invoke, children)
+        prepared, seconds = context.prepared[call.id], limit_of(context.prepared[call.id].tool)
         work = Supervision(self._run(prepared, state), call.name, seconds)
-        hold.abort.within(work, ABORT_GRACE)
+        context.abort.within(work, ABORT_GRACE)
         outcome: Outcome | None = None
         try:
             if await work.end():
@@ -88,7 +92,7 @@ class Handlers:
             elif seconds is not None and work.cut_off == "time":
                 outcome = timed_out(seconds)
         finally:
-            hold.abort.left(work)
+            context.abort.left(work)
             await state.close()  # of one that is left behind
         return Ran(outcome, state)
 
@@ -98,29 +102,33 @@ class Handlers:
         finally:
             await state.close()
 
-    async def keep(self, hold: Hold, ran: Ran, call: Call, outcome: Outcome) -> tuple[Outcome, Move]:
+    async def keep(
+        self, context: RunContext, ran: Ran, call: Call, outcome: Outcome
+    ) -> tuple[Outcome, Changes]:
         """An outcome as it can be recorded: its files kept, its text within the limit; and what the call wrote.
 
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
-        move = Move(events=state.emitted, env=state.env_changes)
-        move.injected, move.edited = state.words.injected, state.words.edits
+        changes = Changes(events=state.emitted, env=state.env_changes)
+        changes.injected, changes.edited = state.words.injected, state.words.edits
         if state.drafted is not None:
-            await hold.insist(state.drafted.rename_taken)
+            await context.retry_until_available(state.drafted.rename_taken)
         try:
-            move.effects = [*await state.effects()]
+            changes.effects = [*await state.effects()]
         except ToolwrightError as error:  # what was possible when the tool was called is so no longer
             outcome = ToolResult.fail(error.message, error_code=error.code)
-        clean = await _clean(hold, outcome)
+        clean = await _clean(context, outcome)
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):
-            return clean, move
-        thread_id = hold.thread.id
-        written = FileDrafts(hold.files) if state.drafted is None else state.drafted
+            return clean, changes
+        thread_id = context.thread.id
+        written = FileDrafts(context.files) if state.drafted is None else state.drafted
         drafts = written.copy()
         try:
-            refs = await hold.insist(lambda: self._files.attach(thread_id, drafts, result.attachments))
+            refs = await context.retry_until_available(
+                lambda: self._files.attach(thread_id, drafts, result.attachments)
+            )
             named = (
                 result.result if result.result != attached_text(result.attachments) else attached_text(refs)
             )
@@ -130,14 +138,16 @@ class Handlers:
             result = ToolResult.fail(
                 f"The tool's files cannot be kept. {error.message}", error_code="attachments"
             )
-        kept = await hold.insist(lambda: self._files.within_limit(thread_id, drafts, result, call.name))
-        move.files = drafts.changes
+        kept = await context.retry_until_available(
+            lambda: self._files.within_limit(thread_id, drafts, result, call.name)
+        )
+        changes.files = drafts.changes
         # Once more: it was remade, and the run may have learned a secret meanwhile.
-        return (await _clean(hold, kept) if isinstance(outcome, ToolResult) else outcome), move
+        return (await _clean(context, kept) if isinstance(outcome, ToolResult) else outcome), changes
 
 
-async def _clean(hold: Hold, outcome: Outcome) -> Outcome:
-    if not hold.redactor or not isinstance(outcome, ToolResult):
+async def _clean(context: RunContext, outcome: Outcome) -> Outcome:
+    if not context.redactor or not isinstance(outcome, ToolResult):
         return outcome
     told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
-    return await in_thread_if_large(told, hold.redactor.result, outcome)
+    return await in_thread_if_large(told, context.redactor.result, outcome)

@@ -9,20 +9,20 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import PreparedCall, internal_result
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.move import Move
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
 from toolwright.wire.result import model_text
 
 
-def answer_message(hold: Hold, move: Move, call: Call, result: ToolResult) -> Message:
+def answer_message(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> Message:
     """What the model reads of a result."""
     files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
-    return call_message(hold, move, call, model_text(result), result.status, result.stack, files)
+    return call_message(context, changes, call, model_text(result), result.status, result.stack, files)
 
 
 def call_message(
-    hold: Hold,
-    move: Move,
+    context: RunContext,
+    changes: Changes,
     call: Call,
     content: str,
     status: Literal["success", "error"],
@@ -30,13 +30,13 @@ def call_message(
     attachments: tuple[AttachmentRef, ...] = (),
 ) -> Message:
     return Message(
-        id=hold.new_id("msg"),
+        id=context.new_id("msg"),
         role="tool",
         content=content,
-        seq=hold.place(move),
+        seq=context.place(changes),
         run_id=call.run_id,
         step=call.step,
-        side=hold.side,
+        side=context.side,
         within=call.parent_id,
         call_id=call.id,
         model_call_id=call.model_call_id,
@@ -44,7 +44,7 @@ def call_message(
         status=status,
         stack=stack,
         attachments=attachments,
-        created_at=hold.clock.now(),
+        created_at=context.clock.now(),
     )
 
 

@@ -15,9 +15,9 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.message import Message
 from toolwright.runtime.calls.prompt_tools import answer_of, config_of, opening, paths
-from toolwright.runtime.hold.frame import Frame
-from toolwright.runtime.hold.heard import heard_by
-from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.conversation import heard_by
+from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.model.answer import in_message, new_call
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json
@@ -29,82 +29,82 @@ class Nested:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def frame(self, hold: Hold, call: Call) -> Frame | ToolResult:
+    async def frame(self, context: RunContext, call: Call) -> Frame | ToolResult:
         """The conversation within this call of a prompt tool, from its beginning or from where it was.
 
         An error result if it cannot begin.
         """
-        tool = hold.prepared[call.id].tool
+        tool = context.prepared[call.id].tool
         config = config_of(tool)
         try:
             files = await self._files(
-                hold, paths(hold.prepared[call.id].arguments, config.init_attachments_property)
+                context, paths(context.prepared[call.id].arguments, config.init_attachments_property)
             )
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        said = await hold.insist(lambda: self._store.children.within(call.id))
-        below = await hold.insist(lambda: self._store.children.nested(call.id))
+        said = await context.retry_until_available(lambda: self._store.children.within(call.id))
+        below = await context.retry_until_available(lambda: self._store.children.nested(call.id))
         last = next((m for m in reversed(said) if m.role == "assistant"), None)
         asked = set[str]() if last is None else {each.id for each in last.calls}
-        voice = hold.voice.nested[tool.name]
-        frame = Frame.of(voice, said, [each for each in below if each.id in asked])
+        active = context.active.nested[tool.name]
+        frame = Frame.of(active, said, [each for each in below if each.id in asked])
         frame.call = call
-        frame.opening = opening(voice, config, call, _chat(hold), files)
+        frame.opening = opening(active, config, call, _chat(context), files)
         return frame
 
-    async def _files(self, hold: Hold, named: Sequence[str]) -> list[AttachmentRef]:
+    async def _files(self, context: RunContext, named: Sequence[str]) -> list[AttachmentRef]:
         if not named:
             return []
-        drafts = FileDrafts(hold.files)
+        drafts = FileDrafts(context.files)
         return [(await drafts.get(path)).ref for path in named]
 
-    async def answer(self, hold: Hold, frame: Frame) -> ToolResult:
+    async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
         """What the call of a prompt tool gives, once its model has said its last word."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
-        tool = hold.prepared[frame.call.id].tool
+        tool = context.prepared[frame.call.id].tool
         call_id = frame.call.id
-        below = await hold.insist(lambda: self._store.children.nested(call_id))
+        below = await context.retry_until_available(lambda: self._store.children.nested(call_id))
         results = {each.id: result_from_json(each.result) for each in below if each.result is not None}
         return answer_of(config_of(tool), frame, below, results)
 
     async def recorded(
-        self, hold: Hold, state: RunState, name: str, arguments: str
+        self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
         """The id and the number of the next call that a handler makes, and its row if it was made before."""
         while True:
             state.number += 1
             call_id = f"{state.call_id}.{state.number}"
-            known = await hold.insist(lambda one=call_id: self._store.call(one))
+            known = await context.retry_until_available(lambda one=call_id: self._store.call(one))
             if known is None or (known.name == name and known.arguments == arguments):
                 return call_id, state.number, known
 
-    async def left_open(self, hold: Hold, parent: Call) -> list[Call]:
+    async def left_open(self, context: RunContext, parent: Call) -> list[Call]:
         """The calls below one that is over which have no end of their own, the deepest first."""
         found: list[Call] = []
-        for each in await hold.insist(lambda: self._store.children.nested(parent.id)):
+        for each in await context.retry_until_available(lambda: self._store.children.nested(parent.id)):
             if not is_over(each.status) and each.status != "pending":
-                found += [*await self.left_open(hold, each), each]
+                found += [*await self.left_open(context, each), each]
         return found
 
-    async def open_below(self, hold: Hold) -> list[Call]:
+    async def open_below(self, context: RunContext) -> list[Call]:
         """The same below all calls of the step that are at work, whoever has begun them."""
-        at_work = [call for call in hold.root.unanswered() if call.status == "running"]
-        return [each for call in at_work for each in await self.left_open(hold, call)]
+        at_work = [call for call in context.root.unanswered() if call.status == "running"]
+        return [each for call in at_work for each in await self.left_open(context, call)]
 
 
-def _chat(hold: Hold) -> list[Message]:
+def _chat(context: RunContext) -> list[Message]:
     """What was said before, as whoever calls the prompt has heard it."""
-    if hold.frame.call is not None:
-        return [*hold.frame.opening, *hold.frame.messages]
-    voice = hold.voice
-    if len(voice.sides) < 2:
-        return hold.root.messages
-    return heard_by(voice.side, hold.root.messages, voice.agent.sides)
+    if context.frame.call is not None:
+        return [*context.frame.opening, *context.frame.messages]
+    active = context.active
+    if len(active.sides) < 2:
+        return context.root.messages
+    return heard_by(active.side, context.root.messages, active.agent.sides)
 
 
-def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call]:
+def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
     """The calls that a prompt tool asks for, as rows; their ids are made of the call's, in order."""
-    assert frame.call is not None and frame.voice is not None, "a prompt tool's conversation has both"
+    assert frame.call is not None and frame.active is not None, "a prompt tool's conversation has both"
     first = sum(len(message.calls) for message in frame.messages) + 1
     calls: list[Call] = []
     seen: set[str] = set()
@@ -113,25 +113,25 @@ def nested_calls(hold: Hold, frame: Frame, response: ModelResponse) -> list[Call
         model_call_id = call_id if not asked.id or asked.id in seen else asked.id
         seen.add(model_call_id)
         ids, place = (call_id, model_call_id), (frame.call.step, number)
-        calls.append(new_call(hold, frame.voice, asked, ids=ids, place=place, parent_id=frame.call.id))
+        calls.append(new_call(context, frame.active, asked, ids=ids, place=place, parent_id=frame.call.id))
     return calls
 
 
 def nested_message(
-    hold: Hold, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
+    context: RunContext, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
 ) -> Message:
     """The answer within a prompt tool as a message; of one that no model has given it says nobody's name."""
-    assert frame.voice is not None, "a prompt tool's conversation has one"
+    assert frame.active is not None, "a prompt tool's conversation has one"
     return Message(
-        id=hold.new_id("msg"),
+        id=context.new_id("msg"),
         role="assistant",
         content=response.text,
         seq=seq,
-        run_id=hold.run.id,
-        step=hold.run.step_count,
+        run_id=context.run.id,
+        step=context.run.step_count,
         within=frame.id,
-        by=frame.voice.prompt.name if response.model else None,
+        by=frame.active.prompt.name if response.model else None,
         calls=in_message(calls),
         native=response.native,
-        created_at=hold.clock.now(),
+        created_at=context.clock.now(),
     )

@@ -12,7 +12,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.hold.frame import Frame
+from toolwright.runtime.context.frame import Frame
 
 
 def config_of(tool: Tool) -> SubpromptConfig:
@@ -22,14 +22,14 @@ def config_of(tool: Tool) -> SubpromptConfig:
 
 
 def opening(
-    voice: ActiveAgent,
+    active: ActiveAgent,
     config: SubpromptConfig,
     call: Call,
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
     """What the prompt is told: of the chat what it asks for, then its arguments as the user's message."""
-    past = chat_for(voice, chat)
+    past = chat_for(active, chat)
     told = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
@@ -43,9 +43,9 @@ def opening(
     return (*past, message)
 
 
-def chat_for(voice: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
+def chat_for(active: ActiveAgent, chat: Sequence[Message]) -> list[Message]:
     """The conversation before the step that is open, with its words, with its calls, with both or neither."""
-    words, tools = voice.prompt.include_chat, voice.prompt.include_past_tools
+    words, tools = active.prompt.include_chat, active.prompt.include_past_tools
     if not words and not tools:
         return []
     past: list[Message] = []

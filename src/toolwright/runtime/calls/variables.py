@@ -13,13 +13,13 @@ from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import Answered, RunContext
 from toolwright.runtime.env.env import ThreadEnv
-from toolwright.runtime.hold.hold import Answered, Hold
-from toolwright.runtime.hold.move import Move
 from toolwright.wire.event import run_event
 
 EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
-"""What holds in a thread for a voice."""
+"""What holds in a thread for an active agent."""
 
 
 def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None) -> tuple[Variable, ...]:
@@ -27,55 +27,55 @@ def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = No
     return tuple([each for each in variables if each.required and not _resolves(env, each.name, tool)])
 
 
-def lacking_for(hold: Hold, tool: Tool) -> tuple[Variable, ...]:
+def lacking_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
     """What is missing for a call of the tool, by what is known of the env."""
-    below = hold.voice.nested.get(tool.name)
+    below = context.active.nested.get(tool.name)
     if below is not None:
-        return lacking_of(hold.env_for, below)
-    return lacking(hold.env, tool.variables, tool.name) if tool.variables else ()
+        return lacking_of(context.env_for, below)
+    return lacking(context.env, tool.variables, tool.name) if tool.variables else ()
 
 
-def needed_by(hold: Hold, tool: Tool) -> Sequence[Variable]:
+def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
     """What a call of the tool asks for."""
-    below = hold.voice.nested.get(tool.name)
+    below = context.active.nested.get(tool.name)
     return tool.variables if below is None else below.variables
 
 
-def changed_for(hold: Hold, tool: Tool, move: Move) -> bool:
-    """Whether the move changes values that a call of the tool asks for: then they are not known yet."""
-    names = {change.name for change in move.env if change.owner == hold.thread.id}
-    return bool(names) and any(each.name in names for each in needed_by(hold, tool))
+def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
+    """Whether the changes are of values that a call of the tool asks for: then they are not known yet."""
+    names = {change.name for change in changes.env if change.owner == context.thread.id}
+    return bool(names) and any(each.name in names for each in needed_by(context, tool))
 
 
-async def lacking_now(hold: Hold) -> tuple[Variable, ...]:
+async def lacking_now(context: RunContext) -> tuple[Variable, ...]:
     """What is missing before a model is asked, the env read anew."""
-    voice = hold.voice
-    if voice.variables or hold.thread.parent_id is not None:
-        await hold.insist(hold.look_at_env)
-    return lacking_of(hold.env_for, voice) if voice.variables else ()
+    active = context.active
+    if active.variables or context.thread.parent_id is not None:
+        await context.retry_until_available(context.look_at_env)
+    return lacking_of(context.env_for, active) if active.variables else ()
 
 
-def still_lacking(env_for: EnvFor, voice: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
+def still_lacking(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
     """What a parked run still misses of the names that it waits for; only what is needed is missing."""
-    return tuple([each for each in lacking_of(env_for, voice) if each.name in asked])
+    return tuple([each for each in lacking_of(env_for, active) if each.name in asked])
 
 
-async def park_for(hold: Hold, missing: tuple[Variable, ...]) -> Answered:
+async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answered:
     """The run waits for values. It comes round once more, and so sees what was set while it parked."""
     request = VariablesRequest(
-        id=hold.new_id("req"),
-        thread_id=hold.thread.id,
+        id=context.new_id("req"),
+        thread_id=context.thread.id,
         kind="run",
-        agent=hold.voice.agent.name,
-        required=typed(hold.voice.types, missing, hold.env.names()),
-        created_at=hold.clock.now(),
+        agent=context.active.agent.name,
+        required=typed(context.active.types, missing, context.env.names()),
+        created_at=context.clock.now(),
     )
     waiting = waiting_json(request)
-    run = replace(hold.run, status="waiting", waiting={"reason": "variables", **waiting})
-    move = Move(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
-    move.effects.append(OpenRequest(thread_id=hold.thread.id, request=request))
-    move.leaving = Leaving(gen=hold.gen, due=hold.clock.now())
-    return await hold.commit(Park, move, run)
+    run = replace(context.run, status="waiting", waiting={"reason": "variables", **waiting})
+    changes = Changes(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
+    changes.effects.append(OpenRequest(thread_id=context.thread.id, request=request))
+    changes.leaving = Leaving(gen=context.gen, due=context.clock.now())
+    return await context.commit(Park, changes, run)
 
 
 def typed(types: EnvTypes, missing: Sequence[Variable], known: Collection[str] = ()) -> tuple[Variable, ...]:
@@ -94,12 +94,12 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
     }
 
 
-def lacking_of(env_for: EnvFor, voice: ActiveAgent) -> tuple[Variable, ...]:
-    """What a voice lacks. A tool's own variables may come from what is configured for that tool alone."""
-    env = env_for(voice)
-    own = lacking(env, voice.prompt.variables)
-    tools = [each for tool in voice.tools for each in lacking(env, tool.variables, tool.name)]
-    below = [each for nested in voice.nested.values() for each in lacking_of(env_for, nested)]
+def lacking_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
+    """What an active agent lacks. A tool's own variables may come from what is configured for that tool alone."""
+    env = env_for(active)
+    own = lacking(env, active.prompt.variables)
+    tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]
+    below = [each for nested in active.nested.values() for each in lacking_of(env_for, nested)]
     return merged([*own, *tools, *below])
 
 

@@ -9,8 +9,8 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import CallShown
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.context.context import RunContext, source_of
 from toolwright.runtime.env.redaction import clean_call
-from toolwright.runtime.hold.hold import Hold, source_of
 from toolwright.runtime.spaces.showing import Showing
 from toolwright.wire.call import shown_call
 from toolwright.wire.event import outcome_event, tool_event
@@ -24,10 +24,10 @@ def outside_any_space(tool: Tool) -> ToolResult:
     )
 
 
-def posted(hold: Hold, call: Call, space_id: str, status: CallShown) -> Showing:
+def posted(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
     """The message of a call that begins."""
-    told = () if call.id in hold.streamed else (tool_event("tool.started", call.id, call.name),)
-    author, source = hold.author, source_of(hold)
+    told = () if call.id in context.streamed else (tool_event("tool.started", call.id, call.name),)
+    author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Post:
         message = shown_call(clean_call(call, redactor), space_id, status)
@@ -53,12 +53,12 @@ def finished(call: Call, result: ToolResult, author: Entity | None, source: Sour
     return (Showing(space_id, make),)
 
 
-def timed_out(hold: Hold, call: Call, error: ToolResult) -> Sequence[Showing]:
+def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Showing]:
     """The message of a call whose wait is over: it may still be answered."""
     space_id = call.space_id
     if space_id is None:
         return ()
-    author, source = hold.author, source_of(hold)
+    author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:
         shown = clean_call(call, redactor)

@@ -10,8 +10,8 @@ from toolwright.core.journal.units import Leaving, Park, Result
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.move import Move
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import run_event
 
 INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is parked
@@ -26,97 +26,103 @@ class Waiting:
         self._calls = calls
         self._inline_wait = inline_wait
 
-    async def wait(self, hold: Hold, call: Call) -> Move | None:
+    async def wait(self, context: RunContext, call: Call) -> Changes | None:
         """Wait a moment in memory, else park; the call's end comes from elsewhere, or with its deadline.
 
         The move that answers a call whose time is over, or that nobody will ever end.
         """
-        hold.nudged.clear()
-        call = await hold.reload_call(call.id)
+        context.nudged.clear()
+        call = await context.reload_call(call.id)
         if call.status != "waiting":
             return None
         if call.kind == "agent":
-            return await self._wait_for_child(hold, call)
-        left = self._calls.left(call, hold.clock)
+            return await self._wait_for_child(context, call)
+        left = self._calls.left(call, context.clock)
         if left <= 0:
-            move = Move()
-            self._calls.time_out(hold, move, call)
-            return move
-        in_memory = self._in_memory(hold, call)
+            changes = Changes()
+            self._calls.time_out(context, changes, call)
+            return changes
+        in_memory = self._in_memory(context, call)
         if in_memory <= 0:
-            await self._park(hold, call, left)
+            await self._park(context, call, left)
         else:
-            await _nudged(hold, min(left, in_memory))
+            await _nudged(context, min(left, in_memory))
         return None
 
-    def _in_memory(self, hold: Hold, call: Call) -> float:
+    def _in_memory(self, context: RunContext, call: Call) -> float:
         """How many seconds to wait in memory yet: a handler that waits for the call cannot be parked."""
-        if hold.holder is not None:
+        if context.holder is not None:
             return math.inf
-        began = hold.waits.setdefault(call.id, hold.clock.monotonic())
-        return self._inline_wait - (hold.clock.monotonic() - began)
+        began = context.waits.setdefault(call.id, context.clock.monotonic())
+        return self._inline_wait - (context.clock.monotonic() - began)
 
-    async def nested(self, hold: Hold, call: Call) -> ToolResult:
+    async def nested(self, context: RunContext, call: Call) -> ToolResult:
         """Wait in memory for a call that a handler has made: its result, or word that its time is over."""
         while True:
-            hold.nudged.clear()
-            call = await hold.reload_call(call.id)
+            context.nudged.clear()
+            call = await context.reload_call(call.id)
             if call.status != "waiting":
                 return self._calls.result_of(call)
-            if hold.abort.aborted:
+            if context.abort.aborted:
                 return ToolResult.fail("The run was cancelled.", error_code="cancelled")
-            move = Move()
-            over = await self._overdue(hold, move, call)
+            changes = Changes()
+            over = await self._overdue(context, changes, call)
             if over is None:
-                await _nudged(hold, self._calls.left(call, hold.clock))
-            elif await hold.commit(Result, move, hold.run) == "done":
+                await _nudged(context, self._calls.left(call, context.clock))
+            elif await context.commit(Result, changes, context.run) == "done":
                 return over
 
-    async def _overdue(self, hold: Hold, move: Move, call: Call) -> ToolResult | None:
-        """What ends the wait for a call, put into the move; None while it is to be waited for."""
+    async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
+        """What ends the wait for a call, put into the changes; None while it is to be waited for."""
         if call.kind != "agent":
-            return None if self._calls.left(call, hold.clock) > 0 else self._calls.time_out(hold, move, call)
-        if await self._awaited(hold, call):
+            return (
+                None
+                if self._calls.left(call, context.clock) > 0
+                else self._calls.time_out(context, changes, call)
+            )
+        if await self._awaited(context, call):
             return None
         lost = ToolResult.fail(LOST, error_code="lost")
-        self._calls.settle_lost(hold, move, call, lost)
+        self._calls.settle_lost(context, changes, call, lost)
         return lost
 
-    async def _awaited(self, hold: Hold, call: Call) -> bool:
+    async def _awaited(self, context: RunContext, call: Call) -> bool:
         """Whether there is a child whose end is the end of the call."""
-        return await hold.insist(lambda: self._store.children.awaited(hold.thread.id, call.id))
+        return await context.retry_until_available(
+            lambda: self._store.children.awaited(context.thread.id, call.id)
+        )
 
-    async def _wait_for_child(self, hold: Hold, call: Call) -> Move | None:
+    async def _wait_for_child(self, context: RunContext, call: Call) -> Changes | None:
         """A child takes its time: the run is parked at once. One that is gone is never waited for."""
-        if await self._awaited(hold, call):
-            if hold.holder is None:
-                await self._park(hold, call, math.inf)
+        if await self._awaited(context, call):
+            if context.holder is None:
+                await self._park(context, call, math.inf)
             else:
-                await _nudged(hold, math.inf)
+                await _nudged(context, math.inf)
             return None
-        call = await hold.reload_call(call.id)
+        call = await context.reload_call(call.id)
         if call.status != "waiting":
             return None
-        move = Move()
-        self._calls.settle_lost(hold, move, call, ToolResult.fail(LOST, error_code="lost"))
-        return move
+        changes = Changes()
+        self._calls.settle_lost(context, changes, call, ToolResult.fail(LOST, error_code="lost"))
+        return changes
 
-    async def _park(self, hold: Hold, call: Call, left: float) -> None:
+    async def _park(self, context: RunContext, call: Call, left: float) -> None:
         reason = "child" if call.kind == "agent" else "calls"
-        run = replace(hold.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
-        due = None if math.isinf(left) else hold.clock.now() + timedelta(seconds=left)
-        move = Move(events=[run_event(run)], leaving=Leaving(gen=hold.gen, due=due))
-        await hold.commit(Park, move, run)
+        run = replace(context.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
+        due = None if math.isinf(left) else context.clock.now() + timedelta(seconds=left)
+        changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))
+        await context.commit(Park, changes, run)
 
 
-async def _nudged(hold: Hold, seconds: float) -> None:
+async def _nudged(context: RunContext, seconds: float) -> None:
     """Return when the thread is woken, its run is cancelled, or the time is over."""
     scope = asyncio.timeout(None if math.isinf(seconds) else seconds)
     try:
         async with scope:
-            hold.abort.within(scope)
-            await hold.nudged.wait()
+            context.abort.within(scope)
+            await context.nudged.wait()
     except TimeoutError:
         return
     finally:
-        hold.abort.left(scope)
+        context.abort.left(scope)

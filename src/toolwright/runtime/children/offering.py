@@ -14,9 +14,9 @@ from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.runtime.children.immediate import groups, immediate_arguments
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.env.redaction import clean_arguments
-from toolwright.runtime.hold.hold import Hold
 
 REMEMBERED = 1_000  # voices with what they offer
 
@@ -42,12 +42,12 @@ class Offering:
             tuple[int, frozenset[str], frozenset[str]], tuple[ActiveAgent, ActiveAgent]
         ] = OrderedDict()
 
-    async def offered(self, hold: Hold, base: ActiveAgent) -> ActiveAgent:
-        """The voice with what it may call now; the same one while nothing changes."""
-        await hold.insist(hold.look_at_env)
-        on = [each for each in base.relations if _enabled(hold.env_for(base), each)]
+    async def offered(self, context: RunContext, base: ActiveAgent) -> ActiveAgent:
+        """The active agent with what it may call now; the same one while nothing changes."""
+        await context.retry_until_available(context.look_at_env)
+        on = [each for each in base.relations if _enabled(context.env_for(base), each)]
         resumable = [each for each in on if each.config.resumable]
-        free = await self._free(hold, resumable)
+        free = await self._free(context, resumable)
         key = (
             id(base),
             frozenset([each.config.name for each in on]),
@@ -68,28 +68,28 @@ class Offering:
             self._ready.popitem(last=False)
         return made
 
-    async def _free(self, hold: Hold, resumable: Sequence[AgentCall]) -> list[AgentCall]:
+    async def _free(self, context: RunContext, resumable: Sequence[AgentCall]) -> list[AgentCall]:
         """Those of which there may be one more."""
         if not any(each.config.resumable and each.config.resumable.max_instances for each in resumable):
             return [*resumable]
-        alive = await hold.insist(lambda: self._store.children.living(hold.thread.id))
+        alive = await context.retry_until_available(lambda: self._store.children.living(context.thread.id))
         return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
-    async def immediate(self, hold: Hold) -> list[AtOnce]:
+    async def immediate(self, context: RunContext) -> list[AtOnce]:
         """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
-        voice = hold.voice
+        active = context.active
         calls: list[AtOnce] = []
-        for each in voice.relations:
-            if not each.config.immediate or not _enabled(hold.env, each):
+        for each in active.relations:
+            if not each.config.immediate or not _enabled(context.env, each):
                 continue
-            for group in groups(each.config, hold.env):
-                arguments = immediate_arguments(each, group, hold.root.messages, hold.thread.arguments)
+            for group in groups(each.config, context.env):
+                arguments = immediate_arguments(each, group, context.root.messages, context.thread.arguments)
                 if each.config.resumable:
                     name = SUBAGENT_CREATE
                     arguments = {"agent": each.config.name, **arguments}
                 else:
                     name = each.config.name
-                queued = QueuedCall(name=name, arguments=clean_arguments(dumps(arguments), hold.redactor))
+                queued = QueuedCall(name=name, arguments=clean_arguments(dumps(arguments), context.redactor))
                 calls.append(AtOnce(queued, group.values or {}))
         return calls
 

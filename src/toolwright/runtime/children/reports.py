@@ -17,9 +17,9 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files.files import StoredFiles
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.move import Move
 from toolwright.runtime.pending.settlement import late_result
 from toolwright.runtime.threads.family import copy_files, notice_for
 from toolwright.wire.event import outcome_event, subagent_event
@@ -36,20 +36,26 @@ class Reports:
         self._store = store
 
     async def of(
-        self, hold: Hold, link: Link, move: Move, run: Run, *, terminated: bool = False
+        self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
     ) -> Sequence[Effect]:
-        """What the unit that ends this run with this move does to the parent. The files of the answer are copied."""
-        parent_id, thread = hold.thread.parent_id, hold.thread
-        parent = None if parent_id is None else await hold.insist(lambda: self._store.thread(parent_id))
+        """What the unit that ends this run with these changes does to the parent. The files of the answer are copied."""
+        parent_id, thread = context.thread.parent_id, context.thread
+        parent = (
+            None
+            if parent_id is None
+            else await context.retry_until_available(lambda: self._store.thread(parent_id))
+        )
         if parent is None:
             return []
-        files = FileDrafts(StoredFiles(self._store, parent.id, hold.insist))
-        own = await self._files(hold, move, run) if link.implicit else []  # else it hands on what it wants
-        refs = await copy_files(parent.id, files, own, hold.clock, hold.new_id)
+        files = FileDrafts(StoredFiles(self._store, parent.id, context.retry_until_available))
+        own = (
+            await self._files(context, changes, run) if link.implicit else []
+        )  # else it hands on what it wants
+        refs = await copy_files(parent.id, files, own, context.clock, context.new_id)
         answer = _answer(run)
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
-        outcome, late = await self._settling(hold, result, run)
+        outcome, late = await self._settling(context, result, run)
         return [
             Report(
                 thread_id=thread.id,
@@ -59,28 +65,32 @@ class Reports:
                 result=result_to_json(result),
                 outcome=outcome,
                 late=late,
-                notice=_notice(hold, parent, link, state, answer, refs, run),
+                notice=_notice(context, parent, link, state, answer, refs, run),
                 finished=subagent_event("subagent.finished", thread.id, thread.name, thread.answering, state),
                 files=files.changes,
             )
         ]
 
     async def _settling(
-        self, hold: Hold, result: ToolResult, run: Run
+        self, context: RunContext, result: ToolResult, run: Run
     ) -> tuple[EventDraft | None, InboxEvent | None]:
         """What becomes of the call that waits for it: its event, and what the inbox gets if its run has gone on."""
-        call_id = hold.thread.report
-        call = None if call_id is None else await hold.insist(lambda: self._store.call(call_id))
+        call_id = context.thread.report
+        call = (
+            None
+            if call_id is None
+            else await context.retry_until_available(lambda: self._store.call(call_id))
+        )
         if call is None:
             return None, None
         return outcome_event(call.id, call.name, result), late_result(
-            call, result, run.chain_depth, hold.clock.now()
+            call, result, run.chain_depth, context.clock.now()
         )
 
-    async def _files(self, hold: Hold, move: Move, run: Run) -> list[File]:
+    async def _files(self, context: RunContext, changes: Changes, run: Run) -> list[File]:
         """The files of the answer: those of its last message."""
-        refs = _attached([*hold.root.messages, *move.messages], run)
-        known = FileDrafts(hold.files, {change.folded: change for change in move.files})
+        refs = _attached([*context.root.messages, *changes.messages], run)
+        known = FileDrafts(context.files, {change.folded: change for change in changes.files})
         found = [await known.at(ref.path) for ref in refs]
         return [file for file in found if file is not None]
 
@@ -130,7 +140,7 @@ def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) 
 
 
 def _notice(
-    hold: Hold,
+    context: RunContext,
     parent: Thread,
     link: Link,
     state: ChildStatus,
@@ -141,6 +151,6 @@ def _notice(
     """What the parent's inbox gets where no call waits: once for each session (S0 §5)."""
     if not link.implicit:
         return None
-    said: JSONObject = {"reference": hold.thread.id, "name": hold.thread.name, "status": state}
+    said: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}
     said |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
-    return notice_for(parent, f"sub:{run.id}", said, files, run.chain_depth, hold.clock, hold.new_id)
+    return notice_for(parent, f"sub:{run.id}", said, files, run.chain_depth, context.clock, context.new_id)

@@ -10,7 +10,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.env.variable import Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesLacking
-from toolwright.core.journal.child_effects import HoldRequest, Room, TakeRequest
+from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Act, Committed, Conflict, SetEnv
@@ -172,17 +172,17 @@ class Requests:
         self, request: VariablesRequest, thread: Thread, given: Sequence[EnvRow]
     ) -> tuple[Variable, ...]:
         run = None if thread.run_id is None else await self._store.run(thread.run_id)
-        voice = None if run is None or not _waits_for(request, run) else await self._speakers.of(thread, run)
-        if voice is None:
+        active = None if run is None or not _waits_for(request, run) else await self._speakers.of(thread, run)
+        if active is None:
             raise _no_request(request.id)
-        if isinstance(voice, str):
+        if isinstance(active, str):
             return ()  # it waits for nothing any more: it will fail
         named = {row.name for row in given}
         stored = await self._store.env(thread.id)
         kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
         resolve = await self._lineages.resolver(thread)
         rows = [*kept, *given]
-        return still_lacking(lambda each: resolve(thread, each, rows), voice, _names(request.required))
+        return still_lacking(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
     def _rows(self, request: VariablesRequest, given: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
         """The rows of the values: the thread's own, or those of the child to be."""
@@ -208,7 +208,7 @@ class Requests:
         birth = None if missing else self._birth(request)
         if birth is not None:
             if birth.most is not None:
-                effects.append(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
+                effects.append(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
             born = await self._births.spawn(
                 birth, None
             )  # nobody waits for the end of its first session any more
@@ -222,7 +222,7 @@ class Requests:
             effects=tuple(effects),
         )
         answer = await self._store.commit(unit)
-        if isinstance(answer, Conflict) and answer.guard == "room":
+        if isinstance(answer, Conflict) and answer.guard == "child_limit":
             raise NoRoom(f"There are as many children of {request.agent!r} as there may be.")
         return not isinstance(answer, Conflict)
 
@@ -263,8 +263,8 @@ def _put(row: EnvRow) -> EnvChange:
 
 def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
     """The names that have a value in some layer of these agents."""
-    voices = [voice for each in agents for voice in each.voices]
-    layers = [layer for voice in voices for layer in (*voice.env, *voice.tool_env.values())]
+    voices = [active for each in agents for active in each.voices]
+    layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
 
 

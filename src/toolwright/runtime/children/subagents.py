@@ -11,7 +11,7 @@ from toolwright.core.env.variable import Variable
 from toolwright.core.errors import DefinitionError, InvalidRequest, NoRoom, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import File
-from toolwright.core.journal.child_effects import HandOff, OpenRequest, Room, Spawn, Speak
+from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import one_line
@@ -59,7 +59,7 @@ class Subagents:
         outcome = await self._carried_out(prepared, state)
         if isinstance(outcome, ToolResult) and outcome.error_code not in (None, PUT_OFF):
             child_id = child_id_of(state.call_id)  # which never begins: it needs no values
-            state.drop_env(await state.insist(lambda: self._store.env_of(child_id)))
+            state.drop_env(await state.retry_until_available(lambda: self._store.env_of(child_id)))
         return outcome
 
     async def _carried_out(self, prepared: PreparedCall, state: RunState) -> Outcome:
@@ -94,13 +94,13 @@ class Subagents:
             inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, said))
         message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
-        await state.insist(lambda: self._check_room(state.thread_id, relation))
+        await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
         return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
 
     async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
         """`subagent_message`: word for a child that lives on; one that is at work reads it when it can."""
         reference = str(arguments["reference"])
-        child = await state.insist(lambda: self._store.thread(reference))
+        child = await state.retry_until_available(lambda: self._store.thread(reference))
         if (
             child is None
             or child.parent_id != state.thread_id
@@ -200,7 +200,7 @@ class Subagents:
             return self._ask(state, birth, agent, missing)
         blocking = relation.config.blocking
         if birth.most is not None:
-            state.effect(Room(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
+            state.effect(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
         state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
         state.tell_created(birth.thread_id, name, relation.agent_id)
         if blocking:
@@ -211,7 +211,7 @@ class Subagents:
         """Whether no thread may be below this one: agents that call each other in a circle come to an end."""
         if state.thread.parent_id is None:
             return False
-        above = await state.insist(lambda: self._store.children.lineage(state.thread_id))
+        above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
         return len(above) >= self._max_depth
 
     async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:

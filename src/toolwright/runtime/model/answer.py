@@ -7,25 +7,25 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.run import QueuedCall, Step
-from toolwright.runtime.hold.hold import Hold
+from toolwright.runtime.context.context import RunContext
 
 
 def new_call(
-    hold: Hold,
-    voice: ActiveAgent,
+    context: RunContext,
+    active: ActiveAgent,
     asked: ModelCall | QueuedCall,
     *,
     ids: tuple[str, str],
     place: tuple[int, int],
     parent_id: str | None = None,
 ) -> Call:
-    """The row of a call that `voice` makes: `ids` are ours and the model's, `place` is its step and its position."""
-    tool = voice.by_name.get(asked.name)
+    """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position."""
+    tool = active.by_name.get(asked.name)
     return Call(
         id=ids[0],
-        thread_id=hold.thread.id,
-        run_id=hold.run.id,
-        agent=voice.agent_id,
+        thread_id=context.thread.id,
+        run_id=context.run.id,
+        agent=active.agent_id,
         step=place[0],
         position=place[1],
         name=asked.name,
@@ -36,65 +36,73 @@ def new_call(
         visible=tool is not None and tool.visible,
         repeatable=tool is not None and tool.repeatable,
         parent_id=parent_id,
-        created_at=hold.clock.now(),
+        created_at=context.clock.now(),
     )
 
 
-def calls_of(hold: Hold, response: ModelResponse, step: int) -> list[Call]:
+def calls_of(context: RunContext, response: ModelResponse, step: int) -> list[Call]:
     """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
     calls: list[Call] = []
     seen: set[str] = set()
     for position, asked in enumerate(response.calls):
         model_call_id = asked.id
         if not model_call_id or model_call_id in seen:
-            model_call_id = hold.new_id("again")
+            model_call_id = context.new_id("again")
         seen.add(model_call_id)
-        call_id = hold.call_ids.get(position) or hold.new_id("call")
-        calls.append(new_call(hold, hold.voice, asked, ids=(call_id, model_call_id), place=(step, position)))
+        call_id = context.call_ids.get(position) or context.new_id("call")
+        calls.append(
+            new_call(context, context.active, asked, ids=(call_id, model_call_id), place=(step, position))
+        )
     return calls
 
 
-def assistant_message(hold: Hold, response: ModelResponse, calls: list[Call], step: int, seq: int) -> Message:
+def assistant_message(
+    context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int
+) -> Message:
     """The answer as a message at the place `seq`."""
     return Message(
-        id=hold.new_id("msg"),
+        id=context.new_id("msg"),
         role="assistant",
         content=response.text,
         seq=seq,
-        run_id=hold.run.id,
+        run_id=context.run.id,
         step=step,
-        side=hold.side,
-        by=hold.speaker,
+        side=context.side,
+        by=context.speaker,
         calls=in_message(calls),
         native=response.native,
-        created_at=hold.clock.now(),
+        created_at=context.clock.now(),
     )
 
 
 def asked_call(
-    hold: Hold, asked: QueuedCall, position: int, call_id: str | None = None, parent: Call | None = None
+    context: RunContext,
+    asked: QueuedCall,
+    position: int,
+    call_id: str | None = None,
+    parent: Call | None = None,
 ) -> Call:
     """A call that no model has asked for, but a handler or a prompt's definition."""
-    call_id = hold.new_id("call") if call_id is None else call_id
-    step = hold.run.step_count if parent is None else parent.step
+    call_id = context.new_id("call") if call_id is None else call_id
+    step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
     return new_call(
-        hold, hold.voice, asked, ids=(call_id, call_id), place=(step, position), parent_id=parent_id
+        context, context.active, asked, ids=(call_id, call_id), place=(step, position), parent_id=parent_id
     )
 
 
-def queued_message(hold: Hold, calls: list[Call], seq: int) -> Message:
+def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
     """Calls that no model has asked for, as if the one that speaks had made them; `by` nobody."""
     return Message(
-        id=hold.new_id("msg"),
+        id=context.new_id("msg"),
         role="assistant",
         content="",
         seq=seq,
-        run_id=hold.run.id,
-        step=hold.run.step_count,
-        side=hold.side,
+        run_id=context.run.id,
+        step=context.run.step_count,
+        side=context.side,
         calls=in_message(calls),
-        created_at=hold.clock.now(),
+        created_at=context.clock.now(),
     )
 
 
@@ -108,16 +116,16 @@ def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
     )
 
 
-def step_row(hold: Hold, response: ModelResponse, number: int) -> Step:
+def step_row(context: RunContext, response: ModelResponse, number: int) -> Step:
     """The step's row."""
     return Step(
-        run_id=hold.run.id,
+        run_id=context.run.id,
         number=number,
         model=response.model,
         usage=response.usage,
         cost=response.cost,
         finish_reason=response.finish_reason,
-        created_at=hold.clock.now(),
+        created_at=context.clock.now(),
     )
 
 

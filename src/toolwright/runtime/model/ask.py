@@ -12,13 +12,13 @@ from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision, catch_exit
 from toolwright.core.threads.message import Message
-from toolwright.runtime.agents.system_prompt import Homes, Section, prompt, sections
+from toolwright.runtime.agents.system_prompt import Section, SystemPrompts, prompt, sections
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.conversation import arranged, heard_by, prompted
+from toolwright.runtime.context.execution import Abort
+from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.hold.execution import Abort
-from toolwright.runtime.hold.frame import Frame
-from toolwright.runtime.hold.heard import arranged, heard_by, prompted
-from toolwright.runtime.hold.hold import Hold
-from toolwright.runtime.hold.move import Move
 from toolwright.runtime.model.stream import AnswerStream
 from toolwright.runtime.threads.inbox import preview
 
@@ -83,7 +83,7 @@ class Asking:
         models: Models,
         bus: Bus,
         files: FileKeeper,
-        homes: Homes,
+        system_prompts: SystemPrompts,
         *,
         default_model: str | None,
         answer_limits: tuple[float, float] = ANSWER_LIMITS,
@@ -91,56 +91,56 @@ class Asking:
         self._models = models
         self._bus = bus
         self._files = files
-        self._homes = homes
+        self._system_prompts = system_prompts
         self._default_model = default_model
         self._answer_limits = answer_limits
 
-    async def ask(self, hold: Hold, move: Move) -> ModelResponse | None:
+    async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
         """The answer in the thread's own conversation, shown while it is generated; None if the run was cancelled.
 
-        What the model is told before it answers, `move` gets to contain.
+        What the model is told before it answers, `changes` gets to contain.
         """
-        voice = hold.voice
-        number = hold.run.step_count + 1
-        system = hold.redactor.text(await self._system(hold, voice, move))
-        messages = [*hold.root.messages, *move.messages]
-        messages = _heard(voice, arranged(messages) if hold.root.mixed else messages)
-        turn = steps_of(hold.speaker, hold.root.messages, hold.run) + 1
-        request = self._request(voice, messages, system, turn if _alone(hold) else number, turn)
-        stream = AnswerStream(hold, self._bus, number, voice.by_name, await hold.where.unspoken())
+        active = context.active
+        number = context.run.step_count + 1
+        system = context.redactor.text(await self._system(context, active, changes))
+        messages = [*context.root.messages, *changes.messages]
+        messages = _heard(active, arranged(messages) if context.root.mixed else messages)
+        turn = steps_of(context.speaker, context.root.messages, context.run) + 1
+        request = self._request(active, messages, system, turn if _alone(context) else number, turn)
+        stream = AnswerStream(context, self._bus, number, active.by_name, await context.where.unspoken())
         try:
-            return await self._answer(hold, voice, request, stream)
+            return await self._answer(context, active, request, stream)
         finally:
             stream.close()
 
-    async def ask_within(self, hold: Hold, frame: Frame) -> ModelResponse | None:
+    async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         """The answer within a prompt tool; it is shown to nobody."""
-        voice = hold.voice
-        system = hold.redactor.text(voice.system)
+        active = context.active
+        system = context.redactor.text(active.system)
         number = frame.turns + 1
-        request = self._request(voice, [*frame.opening, *frame.messages], system, number, number)
-        return await self._answer(hold, voice, request, None)
+        request = self._request(active, [*frame.opening, *frame.messages], system, number, number)
+        return await self._answer(context, active, request, None)
 
     def _request(
-        self, voice: ActiveAgent, messages: list[Message], system: str, number: int, turn: int
+        self, active: ActiveAgent, messages: list[Message], system: str, number: int, turn: int
     ) -> ModelRequest:
         return ModelRequest(
             messages=tuple(messages),
             system=system,
-            tools=voice.tools.model_definitions,
-            tool_choice=voice.prompt.tool_choice,
+            tools=active.tools.model_definitions,
+            tool_choice=active.prompt.tool_choice,
             step=number,
-            who=voice.who,
+            who=active.who,
             load=self._files.load,
-            reasoning=voice.prompt.reasoning,
+            reasoning=active.prompt.reasoning,
             turn=turn,
         )
 
     async def _answer(
-        self, hold: Hold, voice: ActiveAgent, request: ModelRequest, stream: AnswerStream | None
+        self, context: RunContext, active: ActiveAgent, request: ModelRequest, stream: AnswerStream | None
     ) -> ModelResponse | None:
-        model = await self._model(voice)
-        limit = AnswerLimit(*self._answer_limits, hold.abort)
+        model = await self._model(active)
+        limit = AnswerLimit(*self._answer_limits, context.abort)
         reading = Supervision(catch_exit(_read(model, request, limit, stream)), model.name)
         limit.begin(reading)
         try:
@@ -160,22 +160,26 @@ class Asking:
             raise ModelError("The model ended its answer without a response.")
         return response
 
-    async def _system(self, hold: Hold, voice: ActiveAgent, move: Move) -> str:
+    async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
         """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
-        if not voice.agent.toolkits:
-            return voice.system
-        await hold.where.check(move, hold.author)
-        parts = sections(voice, await hold.insist(lambda: self._homes.of(voice)), hold.where.space_id)
-        if voice.agent.inbox_preview:
-            waiting = [event for event in hold.inbox.values() if event.run_id != hold.run.id]
+        if not active.agent.toolkits:
+            return active.system
+        await context.where.check(changes, context.author)
+        parts = sections(
+            active,
+            await context.retry_until_available(lambda: self._system_prompts.of(active)),
+            context.where.space_id,
+        )
+        if active.agent.inbox_preview:
+            waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or ""))
         return prompt(parts)
 
-    async def _model(self, voice: ActiveAgent) -> Model:
-        model = voice.model if voice.model is not None else self._default_model
+    async def _model(self, active: ActiveAgent) -> Model:
+        model = active.model if active.model is not None else self._default_model
         if model is None:
             raise ModelRefused(
-                f"The agent {voice.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
+                f"The agent {active.agent.name!r} has no model: name one in its prompt, or set TOOLWRIGHT_MODEL."
             )
         return await self._models(model)
 
@@ -198,17 +202,17 @@ async def _read(
     return response
 
 
-def _alone(hold: Hold) -> bool:
+def _alone(context: RunContext) -> bool:
     """Whether nobody else in the thread speaks through the model of this prompt."""
-    voice = hold.voice
-    others = [side.model for name, side in voice.sides.items() if name != voice.side]
-    return voice.model is not None and not isinstance(voice.model, str) and voice.model not in others
+    active = context.active
+    others = [side.model for name, side in active.sides.items() if name != active.side]
+    return active.model is not None and not isinstance(active.model, str) and active.model not in others
 
 
-def _heard(voice: ActiveAgent, messages: list[Message]) -> list[Message]:
+def _heard(active: ActiveAgent, messages: list[Message]) -> list[Message]:
     last = messages[-1] if messages else None
-    if last is not None and last.role == "assistant" and last.side not in (None, voice.side):
+    if last is not None and last.role == "assistant" and last.side not in (None, active.side):
         last = None  # the other side has spoken: that is heard as a user
-    if len(voice.sides) > 1:
-        messages = heard_by(voice.side, messages, voice.agent.sides)
+    if len(active.sides) > 1:
+        messages = heard_by(active.side, messages, active.agent.sides)
     return prompted(messages, last)

@@ -9,7 +9,7 @@ from toolwright.core.ports import Bus
 from toolwright.core.threads.event import Event, EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE, SEND_MESSAGE
-from toolwright.runtime.hold.hold import Hold, source_of
+from toolwright.runtime.context.context import RunContext, source_of
 from toolwright.wire.event import tool_event
 from toolwright.wire.text import partial_json
 
@@ -31,12 +31,12 @@ class SpaceStream:
     A stream has the id that its call will have. One whose call comes to nothing is taken back: `aborted`.
     """
 
-    def __init__(self, hold: Hold, bus: Bus, tools: Mapping[str, Tool]) -> None:
-        self._hold = hold
+    def __init__(self, context: RunContext, bus: Bus, tools: Mapping[str, Tool]) -> None:
+        self._context = context
         self._bus = bus
         self._tools = tools
         self._enters = ENTER_SPACE in tools
-        self._space_id = hold.where.space_id if self._enters else hold.where.trigger_space_id
+        self._space_id = context.where.space_id if self._enters else context.where.trigger_space_id
         self._streams: dict[int, _Stream] = {}
 
     @property
@@ -54,9 +54,9 @@ class SpaceStream:
         stream = self._streams.get(index)
         begins = stream is None
         if stream is None:
-            stream = _Stream(self._hold.new_id("call"), self._speaks(name))
+            stream = _Stream(self._context.new_id("call"), self._speaks(name))
             self._streams[index] = stream
-            self._hold.streamed[stream.call_id] = self._space_id or ""
+            self._context.streamed[stream.call_id] = self._space_id or ""
         if stream.speech:
             self._show_speech(stream, arguments, redactor)
             return
@@ -79,7 +79,7 @@ class SpaceStream:
     def abort(self) -> None:
         """The answer broke off: what was shown of it is taken back."""
         for stream in self._streams.values():
-            self._hold.streamed.pop(stream.call_id, None)
+            self._context.streamed.pop(stream.call_id, None)
             self._publish("space.message.aborted", {"streamId": stream.call_id})
         self._streams.clear()
 
@@ -100,7 +100,7 @@ class SpaceStream:
         self._publish("space.message.streaming", payload)
 
     def _publish(self, type_: EventType, payload: JSONObject) -> None:
-        source = source_of(self._hold)
+        source = source_of(self._context)
         self._bus.publish(
             [
                 Event(
@@ -110,7 +110,7 @@ class SpaceStream:
                     space_id=self._space_id,
                     type=type_,
                     payload=payload,
-                    at=self._hold.clock.now(),
+                    at=self._context.clock.now(),
                 )
             ]
         )

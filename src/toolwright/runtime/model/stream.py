@@ -10,8 +10,8 @@ from toolwright.core.ports import Bus
 from toolwright.core.text import brief
 from toolwright.core.threads.event import Event, EventType
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_name
-from toolwright.runtime.hold.hold import Hold
 from toolwright.runtime.model.space_stream import SpaceStream
 from toolwright.wire.text import partial_json
 
@@ -28,13 +28,18 @@ class AnswerStream:
     """
 
     def __init__(
-        self, hold: Hold, bus: Bus, step: int, tools: Mapping[str, Tool], unspoken: Redactor = NOTHING
+        self,
+        context: RunContext,
+        bus: Bus,
+        step: int,
+        tools: Mapping[str, Tool],
+        unspoken: Redactor = NOTHING,
     ) -> None:
         self._unspoken = unspoken
-        self._known, self._both = hold.redactor, hold.redactor.with_secrets(unspoken.secrets)
-        self._in_space = SpaceStream(hold, bus, tools)
+        self._known, self._both = context.redactor, context.redactor.with_secrets(unspoken.secrets)
+        self._in_space = SpaceStream(context, bus, tools)
         self._whole = False
-        self._hold = hold
+        self._context = context
         self._bus = bus
         self._step = step
         self._tools = tools
@@ -51,7 +56,7 @@ class AnswerStream:
                 self._grow(event.index, event.name, event.arguments)
             case AttemptStarted():
                 self.close()
-                self._in_space = SpaceStream(self._hold, self._bus, self._tools)
+                self._in_space = SpaceStream(self._context, self._bus, self._tools)
                 self._parts.clear()
                 self._attempt = ""
                 return
@@ -73,32 +78,32 @@ class AnswerStream:
         if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
             self._flush()
         if self._whole:
-            self._hold.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
+            self._context.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
         else:
             self._in_space.abort()
 
     @property
     def _redactor(self) -> Redactor:
         """All that may not be shown: a run may learn more while it goes on."""
-        if self._known is not self._hold.redactor:
-            self._known = self._hold.redactor
+        if self._known is not self._context.redactor:
+            self._known = self._context.redactor
             self._both = self._known.with_secrets(self._unspoken.secrets)
         return self._both
 
     def _wanted(self) -> bool:
-        return self._in_space.wanted or self._bus.wanted(self._hold.thread.id, self._hold.run.id)
+        return self._in_space.wanted or self._bus.wanted(self._context.thread.id, self._context.run.id)
 
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
         if part is None:
-            part = self._parts[index] = _Part(clean_name(name, self._hold.redactor, self._tools))
+            part = self._parts[index] = _Part(clean_name(name, self._context.redactor, self._tools))
         part.fresh.append(text)
 
     def _flush(self) -> None:
         self._timer = None
-        run = self._hold.run
+        run = self._context.run
         if not self._attempt:
-            self._attempt = self._hold.new_id("stream")
+            self._attempt = self._context.new_id("stream")
         redactor = self._redactor
         shown: list[tuple[str, JSONObject]] = []
         for index, part in self._parts.items():
@@ -116,7 +121,7 @@ class AnswerStream:
                     agent=run.agent,
                     type=type_,
                     payload=payload,
-                    at=self._hold.clock.now(),
+                    at=self._context.clock.now(),
                 )
                 for type_, payload in shown
             ]

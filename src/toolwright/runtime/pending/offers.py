@@ -29,7 +29,7 @@ OVERLAP = timedelta(seconds=60)
 """How late a call may be seen in the journal after it began, and how far the clocks of processes may differ."""
 
 
-class Desk:
+class OfferQueue:
     """One reader's queue; `tools` names what it takes, None for all.
 
     The reader looks through the journal for what began before it `opened`, and is told of what begins from then on.
@@ -99,7 +99,7 @@ class Offers:
         self._store = store
         self._motor = motor
         self._clock = clock
-        self._desks = set[Desk]()
+        self._queues = set[OfferQueue]()
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
         self._told: dict[str, datetime] = {}  # when those began that the readers were told of lately
@@ -107,21 +107,21 @@ class Offers:
 
     def opened(self, call: Call, agent: str) -> None:
         """A call has been opened here: its row is in the journal."""
-        if self._desks and call.kind == "external":
+        if self._queues and call.kind == "external":
             self._tell(Offer(call=call, agent=agent))
 
     @asynccontextmanager
     async def following(self, tools: Collection[str] | None = None) -> AsyncGenerator[Following]:
         """Calls on offer as events `tool.call`, for ever; with `tools` only the calls of these."""
         by_list("tools", tools, str, "names of tools")
-        desk = Desk(None if tools is None else frozenset(tools), self._clock.now())
-        self._desks.add(desk)
+        queue = OfferQueue(None if tools is None else frozenset(tools), self._clock.now())
+        self._queues.add(queue)
         self._wanted.set()
         try:
-            yield Following(self._events(desk), None, desk.overrun)
+            yield Following(self._events(queue), None, queue.overrun)
         finally:
-            self._desks.discard(desk)
-            if not self._desks:
+            self._queues.discard(queue)
+            if not self._queues:
                 self._wanted.clear()
                 self._told.clear()
 
@@ -130,7 +130,7 @@ class Offers:
         while True:
             await self._wanted.wait()
             since = self._clock.now()
-            while self._desks:
+            while self._queues:
                 try:
                     since = await self._look(since)
                 except StoreError as error:
@@ -160,7 +160,7 @@ class Offers:
         if call.id in self._told:
             return
         self._told[call.id] = _began(call)
-        readers = [desk for desk in self._readers(call) if desk.meets(call.id, _began(call))]
+        readers = [queue for queue in self._readers(call) if queue.meets(call.id, _began(call))]
         self._put(offer, readers)
 
     def _tell_again(self, offer: Offer) -> None:
@@ -169,36 +169,36 @@ class Offers:
             self._again[call.id] = call.leased_until
             self._put(offer, self._readers(call))
 
-    def _readers(self, call: Call) -> list[Desk]:
-        return [desk for desk in self._desks if desk.tools is None or call.name in desk.tools]
+    def _readers(self, call: Call) -> list[OfferQueue]:
+        return [queue for queue in self._queues if queue.tools is None or call.name in queue.tools]
 
-    def _put(self, offer: Offer, readers: list[Desk]) -> None:
+    def _put(self, offer: Offer, readers: list[OfferQueue]) -> None:
         if readers:
             event, size = self._event(offer), len(offer.call.arguments) + ENVELOPE
-            for desk in readers:
-                desk.put(event, size)
+            for queue in readers:
+                queue.put(event, size)
 
-    async def _events(self, desk: Desk) -> AsyncGenerator[Event]:
+    async def _events(self, queue: OfferQueue) -> AsyncGenerator[Event]:
         after, full = (BEGINNING, ""), True
         while full:
-            page = await self._page(desk, after)
-            for event in desk.take():
+            page = await self._page(queue, after)
+            for event in queue.take():
                 yield event
             for offer in page:
-                if desk.meets(offer.call.id, _began(offer.call)):
+                if queue.meets(offer.call.id, _began(offer.call)):
                     yield self._event(offer)
                 after = (_began(offer.call), offer.call.id)
             full = len(page) == PAGE
         while True:
-            for event in await desk.next():
+            for event in await queue.next():
                 yield event
 
-    async def _page(self, desk: Desk, after: tuple[datetime, str]) -> list[Offer]:
+    async def _page(self, queue: OfferQueue, after: tuple[datetime, str]) -> list[Offer]:
         """The next page of what is open, at this reader's turn: however many come, the journal is read at a pace."""
-        names = None if desk.tools is None else sorted(desk.tools)
+        names = None if queue.tools is None else sorted(queue.tools)
         async with self._turn:
             now, begun = self._clock.now(), self._store.offers.begun
-            page = await begun(now, after=after, before=desk.until, names=names, limit=PAGE)
+            page = await begun(now, after=after, before=queue.until, names=names, limit=PAGE)
             if len(page) == PAGE:
                 await asyncio.sleep(PACE)
         return list(page)

@@ -38,7 +38,7 @@ from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
 from toolwright.runtime.pending.settlement import CANCELLED, EXPIRED, Settling, settlement
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.lineages import Lineages
 
 LEASES = (1.0, 3600.0)
@@ -58,7 +58,7 @@ class PendingCalls:
         lineages: Lineages,
         known: Callable[[str], Redactor],
         files: FileKeeper,
-        rooms: Rooms,
+        membership: Membership,
         clock: Clock,
         new_id: NewId,
     ) -> None:
@@ -68,7 +68,7 @@ class PendingCalls:
         self._lineages = lineages
         self._known = known
         self._files = files
-        self._rooms = rooms
+        self._membership = membership
         self._clock = clock
         self._new_id = new_id
 
@@ -113,7 +113,7 @@ class PendingCalls:
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
         """The calls without the secrets of those who are in their spaces."""
         spaces = {call.space_id for call in calls if call.space_id is not None}
-        redactors = {space_id: await self._rooms.redactor(space_id) for space_id in spaces}
+        redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
         shown = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
         return Rows(shown, broken_of(calls))
 
@@ -227,7 +227,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=await self._rooms.settled(finished(call, outcome, author, source)),
+            shown=await self._membership.settled(finished(call, outcome, author, source)),
         )
 
 

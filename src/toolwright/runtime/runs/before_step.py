@@ -15,92 +15,94 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import lacking_now, park_for
 from toolwright.runtime.children.offering import Offering
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import Answered, RunContext
 from toolwright.runtime.env.env import Environment
-from toolwright.runtime.hold.hold import Answered, Hold
-from toolwright.runtime.hold.move import Move
 from toolwright.runtime.model.answer import asked_call, queued_message
-from toolwright.runtime.runs.ending import Closing, End
-from toolwright.runtime.runs.step_calls import Carrying
+from toolwright.runtime.runs.ending import End, RunEnding
+from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.threads.family import child_id_of
 
 
-class Before:
+class BeforeStep:
     """Makes a thread ready for its next step."""
 
     def __init__(
         self,
-        carrying: Carrying,
-        closing: Closing,
+        step_calls: StepCalls,
+        run_ending: RunEnding,
         speakers: Speakers,
         offering: Offering,
         environment: Environment,
     ) -> None:
-        self._carrying = carrying
-        self._closing = closing
+        self._step_calls = step_calls
+        self._run_ending = run_ending
         self._speakers = speakers
         self._offering = offering
         self._environment = environment
 
-    async def speaks(self, hold: Hold) -> bool:
+    async def speaks(self, context: RunContext) -> bool:
         """Let the side speak whose turn it is, of the agent that answers now; false if there is none."""
-        base, answering = hold.base, _answering(hold)
+        base, answering = context.base, _answering(context)
         if base is None or base.agent_id != answering:
-            thread = changed(hold.thread, active_agent=answering)
-            found = await hold.insist(lambda: self._speakers.of(thread, hold.run))
+            thread = changed(context.thread, active_agent=answering)
+            found = await context.retry_until_available(lambda: self._speakers.of(thread, context.run))
             if isinstance(found, str):
-                await self._closing.end(hold, Finish, Move(), End("failed", error=found))
+                await self._run_ending.end(context, Finish, Changes(), End("failed", error=found))
                 return False
             base = found
-        base = base.sides.get(hold.run.side, base)
-        hold.base = base
-        hold.speaks(base)
+        base = base.sides.get(context.run.side, base)
+        context.base = base
+        context.speaks(base)
         if base.relations:
-            hold.speaks(await self._offering.offered(hold, base))
+            context.speaks(await self._offering.offered(context, base))
         return True
 
-    async def ready(self, hold: Hold) -> bool:
+    async def ready(self, context: RunContext) -> bool:
         """Whether the model is to be asked now; else what comes before that is done."""
-        if not await self.speaks(hold):
+        if not await self.speaks(context):
             return False
-        queued = [each for each in hold.run.queued if each.within is None]
-        if queued and _rounds(hold) <= self._closing.max_steps:
-            await self._call_at_once(hold, Move(), replace(hold.run, queued=()), queued)
+        queued = [each for each in context.run.queued if each.within is None]
+        if queued and _rounds(context) <= self._run_ending.max_steps:
+            await self._call_at_once(context, Changes(), replace(context.run, queued=()), queued)
             return False
-        if queued or self._closing.exhausted(hold):
-            await self._closing.end(hold, Finish, Move(), End("completed", "max_steps"))
+        if queued or self._run_ending.exhausted(context):
+            await self._run_ending.end(context, Finish, Changes(), End("completed", "max_steps"))
             return False
-        missing = await lacking_now(hold)
+        missing = await lacking_now(context)
         if missing:
-            await park_for(hold, missing)
+            await park_for(context, missing)
             return False
-        return not hold.voice.relations or not await self._begin_immediate(hold)
+        return not context.active.relations or not await self._begin_immediate(context)
 
-    async def _begin_immediate(self, hold: Hold) -> bool:
+    async def _begin_immediate(self, context: RunContext) -> bool:
         """Call what a prompt calls as soon as it is active; whether there was such a thing (S0 §5).
 
         That is decided once for each activation of a prompt, also where it comes to nothing.
         """
-        side = hold.run.side
-        if side in hold.thread.activated or not any(each.config.immediate for each in hold.voice.relations):
+        side = context.run.side
+        if side in context.thread.activated or not any(
+            each.config.immediate for each in context.active.relations
+        ):
             return False
         try:
-            found = await self._offering.immediate(hold)
+            found = await self._offering.immediate(context)
         except InvalidRequest as error:
-            await self._closing.end(hold, Finish, Move(), End("failed", error=error.message))
+            await self._run_ending.end(context, Finish, Changes(), End("failed", error=error.message))
             return True
-        sides = (*hold.thread.activated, side)
-        move = Move(effects=[Activated(thread_id=hold.thread.id, sides=sides)])
+        sides = (*context.thread.activated, side)
+        changes = Changes(effects=[Activated(thread_id=context.thread.id, sides=sides)])
         if not found:
-            await hold.commit(Result, move, hold.run)
+            await context.commit(Result, changes, context.run)
             return False
         values = [each.values for each in found]
-        await self._call_at_once(hold, move, hold.run, [each.call for each in found], values)
+        await self._call_at_once(context, changes, context.run, [each.call for each in found], values)
         return True
 
     async def _call_at_once(
         self,
-        hold: Hold,
-        move: Move,
+        context: RunContext,
+        changes: Changes,
         run: Run,
         queued: Sequence[QueuedCall],
         values: Sequence[Mapping[str, EnvVar]] = (),
@@ -109,36 +111,39 @@ class Before:
 
         `values` are what their children get for themselves.
         """
-        calls = [asked_call(hold, each, number) for number, each in enumerate(queued, len(hold.root.calls))]
-        move.env = tuple(
+        calls = [
+            asked_call(context, each, number) for number, each in enumerate(queued, len(context.root.calls))
+        ]
+        changes.env = tuple(
             [
-                self._environment.change(child_id_of(call.id), name, var, hold.clock.now())
+                self._environment.change(child_id_of(call.id), name, var, context.clock.now())
                 for call, own in zip(calls, values, strict=False)
-                if own and _can_begin(hold, call)
+                if own and _can_begin(context, call)
                 for name, var in own.items()
             ]
         )
         committed: Answered = "space"
         while committed == "space":
-            whole = move.copy()
-            hold.put(whole, queued_message(hold, calls, hold.place(whole)))
-            committed = await self._carrying.begin(hold, whole, calls, run)
+            whole = changes.copy()
+            context.put(whole, queued_message(context, calls, context.place(whole)))
+            committed = await self._step_calls.begin(context, whole, calls, run)
 
 
-def _can_begin(hold: Hold, call: Call) -> bool:
+def _can_begin(context: RunContext, call: Call) -> bool:
     """Whether the call's arguments are such that a child can begin; else no values are needed."""
-    return not isinstance(prepare(hold.voice.by_name, call.name, call.arguments, call.id), ToolResult)
+    return not isinstance(prepare(context.active.by_name, call.name, call.arguments, call.id), ToolResult)
 
 
-def _answering(hold: Hold) -> str:
+def _answering(context: RunContext) -> str:
     """The agent that answers; calls that are open are still those of the one that has made them (S0 §4)."""
-    waiting = hold.root.unanswered()
-    return (waiting[0].agent if waiting else None) or hold.thread.answering
+    waiting = context.root.unanswered()
+    return (waiting[0].agent if waiting else None) or context.thread.answering
 
 
-def _rounds(hold: Hold) -> int:
+def _rounds(context: RunContext) -> int:
     """How often something was called since a model has spoken last, with the time when it did."""
-    run = hold.run
+    run = context.run
     return sum(
-        m.run_id == run.id and m.role == "assistant" and m.step == run.step_count for m in hold.root.messages
+        m.run_id == run.id and m.role == "assistant" and m.step == run.step_count
+        for m in context.root.messages
     )

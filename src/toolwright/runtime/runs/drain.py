@@ -22,13 +22,13 @@ from toolwright.core.threads.run import Run, RunStatus
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
-from toolwright.runtime.hold.hold import Hold, ThreadLost
-from toolwright.runtime.hold.listeners import Listeners
-from toolwright.runtime.hold.move import Move
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext, ThreadLost
+from toolwright.runtime.context.listeners import Listeners
 from toolwright.runtime.runs.ending import Ending, presence
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, refused, retries
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.inbox import depth_of, inbox_message, own_message
 from toolwright.runtime.threads.lineages import Lineages
@@ -56,9 +56,9 @@ class Drainer:
         clock: Clock,
         new_id: NewId,
         listeners: Listeners,
-        rooms: Rooms,
+        membership: Membership,
     ) -> None:
-        self._rooms = rooms
+        self._membership = membership
         self._listeners = listeners
         self._store = store
         self._loop = loop
@@ -68,7 +68,7 @@ class Drainer:
         self._lineages = lineages
         self._clock = clock
         self._new_id = new_id
-        self._holds: dict[str, Hold] = {}
+        self._holds: dict[str, RunContext] = {}
         self._checks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -96,30 +96,30 @@ class Drainer:
     def stop(self) -> None:
         """The process is to stop: runs in hand are given back after the call or answer that is at work."""
         self._stopping = True
-        for hold in self._holds.values():
-            hold.stopping = True
+        for context in self._holds.values():
+            context.stopping = True
 
     def known(self, thread_id: str) -> Redactor:
         """The secrets that a run at work here has known: also those that were changed or taken away meanwhile."""
-        hold = self._holds.get(thread_id)
-        return NOTHING if hold is None else hold.redactor
+        context = self._holds.get(thread_id)
+        return NOTHING if context is None else context.redactor
 
     def nudge(self, thread_id: str) -> None:
         """The thread was woken while it is being drained: perhaps a result came, or a cancel."""
-        hold = self._holds.get(thread_id)
-        if hold is None:
+        context = self._holds.get(thread_id)
+        if context is None:
             return
-        hold.nudged.set()
-        task = asyncio.create_task(self._check_cancel(hold), name=f"nudge {thread_id}")
+        context.nudged.set()
+        task = asyncio.create_task(self._check_cancel(context), name=f"nudge {thread_id}")
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
-    async def _check_cancel(self, hold: Hold) -> None:
+    async def _check_cancel(self, context: RunContext) -> None:
         try:
-            await hold.check_cancel()
-            await hold.look_at_env()
+            await context.check_cancel()
+            await context.look_at_env()
         except ToolwrightError as error:
-            log.warning("Cannot see whether run %s was cancelled: %s", hold.run.id, error)
+            log.warning("Cannot see whether run %s was cancelled: %s", context.run.id, error)
 
     async def _early(self, view: ThreadView, run: Run, alone: bool) -> Verdict | None:
         """A run that cannot go on now: it still waits, or it may only run by itself."""
@@ -151,13 +151,13 @@ class Drainer:
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
         """The same for one that waits for values. It looks once more when what was at work as it parked is over."""
-        voice = await self._speakers.of(view.thread, run)
-        if isinstance(voice, str):
+        active = await self._speakers.of(view.thread, run)
+        if isinstance(active, str):
             return 0.0
         resolve = await self._lineages.resolver(view.thread)
         names = (run.waiting or {}).get("missing")
         asked = names if isinstance(names, list) else []
-        if not still_lacking(lambda each: resolve(view.thread, each, view.env), voice, asked):
+        if not still_lacking(lambda each: resolve(view.thread, each, view.env), active, asked):
             return 0.0
         request = await self._store.children.request(str((run.waiting or {}).get("requestId")))
         if request is None:
@@ -172,127 +172,135 @@ class Drainer:
 
     async def _serve(self, view: ThreadView, run: Run) -> Verdict:
         agent = await self._speakers.of(view.thread, run)
-        voice = agent if isinstance(agent, ActiveAgent) else None
+        active = agent if isinstance(agent, ActiveAgent) else None
         resolve = await self._lineages.resolver(view.thread)
-        hold = Hold(
-            view, run, self._store, self._clock, self._new_id, resolve, voice, self._listeners, self._rooms
+        context = RunContext(
+            view,
+            run,
+            self._store,
+            self._clock,
+            self._new_id,
+            resolve,
+            active,
+            self._listeners,
+            self._membership,
         )
-        hold.stopping = self._stopping
-        self._holds[hold.thread.id] = hold
+        context.stopping = self._stopping
+        self._holds[context.thread.id] = context
         try:
-            with logging_without(lambda: hold.redactor):
-                await self._lead(hold, view, agent)
+            with logging_without(lambda: context.redactor):
+                await self._lead(context, view, agent)
         finally:
-            del self._holds[hold.thread.id]
-        return "again" if hold.is_due and not self._stopping else "done"
+            del self._holds[context.thread.id]
+        return "again" if context.is_due and not self._stopping else "done"
 
-    async def _lead(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
+    async def _lead(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         try:
-            await self._take(hold, view, agent)
-            if isinstance(agent, str) and not hold.run.over:
-                await self._loop.fail(hold, agent)
-            elif isinstance(agent, ActiveAgent) and not hold.run.over:
-                await self._loop.go(hold)
+            await self._take(context, view, agent)
+            if isinstance(agent, str) and not context.run.over:
+                await self._loop.fail(context, agent)
+            elif isinstance(agent, ActiveAgent) and not context.run.over:
+                await self._loop.go(context)
         except (ThreadLost, StoreError):
             raise
         except asyncio.CancelledError:
-            await self._give_back(hold)
+            await self._give_back(context)
             raise
         except Exception as error:
-            log.exception("Run %s cannot go on.", hold.run.id)
-            await self._loop.fail(hold, f"The run cannot go on: {words(error)}")
-        if not hold.left:
-            await self._give_back(hold)
+            log.exception("Run %s cannot go on.", context.run.id)
+            await self._loop.fail(context, f"The run cannot go on: {words(error)}")
+        if not context.left:
+            await self._give_back(context)
 
-    async def _take(self, hold: Hold, view: ThreadView, agent: ActiveAgent | str) -> None:
+    async def _take(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a run that waits, or take over one whose process died."""
-        run = hold.run
+        run = context.run
         if run.held:
             lives = run.lives + 1
             taken = replace(run, status="running", waiting=None, lives=lives)
-            await hold.commit(Takeover, Move(events=[run_event(taken)]), taken)
+            await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
             if lives >= LAST_LIVES:
                 await self._loop.fail(
-                    hold, f"The process died {quantity(lives, 'time')} while this run was at work."
+                    context, f"The process died {quantity(lives, 'time')} while this run was at work."
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
         taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
         if run.started_at is not None:
-            move = Move(events=[] if retries(run) else [run_event(taken)])
+            changes = Changes(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
                 if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                     taken = replace(taken, revision=agent.agent.revision)
-                move.effects.append(CloseRequest(thread_id=hold.thread.id, id=asked))
-            await hold.commit(claim, move, taken)
+                changes.effects.append(CloseRequest(thread_id=context.thread.id, id=asked))
+            await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
         taken = replace(taken, revision=revision)
         waiting = batch(view.inbox, run.id)
         taken = replace(taken, chain_depth=depth_of(waiting, taken))
         try:
-            move = _reading(hold, taken, waiting)
-            move.events.append(step_event("step.started", 1))
-            await hold.where.check(move, hold.author)
-            move.effects += presence(hold, hold.where.space_id, "agent.active")
-            await hold.commit(claim, move, taken)
+            changes = _reading(context, taken, waiting)
+            changes.events.append(step_event("step.started", 1))
+            await context.where.check(changes, context.author)
+            changes.effects += presence(context, context.where.space_id, "agent.active")
+            await context.commit(claim, changes, taken)
         except (ThreadLost, StoreError):
             raise
         except Exception as error:
             log.exception("Run %s cannot begin.", run.id)
             await self._refuse(
-                hold, claim, waiting, hold.redactor.text(f"The run cannot begin: {words(error)}")
+                context, claim, waiting, context.redactor.text(f"The run cannot begin: {words(error)}")
             )
 
     async def _refuse(
-        self, hold: Hold, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
+        self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
     ) -> None:
         """What the run was to read cannot be read: it is failed, its own messages kept, the rest given back (D21)."""
         now = self._clock.now()
-        status: RunStatus = "failed" if hold.run.cancel_requested_at is None else "cancelled"
-        over = replace(hold.run, status=status, error=error, started_at=now, completed_at=now)
-        own = [event for event in waiting if event.run_id == hold.run.id]
+        status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
+        over = replace(context.run, status=status, error=error, started_at=now, completed_at=now)
+        own = [event for event in waiting if event.run_id == context.run.id]
         back = [event.given_back(1) for event in waiting if event not in own]
         try:
-            move = refused(hold, _reading(hold, over, own), back)
-            await hold.commit(claim, await self._ending.told(hold, move, over), over)
+            changes = refused(context, _reading(context, over, own), back)
+            await context.commit(claim, await self._ending.told(context, changes, over), over)
         except (ThreadLost, StoreError):
             raise
         except Exception:
-            log.exception("The messages of run %s cannot be kept in its thread.", hold.run.id)
+            log.exception("The messages of run %s cannot be kept in its thread.", context.run.id)
             back += [event.parked() for event in own]
-            move = refused(hold, Move(events=[run_event(over)]), back)
-            await hold.commit(claim, await self._ending.told(hold, move, over), over)
+            changes = refused(context, Changes(events=[run_event(over)]), back)
+            await context.commit(claim, await self._ending.told(context, changes, over), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)
 
-    async def _give_back(self, hold: Hold) -> None:
+    async def _give_back(self, context: RunContext) -> None:
         """The process stops: write what is in hand, and say so, so that the next owner does not take us for dead."""
-        if hold.run.status not in ("queued", "running"):
+        if context.run.status not in ("queued", "running"):
             return
         try:
             async with asyncio.timeout(LAST_WORD):
-                await hold.give_back()
+                await context.give_back()
         except (ThreadLost, ToolwrightError, TimeoutError) as error:
             log.warning(
-                "Run %s could not be given back: %s", hold.run.id, error or "the journal does not answer"
+                "Run %s could not be given back: %s", context.run.id, error or "the journal does not answer"
             )
 
 
-def _reading(hold: Hold, run: Run, waiting: list[InboxEvent]) -> Move:
+def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
     """The move in which a run begins by reading these events."""
-    move = Move(events=[run_event(run)])
+    changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
         if event.run_id == run.id:
-            move.read.append(event.event_id)
-            hold.say(move, own_message(event, run, 1, hold.place(move)))
+            changes.read.append(event.event_id)
+            context.say(changes, own_message(event, run, 1, context.place(changes)))
     if rest:
-        move.inbox += [] if run.over else [event.taken(run.id) for event in rest]
-        hold.say(move, inbox_message(rest, run, 1, hold.place(move)))
-    return move
+        changes.inbox += [] if run.over else [event.taken(run.id) for event in rest]
+        context.say(changes, inbox_message(rest, run, 1, context.place(changes)))
+    return changes
 
 
 def _opening_claim(**fields: object) -> Claim:

@@ -12,15 +12,15 @@ from toolwright.core.model import ModelResponse
 from toolwright.core.text import words
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import Answered, RunContext
 from toolwright.runtime.env.redaction import clean_response
-from toolwright.runtime.hold.hold import Answered, Hold
-from toolwright.runtime.hold.move import Move
 from toolwright.runtime.model.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.model.ask import Asking
-from toolwright.runtime.runs.before_step import Before
-from toolwright.runtime.runs.ending import Closing, End
+from toolwright.runtime.runs.before_step import BeforeStep
+from toolwright.runtime.runs.ending import End, RunEnding
 from toolwright.runtime.runs.poison import back_off, end_back_off, has_own_message, retries
-from toolwright.runtime.runs.step_calls import Carrying
+from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
 
@@ -31,112 +31,114 @@ MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
 
 
 class Loop:
-    """Leads runs. Their state is in the `Hold` and in the journal."""
+    """Leads runs. Their state is in the `RunContext` and in the journal."""
 
     def __init__(
-        self, calls: Calls, asking: Asking, before: Before, carrying: Carrying, closing: Closing
+        self, calls: Calls, asking: Asking, before: BeforeStep, step_calls: StepCalls, run_ending: RunEnding
     ) -> None:
         self._calls = calls
         self._asking = asking
-        self._before = before
-        self._carrying = carrying
-        self._closing = closing
+        self._before_step = before
+        self._step_calls = step_calls
+        self._run_ending = run_ending
 
-    async def go(self, hold: Hold) -> None:
+    async def go(self, context: RunContext) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
         try:
-            if await self._before.speaks(hold):
-                await self._lead(hold)
+            if await self._before_step.speaks(context):
+                await self._lead(context)
         finally:
-            if hold.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
-                for frame in hold.frames:
+            if context.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
+                for frame in context.frames:
                     self._calls.forget(frame.calls)
-                self._calls.forget(hold.nested)
+                self._calls.forget(context.nested)
 
-    async def _lead(self, hold: Hold) -> None:
+    async def _lead(self, context: RunContext) -> None:
         task = asyncio.current_task()
         assert task is not None, "a run is led by a task"
         # also if a handler has swallowed the cancellation that said so the process is to stop
-        while hold.run.status == "running" and not hold.stopping and not task.cancelling():
-            if hold.abort.aborted:
-                await self._closing.end(hold, Finish, Move(), End("cancelled"))
+        while context.run.status == "running" and not context.stopping and not task.cancelling():
+            if context.abort.aborted:
+                await self._run_ending.end(context, Finish, Changes(), End("cancelled"))
             else:
-                await self._advance(hold)
+                await self._advance(context)
 
-    async def _advance(self, hold: Hold) -> None:
+    async def _advance(self, context: RunContext) -> None:
         """One commit farther, where the run stands."""
-        if hold.frame.call is not None:
-            await self._carrying.within.advance(hold)
-        elif waiting := hold.unanswered():
-            await self._carrying.answer(hold, waiting[0])
-        elif await self._before.ready(hold):
-            await self._step(hold)
+        if context.frame.call is not None:
+            await self._step_calls.within.advance(context)
+        elif waiting := context.unanswered():
+            await self._step_calls.answer(context, waiting[0])
+        elif await self._before_step.ready(context):
+            await self._step(context)
 
-    async def fail(self, hold: Hold, error: str) -> None:
+    async def fail(self, context: RunContext, error: str) -> None:
         """End the run as failed."""
-        await self._closing.end(hold, Finish, Move(), End("failed", error=error))
+        await self._run_ending.end(context, Finish, Changes(), End("failed", error=error))
 
-    async def _step(self, hold: Hold) -> None:
-        joined = hold.joined()
-        move = Move(read=[event.event_id for event in joined])
+    async def _step(self, context: RunContext) -> None:
+        joined = context.joined()
+        changes = Changes(read=[event.event_id for event in joined])
         for event in joined:
-            hold.say(move, own_message(event, hold.run, hold.run.step_count + 1, hold.place(move)))
+            context.say(
+                changes, own_message(event, context.run, context.run.step_count + 1, context.place(changes))
+            )
         try:
-            response = await self._asking.ask(hold, move)
+            response = await self._asking.ask(context, changes)
         except MODEL_FAULTS as error:
-            await self._model_failed(hold, error.message)
+            await self._model_failed(context, error.message)
             return
         except ToolwrightError as error:
-            await self.fail(hold, error.message)
+            await self.fail(context, error.message)
             return
         except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
-            log.exception("The model of the agent %r failed.", hold.voice.agent.name)
-            await self.fail(hold, f"The model failed: {words(error)}")
+            log.exception("The model of the agent %r failed.", context.active.agent.name)
+            await self.fail(context, f"The model failed: {words(error)}")
             return
         if response is not None:
-            await self._take_answer(hold, move, response)
+            await self._take_answer(context, changes, response)
 
-    async def _model_failed(self, hold: Hold, error: str) -> None:
+    async def _model_failed(self, context: RunContext, error: str) -> None:
         """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
-        if has_own_message(hold):
-            await self._closing.end(hold, Finish, Move(), End("failed", error=error, fault="model"))
+        if has_own_message(context):
+            await self._run_ending.end(context, Finish, Changes(), End("failed", error=error, fault="model"))
             return
-        run = replace(hold.run, status="queued", error=hold.redactor.text(error))
-        told = [] if retries(hold.run) else [run_event(run)]  # once, however often it is tried
-        await hold.commit(Release, back_off(hold, Move(events=told)), run)
+        run = replace(context.run, status="queued", error=context.redactor.text(error))
+        told = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
+        await context.commit(Release, back_off(context, Changes(events=told)), run)
 
-    async def _take_answer(self, hold: Hold, move: Move, response: ModelResponse) -> None:
-        if hold.redactor:
+    async def _take_answer(self, context: RunContext, changes: Changes, response: ModelResponse) -> None:
+        if context.redactor:
             told = [response.text, *[call.arguments for call in response.calls]]
             response = await in_thread_if_large(
-                told, clean_response, response, hold.redactor, hold.voice.by_name
+                told, clean_response, response, context.redactor, context.active.by_name
             )
         committed: Answered = "space"
         while committed == "space":
-            committed = await self._put_answer(hold, move.copy(), response)
+            committed = await self._put_answer(context, changes.copy(), response)
 
-    async def _put_answer(self, hold: Hold, move: Move, response: ModelResponse) -> Answered:
+    async def _put_answer(self, context: RunContext, changes: Changes, response: ModelResponse) -> Answered:
         """Commit an answer; again, without the space that a call was to be shown in, if that is gone."""
-        number = hold.run.step_count + 1
-        calls = calls_of(hold, response, number)
-        hold.put(move, assistant_message(hold, response, calls, number, hold.place(move)))
-        if retries(hold.run):
-            move.events.insert(0, run_event(changed(hold.run, error=None)))
-        move = end_back_off(hold, move)
-        move.step = step_row(hold, response, number)
+        number = context.run.step_count + 1
+        calls = calls_of(context, response, number)
+        context.put(changes, assistant_message(context, response, calls, number, context.place(changes)))
+        if retries(context.run):
+            changes.events.insert(0, run_event(changed(context.run, error=None)))
+        changes = end_back_off(context, changes)
+        changes.step = step_row(context, response, number)
         run = changed(
-            hold.run,
+            context.run,
             step_count=number,
-            usage=hold.run.usage + response.usage,
-            cost=total_cost(hold.run.cost, response.cost),
-            output=response.text or hold.run.output,
+            usage=context.run.usage + response.usage,
+            cost=total_cost(context.run.cost, response.cost),
+            output=response.text or context.run.output,
             error=None,
         )
         if calls:
-            return await self._carrying.begin(
-                hold, move, calls, run, step_event("step.done", number, response.usage)
+            return await self._step_calls.begin(
+                context, changes, calls, run, step_event("step.done", number, response.usage)
             )
-        move.events.append(step_event("step.done", number, response.usage))
-        run, reason = after_text(hold.voice, changed(run, output=response.text))
-        end = self._closing.limit_end(hold, run) if reason is None else End("completed", reason)
-        return await self._closing.close_step(hold, Answer, move, run, end)
+        changes.events.append(step_event("step.done", number, response.usage))
+        run, reason = after_text(context.active, changed(run, output=response.text))
+        end = self._run_ending.limit_end(context, run) if reason is None else End("completed", reason)
+        return await self._run_ending.close_step(context, Answer, changes, run, end)

@@ -15,7 +15,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.spaces.showing import Intended, Showing
 
 
-class Rooms:
+class Membership:
     """Asks who is in a space. What is said there holds no secret of any agent in it, whoever says it."""
 
     def __init__(self, store: Store, agents: Agents) -> None:

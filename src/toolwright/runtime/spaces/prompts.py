@@ -7,9 +7,9 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.system_prompt import Homes, Section, prompt, sections
+from toolwright.runtime.agents.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.checks import by_id
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +27,14 @@ class Prompts:
         self,
         store: Store,
         agents: Agents,
-        homes: Homes,
-        rooms: Rooms,
+        system_prompts: SystemPrompts,
+        membership: Membership,
         equip: Callable[[ActiveAgent], ActiveAgent],
     ) -> None:
         self._store = store
         self._agents = agents
-        self._homes = homes
-        self._rooms = rooms
+        self._system_prompts = system_prompts
+        self._membership = membership
         self._equip = equip
 
     async def of(self, agent: str, space_id: str | None = None) -> Told:
@@ -47,7 +47,7 @@ class Prompts:
             here = await self._here(active)
         elif (here := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
-        parts = sections(active, await self._homes.of(active), here)
+        parts = sections(active, await self._system_prompts.of(active), here)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _here(self, active: ActiveAgent) -> str | None:
@@ -57,4 +57,4 @@ class Prompts:
         return await self._open(active, thread.space_id)
 
     async def _open(self, active: ActiveAgent, space_id: str) -> str | None:
-        return None if await self._rooms.open_to(space_id, active.agent.entity_id) is None else space_id
+        return None if await self._membership.open_to(space_id, active.agent.entity_id) is None else space_id

@@ -44,7 +44,7 @@ from toolwright.runtime.spaces.fields import (
     text_of,
 )
 from toolwright.runtime.spaces.history import History, Reactions, Shown
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.speech import Speech, own_metadata, words_of
 from toolwright.wire.space import edited_event, joined_event, left_event, space_event
 
@@ -65,7 +65,7 @@ class Spaces:
         store: Store,
         acts: Acts,
         entities: Entities,
-        rooms: Rooms,
+        membership: Membership,
         speech: Speech,
         clock: Clock,
         new_id: NewId,
@@ -73,7 +73,7 @@ class Spaces:
         self._store = store
         self._acts = acts
         self._entities = entities
-        self._rooms = rooms
+        self._membership = membership
         self._speech = speech
         self._history = History(store, entities)
         self._reactions = Reactions(store, acts, clock)
@@ -120,8 +120,8 @@ class Spaces:
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
         """The space; `NotFound` also if an entity is named that may not read and speak there."""
         by_id("space", space_id)
-        read, rooms = self._store.spaces.space, self._rooms
-        space = await (read(space_id) if seen_by is None else rooms.open_to(space_id, seen_by))
+        read, membership = self._store.spaces.space, self._membership
+        space = await (read(space_id) if seen_by is None else membership.open_to(space_id, seen_by))
         if space is None:
             raise NotFound(f"There is no space {space_id!r}.")
         return space
@@ -218,7 +218,7 @@ class Spaces:
     async def _guest(self, entity: str) -> Entity:
         """Who is to come into a space."""
         found = await self._entities.find(entity)
-        await self._rooms.admit(found)
+        await self._membership.admit(found)
         return found
 
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
@@ -291,7 +291,7 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
-        redactor, words = await self._rooms.redactor(was.space_id), words_of(content)
+        redactor, words = await self._membership.redactor(was.space_id), words_of(content)
         clean = await in_thread_if_large(words, redactor.text, words)
         new = replace(was, content=clean, edited_at=self._clock.now())
         [shown] = await self.shown([new])

@@ -12,20 +12,20 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
-from toolwright.runtime.agents.deliveries import Wakeups
+from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import faulty, metadata_of, text_of
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.space import joined_event, said_event
 
 
 class Speech:
     """Makes the effects by which something is said."""
 
-    def __init__(self, store: Store, rooms: Rooms, wakeups: Wakeups) -> None:
+    def __init__(self, store: Store, membership: Membership, deliveries: Deliveries) -> None:
         self._store = store
-        self._rooms = rooms
-        self._wakeups = wakeups
+        self._membership = membership
+        self._deliveries = deliveries
 
     async def posting(
         self,
@@ -46,8 +46,8 @@ class Speech:
         if space is None or not open_to(space, is_member=is_member):
             raise NotFound(f"There is no space {message.space_id!r}.")
         if not is_member:
-            await self._rooms.admit(author)
-        redactor = await self._rooms.redactor_of(members)
+            await self._membership.admit(author)
+        redactor = await self._membership.redactor_of(members)
         content = await in_thread_if_large(message.content, redactor.text, message.content)
         message = replace(
             message,
@@ -59,7 +59,7 @@ class Speech:
             source=source,
             message=message,
             revision=space.revision,
-            deliveries=await self._wakeups.of_message(message, space, author, members, depth),
+            deliveries=await self._deliveries.of_message(message, space, author, members, depth),
             joining=None if is_member else _joining(space, author, message),
             events=(*_told(author, is_member=is_member), said_event(message, author, stream_id)),
         )

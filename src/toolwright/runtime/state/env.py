@@ -7,17 +7,17 @@ from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.env.types import SECRETS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
-from toolwright.runtime.hold.hold import Hold
 
 
 class CallEnv:
     """What one call reads of the env as the prompt that made it has it, and what it sets."""
 
-    def __init__(self, hold: Hold, call: Call, environment: Environment) -> None:
-        self._hold = hold
+    def __init__(self, context: RunContext, call: Call, environment: Environment) -> None:
+        self._context = context
         self._tool = call.name
-        self._voice = hold.frame.voice
+        self._active = context.frame.active
         self._environment = environment
         self._set: dict[str, EnvVar | None] = {}
         self._dropped: Sequence[EnvChange] = ()
@@ -27,35 +27,35 @@ class CallEnv:
     def tenvs(self) -> Tenvs:
         """What the thread was created to bring."""
         if self._tenvs is None:
-            self._tenvs = Tenvs(self._hold.env_for(self._voice).tenvs)
+            self._tenvs = Tenvs(self._context.env_for(self._active).tenvs)
         return self._tenvs
 
     @property
     def own_tenvs(self) -> JSONObject:
         """What the thread itself was created to bring, for agents that it is handed over to."""
-        return self._hold.env.own_tenvs
+        return self._context.env.own_tenvs
 
     async def get(self, name: str) -> EnvVar | None:
         """The value of a name as it is now, None if no layer has it."""
         if self._set.get(name) is not None:
             return self._set[name]
-        await self._hold.look_at_env()
-        env = self._hold.env_for(self._voice)
+        await self._context.look_at_env()
+        env = self._context.env_for(self._active)
         return env.get(name, own=name not in self._set, tool=self._tool)
 
     def set(self, name: str, value: str | None, type: EnvType | None) -> None:
         """Set a name for this thread, or take it away; of the declared type, else a secret."""
         name = checked_name(name)
-        types = SECRETS if self._hold.root.voice is None else self._hold.root.voice.types
-        among = (name, *self._set, *self._hold.env.names()) if types.shown else ()
+        types = SECRETS if self._context.root.active is None else self._context.root.active.types
+        among = (name, *self._set, *self._context.env.names()) if types.shown else ()
         kind = type or types.of(name, among)
         given = read_env({name: None if value is None else {"value": value, "type": kind}})
         for each, var in given.items():
             types.check(each, var, among)
             self._change(each, var)
             self._set[each] = var
-            if var is not None and (var.type == "secret" or self._hold.env_for(self._voice).hides(each)):
-                self._hold.learn(each, var.value)
+            if var is not None and (var.type == "secret" or self._context.env_for(self._active).hides(each)):
+                self._context.learn(each, var.value)
 
     @property
     def changes(self) -> tuple[EnvChange, ...]:
@@ -67,4 +67,4 @@ class CallEnv:
         self._dropped = [EnvChange(owner=each.owner, kind=each.kind, name=each.name) for each in rows]
 
     def _change(self, name: str, var: EnvVar | None) -> EnvChange:
-        return self._environment.change(self._hold.thread.id, name, var, self._hold.clock.now())
+        return self._environment.change(self._context.thread.id, name, var, self._context.clock.now())

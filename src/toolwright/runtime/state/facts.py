@@ -24,49 +24,49 @@ from toolwright.core.threads.run import QueuedCall
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Injected
+from toolwright.runtime.context.context import RunContext, source_of
+from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.env.redaction import clean_arguments, clean_message
-from toolwright.runtime.hold.execution import RunExecution
-from toolwright.runtime.hold.hold import Hold, source_of
-from toolwright.runtime.hold.move import Injected
 
 
 class Facts:
     """The call, where it stands, and who speaks there."""
 
-    __slots__ = ("_call", "_hold")
+    __slots__ = ("_call", "_context")
 
-    def __init__(self, hold: Hold, call: Call) -> None:
-        self._hold = hold
+    def __init__(self, context: RunContext, call: Call) -> None:
+        self._context = context
         self._call = call
 
     @property
     def thread(self) -> Thread:
         """The thread, for built-in tools."""
-        return self._hold.thread
+        return self._context.thread
 
     @property
     def missing_home_tenvs(self) -> Lacking:
         """What the agent's tools need and its home thread would not have, for built-in tools."""
-        voice = self._hold.base
-        at_home = voice is None or self._hold.thread.id == home_thread_id_of(self._hold.thread.agent)
-        return Lacking() if at_home or voice is None else voice.lacks_at_home
+        active = self._context.base
+        at_home = active is None or self._context.thread.id == home_thread_id_of(self._context.thread.agent)
+        return Lacking() if at_home or active is None else active.lacks_at_home
 
     @property
     def clock(self) -> Clock:
         """The time, for built-in tools."""
-        return self._hold.clock
+        return self._context.clock
 
     @property
     def thread_id(self) -> str:
-        return self._hold.thread.id
+        return self._context.thread.id
 
     @property
     def agent_id(self) -> str:
-        return self._hold.thread.agent
+        return self._context.thread.agent
 
     @property
     def user_id(self) -> str | None:
-        return self._hold.thread.user_id
+        return self._context.thread.user_id
 
     @property
     def call_id(self) -> str:
@@ -74,11 +74,11 @@ class Facts:
 
     @property
     def created_at(self) -> datetime:
-        return self._hold.thread.created_at
+        return self._context.thread.created_at
 
     @property
     def arguments(self) -> JSONObject | None:
-        return self._hold.thread.arguments
+        return self._context.thread.arguments
 
     @property
     def call(self) -> Call:
@@ -88,31 +88,31 @@ class Facts:
     @property
     def author(self) -> Entity | None:
         """The agent as an entity, for built-in tools."""
-        return self._hold.author
+        return self._context.author
 
     @property
     def space_id(self) -> str | None:
         """The space that the agent is in, for built-in tools."""
-        return self._hold.where.space_id
+        return self._context.where.space_id
 
     @property
     def trigger(self) -> JSONObject | None:
         """The message in a space that the run reads, for built-in tools."""
-        return self._hold.where.trigger
+        return self._context.where.trigger
 
     @property
     def chain_depth(self) -> int:
         """How deep the run is in a chain of agents, for built-in tools."""
-        return self._hold.run.chain_depth
+        return self._context.run.chain_depth
 
     @property
     def source(self) -> Source:
         """Whence what the call does in spaces comes, for built-in tools."""
-        return source_of(self._hold)
+        return source_of(self._context)
 
     def clean(self, text: str) -> str:
         """The text without secrets, for built-in tools."""
-        return self._hold.redactor.text(text)
+        return self._context.redactor.text(text)
 
 
 MOST_QUEUED = 100
@@ -161,8 +161,8 @@ Speaker = Literal["user", "assistant"]
 class Words:
     """What one call says in its thread, and what it changes there."""
 
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._injected: dict[str, Injected] = {}
         self._edits: dict[str, str] = {}
 
@@ -181,7 +181,7 @@ class Words:
         """Say something with the call's result, in somebody's name; the new message's id."""
         if role not in get_args(Speaker):
             raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
-        message_id = self._hold.new_id("msg")
+        message_id = self._context.new_id("msg")
         speaker: Speaker = "user" if role == "user" else "assistant"
         self._injected[message_id] = Injected(message_id, speaker, given.message(content))
         return message_id
@@ -205,30 +205,33 @@ class Words:
     def edits(self) -> list[Message]:
         """The changed messages as they are to be, without secrets."""
         found = [self.message(each) for each in self._edits]
-        return [clean_message(each, self._hold.redactor) for each in found if each is not None]
+        return [clean_message(each, self._context.redactor) for each in found if each is not None]
 
     def _all(self) -> list[Message]:
         """What was said, and what this call says, which has no place yet."""
-        there = self._hold.root.messages
+        there = self._context.root.messages
         if not self._injected:
             return there
         known = {each.id for each in there}  # those of a call that is over are there
-        return [*there, *[said(self._hold, each) for each in self._injected.values() if each.id not in known]]
+        return [
+            *there,
+            *[said(self._context, each) for each in self._injected.values() if each.id not in known],
+        ]
 
     def _edited(self, message: Message) -> Message:
         content = self._edits.get(message.id)
         return message if content is None else changed(message, content=content, native=None)
 
 
-def said(hold: Hold, injected: Injected, seq: int | None = None) -> Message:
+def said(context: RunContext, injected: Injected, seq: int | None = None) -> Message:
     """An injected message at its place, if it has one."""
     return Message(
         id=injected.id,
         role=injected.role,
         content=injected.content,
         seq=seq,
-        run_id=hold.run.id,
-        step=hold.run.step_count,
-        side=hold.side if injected.role == "assistant" else None,
-        created_at=hold.clock.now(),
+        run_id=context.run.id,
+        step=context.run.step_count,
+        side=context.side if injected.role == "assistant" else None,
+        created_at=context.clock.now(),
     )

@@ -16,9 +16,9 @@ from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, ChildStatus
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.files.files import StoredFiles
-from toolwright.runtime.hold.execution import RunExecution
-from toolwright.runtime.hold.hold import Hold
 from toolwright.runtime.threads.family import copy_files, first_run, message_for, notice_for
 from toolwright.wire.event import run_event
 
@@ -60,9 +60,14 @@ class Family:
     """What one call does in the family of its thread. `makers` are its effects, made at the commit."""
 
     def __init__(
-        self, hold: Hold, call_id: str, store: Store, children: Sequence[Thread], execution: RunExecution
+        self,
+        context: RunContext,
+        call_id: str,
+        store: Store,
+        children: Sequence[Thread],
+        execution: RunExecution,
     ) -> None:
-        self._hold = hold
+        self._context = context
         self._call_id = call_id
         self._store = store
         self._children = children
@@ -84,15 +89,19 @@ class Family:
     async def child(self, reference: str) -> Relative | None:
         """The child of that reference, None if there is none."""
         wanted = given.text("The reference of a child", reference)
-        found = await self._hold.insist(lambda: self._store.thread(wanted))
-        if found is None or found.parent_id != self._hold.thread.id:
+        found = await self._context.retry_until_available(lambda: self._store.thread(wanted))
+        if found is None or found.parent_id != self._context.thread.id:
             return None
         return Relative(found, self)
 
     async def parent(self) -> Relative | None:
         """The thread that has made this one, None if none has."""
-        parent_id = self._hold.thread.parent_id
-        found = None if parent_id is None else await self._hold.insist(lambda: self._store.thread(parent_id))
+        parent_id = self._context.thread.parent_id
+        found = (
+            None
+            if parent_id is None
+            else await self._context.retry_until_available(lambda: self._store.thread(parent_id))
+        )
         return None if found is None else Relative(found, self)
 
     def status_of(self, thread: Thread) -> ChildStatus:
@@ -102,12 +111,16 @@ class Family:
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
         """What was said in a thread of the family."""
         given.page(limit, offset)
-        return all_of(await self._hold.insist(lambda: self._store.messages(thread.id, limit, offset)))
+        return all_of(
+            await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))
+        )
 
     def speak(self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]] = tuple) -> None:
         """A message for a thread; `files` says what its own are called when it is sent."""
         said = self.may_speak(thread, text)
-        self.makers.append(partial(self._speak, thread, self._hold.redactor.text(said), files, self._next()))
+        self.makers.append(
+            partial(self._speak, thread, self._context.redactor.text(said), files, self._next())
+        )
 
     def may_speak(self, thread: Thread, text: str) -> str:
         """The text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
@@ -120,10 +133,10 @@ class Family:
     async def _speak(
         self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]], number: int
     ) -> Effect:
-        hold = self._hold
+        context = self._context
         _check_open(await self._store.thread(thread.id) or thread)
-        depth, clock = hold.run.chain_depth, hold.clock
-        run = first_run(thread, hold.new_id("run"), depth, clock)
+        depth, clock = context.run.chain_depth, context.clock
+        run = first_run(thread, context.new_id("run"), depth, clock)
         message_id = f"msg_{self._call_id}-{number}"
         event = message_for(thread, message_id, text, files(), depth, clock)
         return Speak(thread_id=thread.id, event=event, run=run, queued=run_event(run))
@@ -131,24 +144,26 @@ class Family:
     def notify(self, text: str, files: Sequence[File]) -> None:
         """Word for the parent's inbox, with copies of files."""
         said = self.may_notify(text)
-        self.makers.append(partial(self._notify, self._hold.redactor.text(said), files, self._next()))
+        self.makers.append(partial(self._notify, self._context.redactor.text(said), files, self._next()))
 
     def may_notify(self, text: str) -> str:
         """The text, if the parent can be told it. Raises `InvalidRequest` otherwise."""
-        if self._hold.thread.parent_id is None:
+        if self._context.thread.parent_id is None:
             raise InvalidRequest("This thread has no parent to notify.")
         return given.message(text)
 
     async def _notify(self, text: str, files: Sequence[File], number: int) -> Effect:
-        hold, thread = self._hold, self._hold.thread
+        context, thread = self._context, self._context.thread
         parent = await self._store.thread(str(thread.parent_id))
         if parent is None:
             raise NotFound("The parent of this thread is not there.")
         drafts = FileDrafts(StoredFiles(self._store, parent.id))
-        refs = await copy_files(parent.id, drafts, files, hold.clock, hold.new_id)
+        refs = await copy_files(parent.id, drafts, files, context.clock, context.new_id)
         said = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
         event_id = f"sub:{self._call_id}.{number}"
-        notice = notice_for(parent, event_id, {**said}, refs, hold.run.chain_depth, hold.clock, hold.new_id)
+        notice = notice_for(
+            parent, event_id, {**said}, refs, context.run.chain_depth, context.clock, context.new_id
+        )
         return Notify(thread_id=parent.id, notice=notice, files=drafts.changes)
 
     async def terminate(self, reference: str) -> None:

@@ -25,18 +25,18 @@ from toolwright.core.threads.child import Child, Kin
 from toolwright.core.threads.event import Event, EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.execution import RunExecution, Skipped, writes, writes_later
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_draft, clean_effect
 from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.hold.execution import RunExecution, Skipped, writes, writes_later
-from toolwright.runtime.hold.hold import Hold
 from toolwright.runtime.state.env import CallEnv
 from toolwright.runtime.state.facts import CallsWithin, Facts, Words
 from toolwright.runtime.state.family import Family
 from toolwright.wire.event import bounded, subagent_event
 
 T = TypeVar("T")
-Invoke: TypeAlias = Callable[[Hold, "RunState", str, str], Awaitable[ToolResult]]
+Invoke: TypeAlias = Callable[[RunContext, "RunState", str, str], Awaitable[ToolResult]]
 """Makes a call of the tool of that name, with the JSON text of its arguments, below the call of that state."""
 
 
@@ -63,7 +63,7 @@ class RunState(Facts):
 
     def __init__(
         self,
-        hold: Hold,
+        context: RunContext,
         call: Call,
         bus: Bus,
         files: FileKeeper,
@@ -73,13 +73,13 @@ class RunState(Facts):
         sandbox: Sandbox,
         children: Sequence[Thread] = (),
     ) -> None:
-        super().__init__(hold, call)
+        super().__init__(context, call)
         self._sandbox = sandbox
         self._store = store
         self._bus = bus
         self._files = files
-        self._words = Words(hold)
-        self._env = CallEnv(hold, call, environment)
+        self._words = Words(context)
+        self._env = CallEnv(context, call, environment)
         self._values: dict[str, str | None] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
@@ -87,10 +87,10 @@ class RunState(Facts):
         self._drafts: FileDrafts | None = None
         self.number = 0
         self.execution = RunExecution(
-            step_count=call.step, current_side=hold.run.side, abort_signal=hold.abort
+            step_count=call.step, current_side=context.run.side, abort_signal=context.abort
         )
-        self._family = Family(hold, call.id, store, children, self.execution)
-        self._calls = CallsWithin(partial(invoke, hold, self), self.execution)
+        self._family = Family(context, call.id, store, children, self.execution)
+        self._calls = CallsWithin(partial(invoke, context, self), self.execution)
 
     @property
     def tenvs(self) -> Tenvs:
@@ -133,7 +133,7 @@ class RunState(Facts):
     def drafts(self) -> FileDrafts:
         """The thread's files, with what this call has written."""
         if self._drafts is None:
-            self._drafts = FileDrafts(self._hold.files)
+            self._drafts = FileDrafts(self._context.files)
         return self._drafts
 
     @property
@@ -151,7 +151,7 @@ class RunState(Facts):
     ) -> AttachmentRef:
         """Write a file with the call's result, over one that is there; text is kept as UTF-8."""
         whole = as_bytes(content, self._files.max_attachment)
-        redactor = self._hold.redactor
+        redactor = self._context.redactor
         checked = checked_path(path)
         if redactor.text(checked) != checked:
             raise InvalidRequest("This path holds a secret of the thread: choose another.")
@@ -200,15 +200,15 @@ class RunState(Facts):
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
         """Send the thread a message with the call's result, which the next step reads."""
-        self._family.may_speak(self._hold.thread, content)
+        self._family.may_speak(self._context.thread, content)
         parts = given.files(attachments)
         if not parts:
-            self._family.speak(self._hold.thread, content)
+            self._family.speak(self._context.thread, content)
             return
         drafts = self.drafts
         refs = await self._files.attach(self.thread_id, drafts, parts)
         files = [await drafts.get(ref.path) for ref in refs]
-        self._family.speak(self._hold.thread, content, lambda: [drafts.now(file).ref for file in files])
+        self._family.speak(self._context.thread, content, lambda: [drafts.now(file).ref for file in files])
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -246,7 +246,9 @@ class RunState(Facts):
         if name in self._values:
             kept = self._values[name]
         else:
-            kept = await self._hold.insist(lambda: self._store.children.value(self.thread_id, name))
+            kept = await self._context.retry_until_available(
+                lambda: self._store.children.value(self.thread_id, name)
+            )
         return None if kept is None else json.loads(kept)
 
     @writes
@@ -255,7 +257,7 @@ class RunState(Facts):
 
         Raises `InvalidRequest` for a faulty key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
         """
-        self._values[given.key(key)] = given.kept(key, self._hold.redactor.json(plain(value)))
+        self._values[given.key(key)] = given.kept(key, self._context.redactor.json(plain(value)))
 
     @writes
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
@@ -269,7 +271,7 @@ class RunState(Facts):
     @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there
         """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
-        return self._hold.context
+        return self._context.handler_context
 
     @property
     def words(self) -> Words:
@@ -293,7 +295,7 @@ class RunState(Facts):
 
         What ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
         """
-        self._calls.queue(name, arguments, self._hold.redactor)
+        self._calls.queue(name, arguments, self._context.redactor)
 
     async def hear(self, below: RunExecution) -> None:
         """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
@@ -318,11 +320,11 @@ class RunState(Facts):
     @property
     def emitted(self) -> list[EventDraft]:
         """The events so far, without the secrets that are known by now."""
-        return [bounded(clean_draft(draft, self._hold.redactor)) for draft in self._emitted]
+        return [bounded(clean_draft(draft, self._context.redactor)) for draft in self._emitted]
 
-    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """Read the journal, again and again while it is unavailable."""
-        return await self._hold.insist(work)
+        return await self._context.retry_until_available(work)
 
     def effect(self, effect: Effect) -> None:
         """Have something done to spaces, timers or minds, with the call's result."""
@@ -334,11 +336,13 @@ class RunState(Facts):
 
     async def effects(self) -> list[Effect]:
         """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
-        done = [clean_effect(effect, self._hold.redactor) for effect in self._effects]
+        done = [clean_effect(effect, self._context.redactor) for effect in self._effects]
         done += [
             SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
         ]
-        return done + [await self._hold.insist(make) for make in (*self._made, *self._family.makers)]
+        return done + [
+            await self._context.retry_until_available(make) for make in (*self._made, *self._family.makers)
+        ]
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""
@@ -349,10 +353,10 @@ class RunState(Facts):
 
         Raises `InvalidRequest` for what are no finite numbers, or no text.
         """
-        run, told = self._hold.run, given.progress(done, total, text)
+        run, told = self._context.run, given.progress(done, total, text)
         if not self._bus.wanted(run.thread_id, run.id):
             return
-        said = self._hold.redactor.object(told)
+        said = self._context.redactor.object(told)
         payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, **said}
         self._bus.publish(
             [
@@ -362,7 +366,7 @@ class RunState(Facts):
                     agent=run.agent,
                     type="tool.progress",
                     payload=payload,
-                    at=self._hold.clock.now(),
+                    at=self._context.clock.now(),
                 )
             ]
         )

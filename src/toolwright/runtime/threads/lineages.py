@@ -24,18 +24,18 @@ class Lineages:
         above = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
-        def resolve(here: Thread, voice: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
+        def resolve(here: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
             before = (
                 NO_NAMES if here.active_agent is None else hidden
             )  # what the agent before has hidden stays so
-            return self._environment.of(here, voice, rows, above, before)
+            return self._environment.of(here, active, rows, above, before)
 
         return resolve
 
-    async def env(self, thread: Thread, voice: ActiveAgent | None) -> ThreadEnv:
+    async def env(self, thread: Thread, active: ActiveAgent | None) -> ThreadEnv:
         """What holds in the thread now."""
         resolve = await self.resolver(thread)
-        return resolve(thread, voice, await self._store.env(thread.id))
+        return resolve(thread, active, await self._store.env(thread.id))
 
     async def _above(self, thread: Thread) -> list[Above]:
         """The threads above it, the nearest first."""

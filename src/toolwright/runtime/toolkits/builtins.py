@@ -86,7 +86,7 @@ class BuiltinState(Protocol):
         """End the run as skipped with the call's result."""
         ...
 
-    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """Read the journal, again and again while it is unavailable."""
         ...
 

@@ -192,7 +192,9 @@ class MindToolkit:
     # ── goals ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _goals(self, run: BuiltinState) -> dict[str, Goal]:
-        return {goal.id: goal for goal in await run.insist(lambda: self._minds.goals(run.agent_id))}
+        return {
+            goal.id: goal for goal in await run.retry_until_available(lambda: self._minds.goals(run.agent_id))
+        }
 
     async def _set_goals(self, run: BuiltinState, given: Sequence[GivenGoal]) -> JSON:
         known = await self._goals(run)
@@ -227,7 +229,10 @@ class MindToolkit:
     # ── memories ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _memories(self, run: BuiltinState) -> dict[str, Memory]:
-        return {each.key: each for each in await run.insist(lambda: self._minds.memories(run.agent_id))}
+        return {
+            each.key: each
+            for each in await run.retry_until_available(lambda: self._minds.memories(run.agent_id))
+        }
 
     async def _set_memories(self, run: BuiltinState, given: Sequence[GivenMemory]) -> JSON:
         known, now = await self._memories(run), run.clock.now()
@@ -254,7 +259,9 @@ class MindToolkit:
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _plans(self, run: BuiltinState) -> dict[str, Plan]:
-        return {plan.id: plan for plan in await run.insist(lambda: self._minds.plans(run.agent_id))}
+        return {
+            plan.id: plan for plan in await run.retry_until_available(lambda: self._minds.plans(run.agent_id))
+        }
 
     async def _set_plans(self, run: BuiltinState, given: Sequence[GivenPlan]) -> JSON:
         if given and run.missing_home_tenvs:

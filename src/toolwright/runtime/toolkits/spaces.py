@@ -75,12 +75,12 @@ class SpacesToolkit:
     # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
-        space = await run.insist(lambda: self._seen(run, space_id, _not_yours(space_id)))
-        members = all_of(await run.insist(lambda: self._spaces.members(space.id)))
-        shown = await run.insist(lambda: self._spaces.history(space.id, limit))
+        space = await run.retry_until_available(lambda: self._seen(run, space_id, _not_yours(space_id)))
+        members = all_of(await run.retry_until_available(lambda: self._spaces.members(space.id)))
+        shown = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
         for member in members:
-            known = await run.insist(lambda one=member: self._spaces.entity(one.entity_id))
+            known = await run.retry_until_available(lambda one=member: self._spaces.entity(one.entity_id))
             name = None if known is None else known.display_name
             people.append({"entityId": member.entity_id, "displayName": name, "type": member.type})
         if run.space_id != space.id:
@@ -104,7 +104,7 @@ class SpacesToolkit:
         content = run.clean(words_of(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
-        await run.insist(lambda: self._seen(run, space_id, NO_LONGER_HERE))
+        await run.retry_until_available(lambda: self._seen(run, space_id, NO_LONGER_HERE))
         message = SpaceMessage(
             id=message_id_of(run.call_id),
             space_id=space_id,
@@ -118,8 +118,8 @@ class SpacesToolkit:
         return {"messageId": message.id}
 
     async def _read(self, run: BuiltinState, space_id: str, offset: int, limit: int) -> JSON:
-        space = await run.insist(lambda: self._seen(run, space_id, _not_yours(space_id)))
-        shown = await run.insist(lambda: self._spaces.history(space.id, limit, offset))
+        space = await run.retry_until_available(lambda: self._seen(run, space_id, _not_yours(space_id)))
+        shown = await run.retry_until_available(lambda: self._spaces.history(space.id, limit, offset))
         return {"messages": _messages(shown)}
 
     async def _skip(self, run: BuiltinState, reason: str | None) -> JSON:

@@ -10,6 +10,7 @@ from toolwright.core.journal.child_effects import (
     BackOff,
     CancelChildren,
     ChildEffect,
+    ChildLimit,
     Close,
     CloseRequest,
     HandOff,
@@ -17,7 +18,6 @@ from toolwright.core.journal.child_effects import (
     Notify,
     OpenRequest,
     Report,
-    Room,
     SetValue,
     Spawn,
     Speak,
@@ -55,10 +55,10 @@ def check_child(effect: ChildEffect, tables: Tables) -> None:
             _check_files(effect, row)
             if effect.notice.event.event_id in row.inbox:
                 raise GuardFailed("duplicate")
-        case Room():
+        case ChildLimit():
             ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
             if len([row for row in ours if not row.is_over]) >= effect.most:
-                raise GuardFailed("room")
+                raise GuardFailed("child_limit")
         case HoldRequest() | TakeRequest():
             request = tables.requests.get(effect.id)
             if request is None:
@@ -133,7 +133,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):
             tables.values[effect.thread_id, effect.key] = text
-        case HoldRequest() | Room():
+        case HoldRequest() | ChildLimit():
             pass
         case OpenRequest(request=request):
             tables.requests.setdefault(request.id, request)

@@ -21,6 +21,7 @@ from toolwright.core.journal.child_effects import (
     BackOff,
     CancelChildren,
     ChildEffect,
+    ChildLimit,
     Close,
     CloseRequest,
     HandOff,
@@ -28,7 +29,6 @@ from toolwright.core.journal.child_effects import (
     Notify,
     OpenRequest,
     Report,
-    Room,
     SetValue,
     Spawn,
     Speak,
@@ -236,8 +236,8 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
         case CloseRequest():
             yield Op(sql.children.close_request, {"id": effect.id})
             yield Op(sql.children.drop_asked, {"id": effect.id})
-        case Room():
-            yield Op(sql.children.room, _room(effect), "room")
+        case ChildLimit():
+            yield Op(sql.children.room, _child_limit(effect), "child_limit")
         case HoldRequest():
             yield Op(sql.children.hold_request, {"id": effect.id}, "request")
         case TakeRequest():
@@ -247,7 +247,7 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
             raise TypeError(f"No store knows the effect {type(effect).__name__}.")
 
 
-def _room(effect: Room) -> Params:
+def _child_limit(effect: ChildLimit) -> Params:
     return {"thread_id": effect.thread_id, "agent": effect.agent, "most": effect.most}
 
 

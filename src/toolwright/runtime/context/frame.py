@@ -7,8 +7,8 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
-from toolwright.runtime.hold.execution import RunExecution
-from toolwright.runtime.hold.heard import arranged
+from toolwright.runtime.context.conversation import arranged
+from toolwright.runtime.context.execution import RunExecution
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Frame:
     then parks the run or ends it. It is `mixed` if something was said between a call and its answer.
     """
 
-    voice: ActiveAgent | None
+    active: ActiveAgent | None
     messages: list[Message]
     calls: dict[str, Call]
     answered: set[str] = field(default_factory=set[str])
@@ -31,9 +31,9 @@ class Frame:
     mixed: bool = False
 
     @classmethod
-    def of(cls, voice: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
+    def of(cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
         """The frame of these messages."""
-        frame = cls(voice, [*messages], {call.id: call for call in calls})
+        frame = cls(active, [*messages], {call.id: call for call in calls})
         frame.answered = {m.call_id for m in messages if m.call_id is not None}
         frame.mixed = [m.id for m in arranged(messages)] != [m.id for m in messages]
         return frame

@@ -35,7 +35,7 @@ class Injected:
 
 
 @dataclass(slots=True, kw_only=True)
-class Move:
+class Changes:
     """What one unit of a drain is to contain, while it is put together."""
 
     messages: list[Message] = field(default_factory=_empty)
@@ -43,7 +43,7 @@ class Move:
     nested: list[Call] = field(default_factory=_empty)
     edited: list[Message] = field(default_factory=_empty)
     injected: Sequence[Injected] = ()
-    changes: list[CallChange] = field(default_factory=_empty)
+    call_changes: list[CallChange] = field(default_factory=_empty)
     read: list[str] = field(default_factory=_empty)
     files: tuple[FileChange, ...] = ()
     env: tuple[EnvChange, ...] = ()
@@ -55,12 +55,12 @@ class Move:
     step: Step | None = None
     leaving: Leaving | None = None
 
-    def copy(self) -> "Move":
+    def copy(self) -> "Changes":
         """The move as it is, to be tried again from here."""
         return changed(
             self,
             messages=[*self.messages],
-            changes=[*self.changes],
+            call_changes=[*self.call_changes],
             events=[*self.events],
             read=[*self.read],
             effects=[*self.effects],

@@ -21,21 +21,21 @@ from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
+from toolwright.runtime.context.active_space import ActiveSpace
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.commit import Journaling
+from toolwright.runtime.context.execution import Abort, RunExecution
+from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.context.listeners import Listeners
 from toolwright.runtime.env.env import Resolve, ThreadEnv
 from toolwright.runtime.env.redaction import clean_message
 from toolwright.runtime.files.files import StoredFiles
-from toolwright.runtime.hold.active_space import Whereabouts
-from toolwright.runtime.hold.commit import Journaling
-from toolwright.runtime.hold.execution import Abort, RunExecution
-from toolwright.runtime.hold.frame import Frame
-from toolwright.runtime.hold.listeners import Listeners
-from toolwright.runtime.hold.move import Move
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_event
 
 T = TypeVar("T")
 Answered: TypeAlias = Literal[
-    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "room", "terminated"
+    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "child_limit", "terminated"
 ]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 
@@ -44,7 +44,7 @@ class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
 
 
-class Hold:
+class RunContext:
     """One drain's hold on one thread, from its claim until it leaves.
 
     Everything is written through `commit`, which keeps what the drain knows equal to the journal.
@@ -58,20 +58,20 @@ class Hold:
         clock: Clock,
         new_id: NewId,
         resolve: Resolve,
-        voice: ActiveAgent | None,
+        active: ActiveAgent | None,
         listeners: Listeners,
-        rooms: Rooms,
+        membership: Membership,
     ) -> None:
         self._listeners = listeners
         self._journal = Journaling(store, clock, view.thread.id, new_id("hold"))
-        self._rooms = rooms
+        self._membership = membership
         self._store = store
         self._resolve = resolve
         self._rows: Sequence[EnvRow] = view.env
         self._envs: dict[int, ThreadEnv] = {}
-        self.root = Frame.of(voice, view.messages, view.calls)  # the thread's own conversation
+        self.root = Frame.of(active, view.messages, view.calls)  # the thread's own conversation
         self.frames = [self.root]
-        self.author = None if voice is None else entity_of(voice.agent)
+        self.author = None if active is None else entity_of(active.agent)
         self.redactor = NOTHING
         self.clock = clock
         self.new_id = new_id
@@ -80,13 +80,13 @@ class Hold:
         self.epoch = view.thread.epoch
         self.seq = view.thread.seq
         self.nested: dict[str, Call] = {}
-        self.base = voice
-        self.context: dict[str, Any] = {}  # whatever handlers put there
+        self.base = active
+        self.handler_context: dict[str, Any] = {}  # whatever handlers put there
         self.prepared: dict[str, PreparedCall] = {}
         self.waits: dict[str, float] = {}
         self.inbox: dict[str, InboxEvent] = {event.event_id: event for event in view.inbox}
         self.reading: dict[str, InboxEvent] = {event.event_id: event for event in view.reading}
-        self.where = Whereabouts(view.thread, self.reading, rooms, store, self.insist)
+        self.where = ActiveSpace(view.thread, self.reading, membership, store, self.retry_until_available)
         self.posted = view.thread.posted
         self.streamed: dict[str, str] = {}
         self.call_ids: dict[int, str] = {}
@@ -96,7 +96,7 @@ class Hold:
         self.left = False
         self._due: datetime | None = None
         self.stopping = False
-        self._learn(self.env_for(voice).redactor)
+        self._learn(self.env_for(active).redactor)
         if run.cancel_requested_at is not None:
             self.abort.set()
 
@@ -111,11 +111,11 @@ class Hold:
         return next((frame.holder for frame in reversed(self.frames) if frame.holder is not None), None)
 
     @property
-    def voice(self) -> ActiveAgent:
+    def active(self) -> ActiveAgent:
         """Who speaks."""
-        voice = self.frame.voice
-        assert voice is not None, "a run of an agent that is not there ends before it speaks"
-        return voice
+        active = self.frame.active
+        assert active is not None, "a run of an agent that is not there ends before it speaks"
+        return active
 
     @property
     def may_have_children(self) -> bool:
@@ -125,34 +125,34 @@ class Hold:
     @property
     def side(self) -> Side | None:
         """The side that speaks, of an agent with two."""
-        voice = self.root.voice
-        return None if voice is None or len(voice.sides) < 2 else self.run.side
+        active = self.root.active
+        return None if active is None or len(active.sides) < 2 else self.run.side
 
     @property
     def speaker(self) -> str | None:
         """The name of the prompt that speaks, where others may have spoken in the thread too."""
-        voice = self.root.voice
-        several = voice is not None and (len(voice.sides) > 1 or self.thread.active_agent is not None)
-        return voice.prompt.name if voice is not None and several else None
+        active = self.root.active
+        several = active is not None and (len(active.sides) > 1 or self.thread.active_agent is not None)
+        return active.prompt.name if active is not None and several else None
 
     @property
     def env(self) -> ThreadEnv:
         """What holds in the thread for whoever speaks."""
-        return self.env_for(self.frame.voice)
+        return self.env_for(self.frame.active)
 
-    def env_for(self, voice: ActiveAgent | None) -> ThreadEnv:
-        """What holds in the thread for that voice."""
-        known = self._envs.get(id(voice))
+    def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
+        """What holds in the thread for that active agent."""
+        known = self._envs.get(id(active))
         if known is None:
-            known = self._envs[id(voice)] = self._resolve(self.thread, voice, self._rows)
+            known = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
         return known
 
-    def speaks(self, voice: ActiveAgent) -> None:
-        """From now on this voice leads the thread's own conversation."""
-        if voice is not self.root.voice:
-            self.root.voice, self.author = voice, entity_of(voice.agent)
+    def speaks(self, active: ActiveAgent) -> None:
+        """From now on this active agent leads the thread's own conversation."""
+        if active is not self.root.active:
+            self.root.active, self.author = active, entity_of(active.agent)
             self._envs.clear()
-            self._learn(self.env_for(voice).redactor)
+            self._learn(self.env_for(active).redactor)
 
     @property
     def is_due(self) -> bool:
@@ -161,9 +161,9 @@ class Hold:
             return True
         return self._due is not None and self._due <= self.clock.now()
 
-    def insist(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
+    def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """Read the journal, again and again while it is unavailable."""
-        return self._journal.insist(work)
+        return self._journal.retry_until_available(work)
 
     def unanswered(self) -> list[Call]:
         """The calls of the step that the model has no answer to yet, in order."""
@@ -173,18 +173,18 @@ class Hold:
         """Messages that joined this run and have not been read."""
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
-    def place(self, move: Move) -> int:
-        """The place in the thread of the next message of this move."""
-        return self.seq + len(move.messages) + 1
+    def place(self, changes: Changes) -> int:
+        """The place in the thread of the next message of these changes."""
+        return self.seq + len(changes.messages) + 1
 
-    def say(self, move: Move, message: Message) -> None:
-        """Put a message, made for its `place`, into the move, with its event; no secret gets past here."""
-        self.put(move, clean_message(message, self.redactor) if self.redactor else message)
+    def say(self, changes: Changes, message: Message) -> None:
+        """Put a message, made for its `place`, into the changes, with its event; no secret gets past here."""
+        self.put(changes, clean_message(message, self.redactor) if self.redactor else message)
 
-    def put(self, move: Move, message: Message) -> None:
+    def put(self, changes: Changes, message: Message) -> None:
         """The same for a message whose texts have all come without secrets through another door (decision 8)."""
-        move.messages.append(message)
-        move.events.append(message_event(message))
+        changes.messages.append(message)
+        changes.events.append(message_event(message))
 
     def leaving(self) -> Leaving:
         """How to leave when the run is over: come back at once if the inbox still holds something."""
@@ -196,18 +196,18 @@ class Hold:
 
         The wake is read first, so that whatever is not in the inbox by then has raised it once more.
         """
-        wake = await self.insist(lambda: self._store.wake(self.thread.id))
+        wake = await self.retry_until_available(lambda: self._store.wake(self.thread.id))
         if wake is not None:
             self.gen = wake.gen
-        unread = await self.insist(lambda: self._store.unread(self.thread.id))
+        unread = await self.retry_until_available(lambda: self._store.unread(self.thread.id))
         self.inbox = {event.event_id: event for event in unread}
-        await self.insist(self.look_at_env)
+        await self.retry_until_available(self.look_at_env)
 
     async def look_at_env(self) -> None:
         """Read the env anew. Secrets that the run has known once it does not forget."""
         self._rows = await self._store.env(self.thread.id)
         self._envs.clear()
-        self._learn(self.env_for(self.root.voice).redactor)
+        self._learn(self.env_for(self.root.active).redactor)
 
     def learn(self, name: str, secret: str) -> None:
         """A secret that is to be kept out of everything from now on."""
@@ -229,11 +229,11 @@ class Hold:
     @property
     def files(self) -> StoredFiles:
         """The thread's files."""
-        return StoredFiles(self._store, self.thread.id, self.insist)
+        return StoredFiles(self._store, self.thread.id, self.retry_until_available)
 
     async def reload_call(self, call_id: str) -> Call:
         """Read a call anew: somebody else may have settled it."""
-        call = await self.insist(lambda: self._store.call(call_id))
+        call = await self.retry_until_available(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
         self._calls_with(call_id)[call_id] = call
         return call
@@ -248,15 +248,15 @@ class Hold:
         if run is not None and run.cancel_requested_at is not None:
             self.abort.set()
 
-    async def commit(self, kind: Callable[..., Advance], move: Move, run: Run) -> Answered:
-        """Commit `move` and the run's new row as one unit of that kind; else the guard that failed.
+    async def commit(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Answered:
+        """Commit `changes` and the run's new row as one unit of that kind; else the guard that failed.
 
         Raises `ThreadLost` if the thread is not ours any more, `Unwritable` if the journal cannot hold it.
         """
-        if move.effects:
-            unit = await self._journal.made(lambda: self._made(kind, move, run))
+        if changes.effects:
+            unit = await self._journal.made(lambda: self._made(kind, changes, run))
         else:
-            unit = self._unit(kind, move, run)
+            unit = self._unit(kind, changes, run)
         answer = await self._journal.write(unit)
         if isinstance(answer, Conflict):
             return await self._refused(answer)
@@ -266,16 +266,16 @@ class Hold:
             await self.look()
         return "done"
 
-    async def _made(self, kind: Callable[..., Advance], move: Move, run: Run) -> Advance:
-        effects = await self._rooms.settled(move.effects)
+    async def _made(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Advance:
+        effects = await self._membership.settled(changes.effects)
         if any(isinstance(each, HandOff) for each in effects):
             run = changed(run, side="side_a")  # an agent that takes over has one side
-        return self._unit(kind, move, run, effects)
+        return self._unit(kind, changes, run, effects)
 
     def _unit(
-        self, kind: Callable[..., Advance], move: Move, run: Run, effects: Sequence[Effect] = ()
+        self, kind: Callable[..., Advance], changes: Changes, run: Run, effects: Sequence[Effect] = ()
     ) -> Advance:
-        lives, held = run.lives if kind is Takeover else 0, move.leaving is None
+        lives, held = run.lives if kind is Takeover else 0, changes.leaving is None
         if (run.lives, run.held) != (lives, held):
             run = changed(run, lives=lives, held=held)
         return kind(
@@ -285,20 +285,20 @@ class Hold:
             epoch=self.epoch,
             seq=self.seq,
             run=run,
-            messages=tuple(move.messages),
-            calls=tuple(move.calls),
-            nested=tuple(move.nested),
-            edited=tuple(move.edited),
-            changes=tuple(move.changes),
-            read=tuple(move.read),
-            files=move.files,
-            env=move.env,
-            inbox=tuple(move.inbox),
-            dropped=tuple(move.dropped),
-            step=move.step,
-            events=tuple(move.events),
+            messages=tuple(changes.messages),
+            calls=tuple(changes.calls),
+            nested=tuple(changes.nested),
+            edited=tuple(changes.edited),
+            changes=tuple(changes.call_changes),
+            read=tuple(changes.read),
+            files=changes.files,
+            env=changes.env,
+            inbox=tuple(changes.inbox),
+            dropped=tuple(changes.dropped),
+            step=changes.step,
+            events=tuple(changes.events),
             effects=tuple(effects),
-            leaving=move.leaving,
+            leaving=changes.leaving,
         )
 
     async def give_back(self) -> None:
@@ -311,7 +311,7 @@ class Hold:
             await self._once(unit)
         if self.run.status == "running":
             leaving = Leaving(gen=self.gen, due=self.clock.now())
-            await self._once(self._unit(Release, Move(leaving=leaving), self.run))
+            await self._once(self._unit(Release, Changes(leaving=leaving), self.run))
 
     async def _once(self, unit: Advance) -> None:
         answer = await self._journal.write_once(unit)
@@ -321,7 +321,7 @@ class Hold:
 
     async def _refused(self, conflict: Conflict) -> Answered:
         match conflict.guard:
-            case "file" | "busy" | "room" | "terminated":
+            case "file" | "busy" | "child_limit" | "terminated":
                 return conflict.guard
             case "space":
                 await self.where.look()
@@ -395,6 +395,6 @@ class Hold:
             self.inbox[event.event_id] = event.changed(change)
 
 
-def source_of(hold: Hold) -> Source:
+def source_of(context: RunContext) -> Source:
     """The run that is in hand."""
-    return Source(thread_id=hold.thread.id, run_id=hold.run.id, agent=hold.run.agent)
+    return Source(thread_id=context.thread.id, run_id=context.run.id, agent=context.run.agent)

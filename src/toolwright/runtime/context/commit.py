@@ -37,7 +37,7 @@ class Journaling:
     async def made(self, make: Callable[[], Awaitable[Advance]]) -> Advance:
         """A unit for which the journal must be read first; it is to be written next."""
         self._making = make
-        return await self.insist(make)
+        return await self.retry_until_available(make)
 
     async def write(self, unit: Advance) -> Committed | Conflict:
         """Commit the unit. Raises `Unwritable` if the journal cannot hold it.
@@ -49,7 +49,7 @@ class Journaling:
             self._pause_at = self._clock.monotonic() + DRAIN_SLICE
         self._unwritten = unit
         try:
-            answer = await self.insist(lambda: self._store.commit(unit))
+            answer = await self.retry_until_available(lambda: self._store.commit(unit))
         except Unwritable:
             self._making = self._unwritten = None
             raise
@@ -66,7 +66,7 @@ class Journaling:
         self._making = self._unwritten = None
         return await making() if unit is None and making is not None else unit
 
-    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it, again and again while the journal is unavailable."""
         delay: float | None = None
         while True:

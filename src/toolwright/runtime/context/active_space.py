@@ -10,8 +10,8 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.thread import Thread
-from toolwright.runtime.hold.move import Move
-from toolwright.runtime.spaces.membership import Rooms
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.spaces.membership import Membership
 
 T = TypeVar("T")
 
@@ -22,17 +22,22 @@ class Insist(Protocol):
     def __call__(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]: ...
 
 
-class Whereabouts:
+class ActiveSpace:
     """Knows the spaces in which what the run does may be seen; `reading` is what the run reads, by event."""
 
     def __init__(
-        self, thread: Thread, reading: Mapping[str, InboxEvent], rooms: Rooms, store: Store, insist: Insist
+        self,
+        thread: Thread,
+        reading: Mapping[str, InboxEvent],
+        membership: Membership,
+        store: Store,
+        retry_until_available: Insist,
     ) -> None:
         self._thread_id = thread.id
         self._reading = reading
-        self._rooms = rooms
+        self._membership = membership
         self._store = store
-        self._insist = insist
+        self._insist = retry_until_available
         self._gone: set[str] = set()
         self.space_id = thread.space_id
 
@@ -49,9 +54,9 @@ class Whereabouts:
         space_id = None if told is None else told.get("spaceId")
         return space_id if isinstance(space_id, str) and space_id not in self._gone else None
 
-    def after(self, move: Move) -> str | None:
-        """The space that the agent is in once the move is done."""
-        entered = [effect for effect in move.effects if isinstance(effect, Enter)]
+    def after(self, changes: Changes) -> str | None:
+        """The space that the agent is in once the changes are in the journal."""
+        entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
 
     async def look(self) -> None:
@@ -62,20 +67,20 @@ class Whereabouts:
         if self.space_id in self._gone:
             self.space_id = None
 
-    async def check(self, move: Move, author: Entity | None) -> None:
+    async def check(self, changes: Changes, author: Entity | None) -> None:
         """Put the agent out of a space that it may be in no longer (D10)."""
         here = self.space_id
         if here is None or author is None:
             return
-        if await self._insist(lambda: self._rooms.open_to(here, author.id)) is None:
+        if await self._insist(lambda: self._membership.open_to(here, author.id)) is None:
             self.space_id = None
-            move.effects.append(Enter(thread_id=self._thread_id, space_id=None))
+            changes.effects.append(Enter(thread_id=self._thread_id, space_id=None))
 
     async def unspoken(self) -> Redactor:
         """What must not be said where the run is seen: the secrets of the agents there."""
         unspoken = NOTHING
         for space_id in self._near():
-            there = await self._insist(lambda one=space_id: self._rooms.redactor(one))
+            there = await self._insist(lambda one=space_id: self._membership.redactor(one))
             unspoken = there.with_secrets(unspoken.secrets)
         return unspoken
 
