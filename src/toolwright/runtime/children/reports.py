@@ -38,7 +38,7 @@ class Reports:
     async def of(
         self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
     ) -> Sequence[Effect]:
-        """What the unit that ends this run with these changes does to the parent. The files of the answer are copied."""
+        """What the unit that ends this run with these changes does to the parent. Files of the answer are copied."""
         parent_id, thread = context.thread.parent_id, context.thread
         parent = (
             None
