@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,9 @@ PUBLIC_CLIENT = [
     "Token",
     "Worker",
 ]
+MOST_IN_A_FOLDER = 15
+MOST_MODULES = 360
+MOST_LINES = 400
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 
 
@@ -83,6 +87,23 @@ def test_every_module_says_in_one_sentence_what_it_is_for(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert docstring, f"{path} has no docstring"
     assert len(docstring.split("\n")[0]) <= 120
+
+
+def test_no_folder_has_become_a_flat_hall() -> None:
+    modules = [path for path in SOURCES if path.name != "__init__.py"]
+    folders = Counter(path.parent for path in modules)
+    assert not {str(folder): count for folder, count in folders.items() if count > MOST_IN_A_FOLDER}
+    assert len(modules) <= MOST_MODULES
+    assert not [path for path in modules if len(path.read_text().splitlines()) > MOST_LINES]
+
+
+@pytest.mark.parametrize("document", ["AGENTS.md", "docs/architecture.md"])
+def test_the_places_that_a_document_names_are_there(document: str) -> None:
+    places = re.findall(
+        r"`((?:core|wire|runtime|web|client|cli|wiring|adapters)/[\w/.]*)`", (ROOT / document).read_text()
+    )
+    assert len(places) > 20
+    assert not [place for place in places if not (ROOT / "src" / "toolwright" / place).exists()]
 
 
 def test_every_module_can_be_imported_first() -> None:

@@ -199,5 +199,5 @@ def folders(owner: int | None = None) -> set[str]:
 async def until_tidy() -> None:
     """Wait until no folder of a run is left: one of an earlier test may still be tidied up."""
     async with asyncio.timeout(20):
-        while folders():
+        while folders():  # noqa: ASYNC110 - a folder that goes sets no event
             await asyncio.sleep(0.05)
