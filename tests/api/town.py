@@ -14,7 +14,7 @@ from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Act
 from toolwright.core.threads.child import Link
-from toolwright.runtime.children.births import Birth, birth_json
+from toolwright.runtime.children.start import Birth, birth_json
 from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SharedSecret
 

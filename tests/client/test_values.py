@@ -23,11 +23,11 @@ from toolwright.wire.call import call_json
 from toolwright.wire.entity import client_json
 from toolwright.wire.event import event_json
 from toolwright.wire.message import file_json, message_json
+from toolwright.wire.models import agents as seen_agents
+from toolwright.wire.models import threads as seen
+from toolwright.wire.models.reading import read, read_field, read_list
 from toolwright.wire.result import result_to_json
 from toolwright.wire.run import run_json, run_with_steps, thread_json
-from toolwright.wire.seen import agents as seen_agents
-from toolwright.wire.seen import threads as seen
-from toolwright.wire.seen.reading import read, read_field, read_list
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 USAGE = Usage(input_tokens=3, output_tokens=2, cache_read_tokens=1, cache_write_tokens=9)

@@ -11,7 +11,7 @@ from typing import Any
 import httpcore
 
 import toolwright as tw
-from toolwright.adapters.executors.dialing import Resolve
+from toolwright.adapters.executors.connection import Resolve
 from toolwright.adapters.executors.http import HttpExecutor
 from toolwright.core.env.env import EnvVar
 from toolwright.core.state.memory import MemoryState

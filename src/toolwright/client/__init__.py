@@ -3,9 +3,9 @@
 from toolwright.client.client import Client
 from toolwright.client.transport.http import Token
 from toolwright.client.worker import Worker
-from toolwright.wire.seen.agents import Agent, Goal, Memory, Plan
-from toolwright.wire.seen.reading import BrokenItem, Items
-from toolwright.wire.seen.threads import (
+from toolwright.wire.models.agents import Agent, Goal, Memory, Plan
+from toolwright.wire.models.reading import BrokenItem, Items
+from toolwright.wire.models.threads import (
     Call,
     Entity,
     Event,

@@ -2,9 +2,9 @@
 
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.seen.agents import Agent, Goal, Memory, Plan, Told
-from toolwright.wire.seen.reading import Items, read, read_field, read_list
-from toolwright.wire.seen.threads import InboxEvent
+from toolwright.wire.models.agents import Agent, Goal, Memory, Plan, Told
+from toolwright.wire.models.reading import Items, read, read_field, read_list
+from toolwright.wire.models.threads import InboxEvent
 
 
 class Agents:

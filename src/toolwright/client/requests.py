@@ -7,8 +7,8 @@ from toolwright.client.transport.http import Http, segment
 from toolwright.core.env.env import EnvType, EnvVar
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.wire.seen.reading import read, read_field
-from toolwright.wire.seen.threads import Answered, Wanted
+from toolwright.wire.models.reading import read, read_field
+from toolwright.wire.models.threads import Answered, Wanted
 
 Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 """Texts by name, or `{"value": …, "type": "text"}`; None takes a name away."""

@@ -7,9 +7,9 @@ from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import SpaceFields, SpaceKind
-from toolwright.wire.seen.reading import Items, read, read_field, read_list
-from toolwright.wire.seen.spaces import Member, Reaction, Space, SpaceMessage, Spoken
-from toolwright.wire.seen.threads import Event
+from toolwright.wire.models.reading import Items, read, read_field, read_list
+from toolwright.wire.models.spaces import Member, Reaction, Space, SpaceMessage, Spoken
+from toolwright.wire.models.threads import Event
 
 _ROOT = "/api/spaces"
 

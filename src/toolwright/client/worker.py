@@ -30,7 +30,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.results.result import ToolResult
 from toolwright.core.supervision import Supervision
-from toolwright.wire.seen.threads import Call, Offer
+from toolwright.wire.models.threads import Call, Offer
 
 log = logging.getLogger("toolwright.worker")
 F = TypeVar("F", bound=Function)

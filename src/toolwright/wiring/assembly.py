@@ -18,10 +18,10 @@ from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
-from toolwright.runtime.children.births import Births
-from toolwright.runtime.children.offering import Offering, lifecycle_tools
-from toolwright.runtime.children.reports import Reports
+from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.children.requests import Requests
+from toolwright.runtime.children.start import ChildStart
+from toolwright.runtime.children.step_tools import StepTools, lifecycle_tools
 from toolwright.runtime.children.subagents import Subagents
 from toolwright.runtime.context.listeners import Listeners
 from toolwright.runtime.env.env import Environment
@@ -67,7 +67,7 @@ class _Shared:
     agents: Agents
     membership: Membership
     system_prompts: SystemPrompts
-    births: Births
+    child_start: ChildStart
     lineages: Lineages
 
 
@@ -111,7 +111,7 @@ def assemble(
         threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages),
         runs=runs,
         requests=Requests(
-            store, motor, agents, speakers, shared.lineages, shared.births, environment, clock, ids
+            store, motor, agents, speakers, shared.lineages, shared.child_start, environment, clock, ids
         ),
         calls=pending,
         offers=offers,
@@ -144,7 +144,7 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
         agents=agents,
         membership=Membership(store, agents),
         system_prompts=SystemPrompts(store, agents),
-        births=Births(store, environment, clock, ids),
+        child_start=ChildStart(store, environment, clock, ids),
         lineages=Lineages(store, agents, environment),
     )
 
@@ -159,7 +159,7 @@ def _drainer(
     """Who leads runs, with all that is on a run's way."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
     store, clock, ids = parts.store, parts.clock, parts.new_id
-    subagents = Subagents(store, shared.agents, shared.births, clock, ids, settings.max_subagent_depth)
+    subagents = Subagents(store, shared.agents, shared.child_start, clock, ids, settings.max_subagent_depth)
     executors: Mapping[Kind, Executor] = {"agent": subagents, **parts.executors}
     calls = Calls(parts.instants, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox)
@@ -172,10 +172,10 @@ def _drainer(
         answer_limits=answer_limits,
     )
     nested = Nested(store)
-    ending = Ending(Reports(store))
+    ending = Ending(ChildReports(store))
     run_ending = RunEnding(calls, nested, ending, max_steps=settings.max_steps)
     step_calls = StepCalls(calls, handlers, asking, Waiting(store, calls, inline_wait), nested, run_ending)
-    before = BeforeStep(step_calls, run_ending, speakers, Offering(store, lifecycle_tools), environment)
+    before = BeforeStep(step_calls, run_ending, speakers, StepTools(store, lifecycle_tools), environment)
     loop = Loop(calls, asking, before, step_calls, run_ending)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
     return Drainer(

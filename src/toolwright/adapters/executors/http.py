@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import httpcore
 import httpx
 
-from toolwright.adapters.executors.answers import result_of
-from toolwright.adapters.executors.dialing import Dialer, Resolve, anywhere, pool, public_or, resolve
-from toolwright.adapters.executors.exchange import Exchange, HttpFailure, ask_of
+from toolwright.adapters.executors.connection import Dialer, Resolve, anywhere, pool, public_or, resolve
+from toolwright.adapters.executors.request import Exchange, HttpFailure, ask_of
+from toolwright.adapters.executors.response import result_of
 from toolwright.core.limits import MAX_HTTP_ANSWER, MAX_JSON_VALUES
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState

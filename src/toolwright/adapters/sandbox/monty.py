@@ -18,7 +18,7 @@ from pydantic_monty import (
 )
 
 from toolwright.adapters.sandbox.handle import Handle, Runs
-from toolwright.adapters.sandbox.hosted import THREADS, Hosted
+from toolwright.adapters.sandbox.host_functions import THREADS, Hosted
 from toolwright.adapters.sandbox.logged import Log
 from toolwright.adapters.sandbox.process import limit
 from toolwright.core.concurrency import DaemonThreads

@@ -22,7 +22,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.checks import by_id, can_be_id, refuse_object
-from toolwright.runtime.children.births import Birth, Births, birth_from_json
+from toolwright.runtime.children.start import Birth, ChildStart, birth_from_json
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.threads.lineages import Lineages
 from toolwright.wire.event import subagent_event
@@ -60,7 +60,7 @@ class Requests:
         agents: Agents,
         speakers: Speakers,
         lineages: Lineages,
-        births: Births,
+        child_start: ChildStart,
         environment: Environment,
         clock: Clock,
         new_id: NewId,
@@ -70,7 +70,7 @@ class Requests:
         self._agents = agents
         self._speakers = speakers
         self._lineages = lineages
-        self._births = births
+        self._child_start = child_start
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
@@ -164,7 +164,7 @@ class Requests:
             agent = await self._agents.usable(birth.agent_id)
             if agent is None:
                 raise _no_request(request.id)
-            lacking = await self._births.lacking(birth, agent, given)
+            lacking = await self._child_start.lacking(birth, agent, given)
             return tuple([each for each in lacking if each.name in _names(request.required)])
         return await self._missing_here(request, thread, given)
 
@@ -209,7 +209,7 @@ class Requests:
         if birth is not None:
             if birth.most is not None:
                 effects.append(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
-            born = await self._births.spawn(
+            born = await self._child_start.spawn(
                 birth, None
             )  # nobody waits for the end of its first session any more
             told = subagent_event("subagent.created", birth.thread_id, birth.name, birth.agent_id, "running")

@@ -25,8 +25,8 @@ from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifec
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.prompt_tools import paths, spoken
 from toolwright.runtime.calls.variables import waiting_json
-from toolwright.runtime.children.births import Birth, Births
-from toolwright.runtime.children.offering import has_room
+from toolwright.runtime.children.start import Birth, ChildStart
+from toolwright.runtime.children.step_tools import has_room
 from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.family import child_id_of, copy_files, first_run, message_for
@@ -43,11 +43,17 @@ class Subagents:
     """Carries out calls of agents, and those of the lifecycle tools. What they do is committed with their results."""
 
     def __init__(
-        self, store: Store, agents: Agents, births: Births, clock: Clock, new_id: NewId, max_depth: int
+        self,
+        store: Store,
+        agents: Agents,
+        child_start: ChildStart,
+        clock: Clock,
+        new_id: NewId,
+        max_depth: int,
     ) -> None:
         self._store = store
         self._agents = agents
-        self._births = births
+        self._child_start = child_start
         self._clock = clock
         self._new_id = new_id
         self._max_depth = max_depth
@@ -195,7 +201,7 @@ class Subagents:
             most=relation.config.resumable.max_instances if relation.config.resumable else None,
             files=tuple(await self._files(state, named)),
         )
-        missing = await self._births.lacking(birth, agent)
+        missing = await self._child_start.lacking(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
         blocking = relation.config.blocking
@@ -217,7 +223,7 @@ class Subagents:
     async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:
         """The child's beginning, while there is room for it: others may have begun meanwhile."""
         await self._check_room(birth.parent_id, relation)
-        return await self._births.spawn(birth, report)
+        return await self._child_start.spawn(birth, report)
 
     async def _check_room(self, thread_id: str, relation: AgentCall) -> None:
         """Raise `NoRoom` if there are as many children of that agent as there may be."""
@@ -234,7 +240,9 @@ class Subagents:
         self, state: RunState, birth: Birth, agent: ActiveAgent, missing: Sequence[Variable]
     ) -> ToolResult:
         """The child is put off until somebody gives what it lacks (S0 §6)."""
-        request = self._births.request(birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}")
+        request = self._child_start.request(
+            birth, agent, missing, f"req_{state.call_id.removeprefix('call_')}"
+        )
         state.effect(OpenRequest(thread_id=state.thread_id, request=request))
         names = ", ".join(each.name for each in missing)
         return ToolResult.fail(

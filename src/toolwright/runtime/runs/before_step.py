@@ -14,7 +14,7 @@ from toolwright.core.tools.pipeline import prepare
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import lacking_now, park_for
-from toolwright.runtime.children.offering import Offering
+from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import Answered, RunContext
 from toolwright.runtime.env.env import Environment
@@ -32,13 +32,13 @@ class BeforeStep:
         step_calls: StepCalls,
         run_ending: RunEnding,
         speakers: Speakers,
-        offering: Offering,
+        step_tools: StepTools,
         environment: Environment,
     ) -> None:
         self._step_calls = step_calls
         self._run_ending = run_ending
         self._speakers = speakers
-        self._offering = offering
+        self._step_tools = step_tools
         self._environment = environment
 
     async def speaks(self, context: RunContext) -> bool:
@@ -55,7 +55,7 @@ class BeforeStep:
         context.base = base
         context.speaks(base)
         if base.relations:
-            context.speaks(await self._offering.offered(context, base))
+            context.speaks(await self._step_tools.offered(context, base))
         return True
 
     async def ready(self, context: RunContext) -> bool:
@@ -86,7 +86,7 @@ class BeforeStep:
         ):
             return False
         try:
-            found = await self._offering.immediate(context)
+            found = await self._step_tools.immediate(context)
         except InvalidRequest as error:
             await self._run_ending.end(context, Finish, Changes(), End("failed", error=error.message))
             return True

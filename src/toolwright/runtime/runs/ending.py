@@ -14,7 +14,7 @@ from toolwright.core.threads.run import Run, RunStatus, StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, Calls, LastWords
 from toolwright.runtime.calls.nested import Nested
-from toolwright.runtime.children.reports import Reports
+from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import Answered, RunContext, source_of
 from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
@@ -73,7 +73,7 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
 class Ending:
     """Ends runs, and tells a parent of it, and children."""
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: ChildReports) -> None:
         self._reports = reports
 
     async def of(self, context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:

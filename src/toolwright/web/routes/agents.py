@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.runtime.agents.agents import Shown
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, answers
-from toolwright.web.callers import Service
+from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
 from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Words

@@ -12,7 +12,7 @@ from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import answers
-from toolwright.web.callers import Known, Service
+from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Reference, Words
 from toolwright.web.routes.router import noun

@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers.answer import Answer, answer
-from toolwright.web.callers import identified
+from toolwright.web.dependencies import identified
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here, Serving
 

@@ -10,7 +10,7 @@ from toolwright.core.spaces.entity import EntityFields
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.auth.permits import owner_of_listed, speaker
-from toolwright.web.callers import Known, Service
+from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun

@@ -12,7 +12,7 @@ from toolwright.core.files.file import File
 from toolwright.core.text import quantity
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import answers, failures
-from toolwright.web.callers import Known
+from toolwright.web.dependencies import Known
 from toolwright.web.requests.query import Id, Limit, Offset, Unsatisfiable, Words, part_of
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here

@@ -10,7 +10,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
 from toolwright.web.answers.answer import Answer, answer, broken_json, listed
 from toolwright.web.answers.shapes import answers
-from toolwright.web.callers import Known, Service
+from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.query import EventId, Id, Limit, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here

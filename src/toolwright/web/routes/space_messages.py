@@ -12,7 +12,7 @@ from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.auth.permits import speaker
-from toolwright.web.callers import Known
+from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Id, Metadata, Name, Reference, Words
 from toolwright.web.routes.router import noun

@@ -10,7 +10,7 @@ from toolwright.core.spaces.space import Member, Space, SpaceFields, SpaceKind
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers.answer import Answer, answer, broken_json
 from toolwright.web.answers.shapes import Deleted, answers
-from toolwright.web.callers import Known, Service
+from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference
 from toolwright.web.routes.router import noun

@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.web.answers.answer import Answer, answer
 from toolwright.web.answers.shapes import Responses, StreamTokenShape, answers, failures
-from toolwright.web.callers import Follower, FollowingService, Known
+from toolwright.web.dependencies import Follower, FollowingService, Known
 from toolwright.web.requests.query import EventId, Id, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here

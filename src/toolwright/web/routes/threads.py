@@ -11,7 +11,7 @@ from toolwright.core.results.content import Attachment
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import answers
 from toolwright.web.auth.permits import owner_of_new
-from toolwright.web.callers import Known
+from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun

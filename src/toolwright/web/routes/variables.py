@@ -11,7 +11,7 @@ from toolwright.core.env.env import Given
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answers.answer import Answer, answer
 from toolwright.web.answers.shapes import answers
-from toolwright.web.callers import Known
+from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import httpcore
 
-from toolwright.adapters.executors.exchange import AddressRefused
+from toolwright.adapters.executors.request import AddressRefused
 from toolwright.core.tools.addresses import Address, Allowed, is_public
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]

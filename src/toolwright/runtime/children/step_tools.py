@@ -32,7 +32,7 @@ class AtOnce:
     values: Mapping[str, EnvVar]
 
 
-class Offering:
+class StepTools:
     """Reads the flags and the children of a thread, and makes of them what its agent is offered."""
 
     def __init__(self, store: Store, lifecycle: LifecycleTools) -> None:

@@ -6,7 +6,7 @@ import json
 import secrets
 from typing import NoReturn, cast
 
-from toolwright.adapters.sandbox.hosted import Hosted, HostError
+from toolwright.adapters.sandbox.host_functions import Hosted, HostError
 from toolwright.adapters.sandbox.logged import Log
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps

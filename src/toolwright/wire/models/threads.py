@@ -13,7 +13,7 @@ from toolwright.core.threads.inbox import InboxStatus, InboxType
 from toolwright.core.threads.message import Role
 from toolwright.core.threads.run import OVER, RunStatus, StopReason, Usage
 from toolwright.core.value import value
-from toolwright.wire.seen.reading import CAMEL, Json, JsonObject, SeenReference, SeenUsage, spelt
+from toolwright.wire.models.reading import CAMEL, Json, JsonObject, SeenReference, SeenUsage, spelt
 
 
 @value

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from toolwright.core.value import value
-from toolwright.wire.seen.reading import CAMEL, JsonObject
+from toolwright.wire.models.reading import CAMEL, JsonObject
 
 
 @value

@@ -7,7 +7,7 @@ from base64 import b64encode
 from email.message import Message
 from http import HTTPStatus
 
-from toolwright.adapters.executors.exchange import Answer, HttpFailure
+from toolwright.adapters.executors.request import Answer, HttpFailure
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
 from toolwright.core.json_value import JSON
 from toolwright.core.results.content import ImageContent

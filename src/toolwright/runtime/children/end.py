@@ -29,7 +29,7 @@ FAILED, CANCELLED = "The session failed.", "The session was cancelled."
 NO_ANSWER = "The session came to no answer in the steps that it may make."
 
 
-class Reports:
+class ChildReports:
     """Makes reports: the effect in the unit that ends a child's session."""
 
     def __init__(self, store: Store) -> None:

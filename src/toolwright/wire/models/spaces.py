@@ -4,8 +4,8 @@ from datetime import datetime
 
 from toolwright.core.spaces.space import SpaceKind
 from toolwright.core.value import value
-from toolwright.wire.seen.reading import CAMEL, JsonObject
-from toolwright.wire.seen.threads import Entity
+from toolwright.wire.models.reading import CAMEL, JsonObject
+from toolwright.wire.models.threads import Entity
 
 
 @value

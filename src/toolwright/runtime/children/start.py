@@ -44,7 +44,7 @@ class Birth:
     files: tuple[File, ...] = ()
 
 
-class Births:
+class ChildStart:
     """Finds out what children lack, and makes the effects with which they begin."""
 
     def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
