@@ -9,8 +9,9 @@ import pytest
 from tests.web.signing import OTHER, SECRET, Claims, claims, pem, raw, rsa_key, signed
 from toolwright.core.errors import Unauthorized
 from toolwright.testing import ManualClock
-from toolwright.web.auth.jwt_rules import EARLY, LONGEST, Named, Wanted
+from toolwright.web.auth.jwt_rules import EARLY, LONGEST, Wanted
 from toolwright.web.auth.persons import SharedSecret
+from toolwright.web.auth.verifier import Named
 
 pytestmark = pytest.mark.anyio
 

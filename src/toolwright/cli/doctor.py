@@ -1,4 +1,4 @@
-"""`toolwright doctor`."""
+"""`toolwright doctor`: what it checks, and what it says."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""The event loop of a command, whose end nobody else's tasks and threads hold up."""
+"""The event loop of a command, and the end of its process: nobody else's tasks and threads hold it up."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What the command line says when it cannot do what was asked: one line, and an exit code."""
+"""What the command line says and leaves: refusals in one line with an exit code, logs, places, files of results."""
 
 import asyncio
 import binascii

@@ -1,4 +1,4 @@
-"""Tenvs on the command line: those that a tool declares, and those that are given for one call."""
+"""Values on the command line: the tenvs and env that a tool declares, and those that are given for one call."""
 
 import json
 from collections.abc import Mapping, Sequence

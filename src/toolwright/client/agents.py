@@ -1,4 +1,4 @@
-"""Agents, as a client sees them."""
+"""Agents and their inboxes, as a client sees them."""
 
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSON, JSONObject

@@ -1,4 +1,4 @@
-"""Entities, as a client sees them."""
+"""Entities and their front-ends, as a client sees them."""
 
 from typing import Unpack
 

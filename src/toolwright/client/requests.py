@@ -1,4 +1,4 @@
-"""Requests for values, as a client sees them."""
+"""Requests for values and the env of threads and people, as a client sees them."""
 
 from collections.abc import Mapping
 from typing import TypeAlias

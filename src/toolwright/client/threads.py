@@ -1,4 +1,4 @@
-"""Threads and their messages, as a client sees them."""
+"""Threads, their messages and files, as a client sees them."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 

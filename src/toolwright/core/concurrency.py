@@ -1,4 +1,4 @@
-"""Threads for plain functions: daemons, so that one that never ends does not keep the process alive."""
+"""Threads for plain functions, daemons that nobody's end waits for; and what a cancellation of the task at work was."""
 
 import asyncio
 import contextlib

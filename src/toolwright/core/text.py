@@ -1,4 +1,4 @@
-"""Other people's words in ours: never longer than somebody can read."""
+"""Other people's words and quantities in ours: never longer than somebody can read."""
 
 MOST_WORDS = 2_000  # characters
 CUT = " … ("

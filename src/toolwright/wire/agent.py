@@ -1,4 +1,4 @@
-"""Agents as JSON on the wire (API §3)."""
+"""Agents, what they keep in mind, and events of their inboxes as JSON on the wire (API §3)."""
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.mind import Goal, Memory, Plan

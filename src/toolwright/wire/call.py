@@ -1,4 +1,4 @@
-"""Tool calls as JSON on the wire (API §3)."""
+"""Tool calls as JSON on the wire (API §3), and as messages of a space show them."""
 
 import json
 from datetime import datetime

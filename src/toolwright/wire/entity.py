@@ -1,4 +1,4 @@
-"""Entities as JSON on the wire (API §3)."""
+"""Entities and their front-ends as JSON on the wire (API §3)."""
 
 from datetime import datetime
 

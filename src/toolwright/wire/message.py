@@ -1,4 +1,4 @@
-"""Messages and files as JSON on the wire (API §3)."""
+"""Messages and files as JSON on the wire (API §3), as services and as people are shown them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

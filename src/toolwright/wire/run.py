@@ -1,4 +1,4 @@
-"""Runs as JSON on the wire (API §3)."""
+"""Runs and what they wait for as JSON on the wire (API §3)."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Text that may reach a model: without what it would read and a person would not see."""
+"""Text that may reach a model, without what a person would not see; and arguments that are still coming."""
 
 import json
 import re

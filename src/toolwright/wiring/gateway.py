@@ -23,7 +23,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import is_loopback
-from toolwright.web.auth.jwt_rules import TokenVerifier
+from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.web.gateway import create_gateway, open_gateway
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.app import App

@@ -1,4 +1,4 @@
-"""The parts of a runtime: the adapters that the settings name."""
+"""The parts of a runtime: the adapters that the settings name, and what stands in for one that cannot be used."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

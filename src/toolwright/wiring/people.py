@@ -1,9 +1,10 @@
 """Who tells whom a person's token names: loaded only where settings ask for it, for the libraries that it needs."""
 
 from toolwright.core.ports import Clock
-from toolwright.web.auth.jwt_rules import TokenVerifier, Wanted
+from toolwright.web.auth.jwt_rules import Wanted
 from toolwright.web.auth.persons import SharedSecret, SignedByProvider
 from toolwright.web.auth.provider_keys import ProviderKeys, over_http
+from toolwright.web.auth.verifier import TokenVerifier
 from toolwright.wiring.settings import Settings
 
 

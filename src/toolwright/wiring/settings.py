@@ -1,4 +1,4 @@
-"""Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python."""
+"""Settings: from the environment (prefix `TOOLWRIGHT_`), or given in Python; and what each variable means."""
 
 import base64
 import re

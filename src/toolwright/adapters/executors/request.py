@@ -1,4 +1,4 @@
-"""One HTTP request and its answer: redirects followed by our own rules, bodies read up to a limit."""
+"""One HTTP request and its answer: redirects by our own rules, bodies read up to a limit, failures in our words."""
 
 import ssl
 from base64 import b64encode

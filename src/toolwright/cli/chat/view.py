@@ -1,4 +1,4 @@
-"""A run as it is watched in a terminal: text while it is written, calls while they happen."""
+"""A run as it is watched in a terminal: text while it is written, calls and results in lines of their own."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A small table from a CSV file."""
+"""A small table from a CSV file, and its chart."""
 
 import csv
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Requests over HTTP: translated errors, bounded answers, and the tries that do no harm."""
+"""Requests over HTTP: who asks, translated errors, bounded answers, and the tries that do no harm."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""An agent as JSON configures it (API §3): read, with every fault by its path."""
+"""An agent as JSON configures it (API §3): read, every fault by its path; and the configured agent as it is kept."""
 
 from collections.abc import Mapping, Set
 from dataclasses import replace

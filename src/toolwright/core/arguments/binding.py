@@ -1,4 +1,4 @@
-"""From judged JSON arguments to the keyword arguments that a function is called with."""
+"""From judged JSON arguments to the keyword arguments that a function is called with, defaults included."""
 
 import copy
 import functools

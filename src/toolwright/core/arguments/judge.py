@@ -1,4 +1,4 @@
-"""The one judge of arguments: from what a model wrote to JSON that the tool's schema accepts (D3)."""
+"""The one judge of arguments: from what a model wrote, however large, to JSON that the tool's schema accepts (D3)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice

@@ -1,4 +1,4 @@
-"""A Python function's signature as a JSON Schema, and the way from JSON arguments to its call."""
+"""A Python function's signature and docstring as a JSON Schema, and the way from JSON arguments to its call."""
 
 import functools
 import inspect

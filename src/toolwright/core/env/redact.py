@@ -1,4 +1,4 @@
-"""Taking secrets out of text before it is recorded, shown or sent to a model (D6).
+"""Redaction: secrets are taken out of text and JSON before it is recorded, shown or sent to a model (D6).
 
 A secret of 8 characters or more is found wherever it stands: as it is, within a JSON string in every spelling that JSON
 has, also of JSON within JSON, percent- and form-encoded, as Python spells it, misread as Latin-1 or answered in it, and

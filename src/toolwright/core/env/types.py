@@ -1,4 +1,4 @@
-"""Which type a value has that is given as plain text (D5, D6)."""
+"""Which type a value has that is given as plain text (D5, D6), and the annotation of a secret."""
 
 from collections.abc import Collection, Mapping
 from typing import cast

@@ -1,4 +1,4 @@
-"""Variables: what a tool or a prompt declares that it needs of its thread's env (S0 §3)."""
+"""Variables: what a tool or a prompt declares that it needs of its thread's env (S0 §3), and the request for them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

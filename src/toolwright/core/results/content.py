@@ -1,4 +1,4 @@
-"""Text, images and files that a tool hands over (S2 §5 and §6)."""
+"""Text, images and files that a tool hands over (S2 §5 and §6), and the judgement of what it hands over."""
 
 import binascii
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""An entity: somebody who takes part, a human of the table or an agent of the app."""
+"""An entity: somebody who takes part, a human of the table or an agent of the app; and its front-ends."""
 
 from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict

@@ -1,4 +1,4 @@
-"""Code that runs in a sandbox: what is asked for, what comes of it, and how far it may go."""
+"""Code that runs in a sandbox: what is asked for, with what options, what comes of it, and how far it may go."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What waits for a thread until one of its runs reads it."""
+"""What waits for a thread until one of its runs reads it, and how it is delivered there."""
 
 from collections.abc import Sequence
 from dataclasses import replace

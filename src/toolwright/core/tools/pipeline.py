@@ -1,4 +1,4 @@
-"""A tool call's way without a runtime: parse, judge, call, outcome."""
+"""A tool call's way without a runtime: parse, judge into a prepared call, carry out, outcome."""
 
 import difflib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence

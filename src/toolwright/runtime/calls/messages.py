@@ -1,4 +1,4 @@
-"""What a model reads of a call."""
+"""What a model reads of a call, and how a call begins that nobody in this process carries out."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol

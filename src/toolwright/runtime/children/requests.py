@@ -1,4 +1,4 @@
-"""Requests for values: read, and answered (D4, S0 §6). No value is ever in an answer."""
+"""Requests for values: read, answered (D4, S0 §6), and taken away when they expire. No value is ever in an answer."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

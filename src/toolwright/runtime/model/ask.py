@@ -1,4 +1,4 @@
-"""The model's part of a step: what it is asked, and its answer."""
+"""The model's part of a step: what it is asked, its answer, and how long that may take."""
 
 import asyncio
 from contextlib import aclosing

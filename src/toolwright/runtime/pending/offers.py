@@ -1,4 +1,4 @@
-"""Calls on offer to outside workers: all that are open and unclaimed, then each as it comes (D25).
+"""Calls on offer to outside workers: all open ones, then each as it comes (D25), in a queue for each reader.
 
 A call that opens in this process is told at once. One watcher for all readers looks at the journal, slowly, for those
 that other processes have opened, and for leases that are over. What was open before a reader came it reads itself, page

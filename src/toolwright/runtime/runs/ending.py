@@ -1,4 +1,4 @@
-"""How a run ends: with what status, and what its unanswered calls read last."""
+"""How a run ends: with what status, what its unanswered calls read last, and who is told."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

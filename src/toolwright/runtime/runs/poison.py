@@ -1,4 +1,4 @@
-"""What becomes of inbox events when the run that reads them fails: tried again one by one, then parked (D21)."""
+"""What becomes of inbox events when their run fails: tried one by one, then parked (D21); and the back-off."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a call knows of its thread and its run, for its handler and for built-in tools; nothing here waits or writes."""
+"""What a call knows of its thread, its run, its calls and messages, for its handler; nothing here waits or writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

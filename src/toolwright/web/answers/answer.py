@@ -1,4 +1,4 @@
-"""JSON answers: compact, and never broken by half a character."""
+"""JSON answers, compact and never broken by half a character, and their status codes."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.journal.store import Sight
 from toolwright.core.spaces.entity import Entity
-from toolwright.web.auth.jwt_rules import Named, TokenVerifier
+from toolwright.web.auth.verifier import Named, TokenVerifier
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
 CLOSED = "This server has no keys, so it serves callers on this machine only."

@@ -5,30 +5,14 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from jwt import PyJWS, PyJWTError
 from jwt.algorithms import AllowedPublicKeys
 
 from toolwright.core.errors import Unauthorized
 from toolwright.core.json_value import JSON, JSONObject
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """Whom a good token names, by their external id, and until when: seconds since 1970, None for ever."""
-
-    external_id: str
-    until: float | None = None
-
-
-class TokenVerifier(Protocol):
-    """Judges a person's token. Nothing is remembered of it: each request is judged anew."""
-
-    async def __call__(self, token: str) -> Named:
-        """Whom the token names. Raises `Unauthorized`, or `KeysUnavailable`."""
-        ...
-
+from toolwright.web.auth.verifier import Named
 
 LONGEST = 16 * 1024  # characters of a token
 EARLY = 5.0  # seconds by which the issuer's clock may be ahead of ours; nothing is granted after `exp`

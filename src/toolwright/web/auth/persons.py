@@ -2,8 +2,9 @@
 
 from toolwright.core.errors import Unauthorized
 from toolwright.core.ports import Clock
-from toolwright.web.auth.jwt_rules import Named, Wanted, claims_of, header_of, named_by
+from toolwright.web.auth.jwt_rules import Wanted, claims_of, header_of, named_by
 from toolwright.web.auth.provider_keys import ProviderKeys
+from toolwright.web.auth.verifier import Named
 
 SHARED = "HS256"
 

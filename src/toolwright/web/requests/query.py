@@ -1,4 +1,4 @@
-"""Queries: a parameter that a route does not know is refused, as an unknown field of a body is."""
+"""Queries, headers and their fields: what a route does not know is refused, as an unknown field of a body is."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Agents: declared by the app, or configured here."""
+"""Agents, declared by the app or configured here, what they keep in mind, and their inboxes."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Entities: the people who may call, and the app's agents."""
+"""Entities, the people who may call and the app's agents, and their front-ends."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Live streams of threads, runs and spaces."""
+"""Live streams of threads, runs and spaces, and the tokens that open them."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Reading answers: JSON from the wire as the values of `seen`, the way back of the renderers."""
+"""Reading answers: JSON from the wire as the client's values, the way back of the renderers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

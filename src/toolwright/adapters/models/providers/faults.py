@@ -1,4 +1,4 @@
-"""A provider's errors as ours: worth another try, or not."""
+"""A provider's errors as ours: worth another try, when, or not at all."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Values to rows and back: the modules `rows_…` alone know how a value lies in its table.
+"""How values lie in columns: JSON, instants, texts; and what cannot be read of them.
 
 A row is a sequence in the order of the table's columns.
 """

@@ -1,4 +1,4 @@
-"""Where all tables of the journal are told, each in its module `tables_…`.
+"""Where all tables of the journal are told, each in the module of its noun in `tables`.
 
 JSON is kept as text, instants as microseconds since 1970 in UTC. Text rather than JSONB: arguments must come back
 byte for byte, and neither NUL nor a lone surrogate may make a row unwritable (see docs/decisions/0002-json-as-text.md).

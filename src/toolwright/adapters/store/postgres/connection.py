@@ -1,4 +1,4 @@
-"""Connections to Postgres: what is used of asyncpg, typed, for asyncpg itself has no types.
+"""Connections to Postgres, typed, for asyncpg itself has no types; and its faults as ours.
 
 Needs the extra `postgres`.
 """

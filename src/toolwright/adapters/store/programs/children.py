@@ -1,4 +1,4 @@
-"""Effects on families of threads as programs: children begin, are spoken to, end, and tell their parents."""
+"""Effects on families of threads as programs: children begin, are spoken to, end, and tell their parents; agents go."""
 
 from collections.abc import Generator, Iterable
 from dataclasses import replace

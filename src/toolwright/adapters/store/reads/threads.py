@@ -1,4 +1,4 @@
-"""The statements that read the journal, in SQLAlchemy, compiled once for a driver."""
+"""What is read of threads, runs, messages and calls."""
 
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The statements that write families of threads, their requests and their values."""
+"""The statements that write families of threads, their requests, values and wakes."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
