@@ -8,8 +8,10 @@ from toolwright.core.threads.call import Call, CallChange
 
 def awaits_late_results(unit: Advance) -> bool:
     """Whether calls become pending with this unit."""
-    changed = any(change.now == "pending" for change in unit.changes)
-    return changed or any(call.status == "pending" for call in (*unit.calls, *unit.nested))
+    for change in unit.changes:
+        if change.now == "pending":
+            return True
+    return any(call.status == "pending" for call in (*unit.calls, *unit.nested))
 
 
 def without_late_results(unit: Advance) -> Advance:

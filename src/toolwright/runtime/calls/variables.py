@@ -14,7 +14,8 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import Answered, RunContext
+from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.wire.event import run_event
 

@@ -16,7 +16,7 @@ from toolwright.runtime.spaces.membership import Membership
 T = TypeVar("T")
 
 
-class Insist(Protocol):
+class RetryUntilAvailable(Protocol):
     """Reads the journal, again and again while it is unavailable."""
 
     def __call__(self, work: Callable[[], Awaitable[T]]) -> Awaitable[T]: ...
@@ -31,13 +31,13 @@ class ActiveSpace:
         reading: Mapping[str, InboxEvent],
         membership: Membership,
         store: Store,
-        retry_until_available: Insist,
+        retry_until_available: RetryUntilAvailable,
     ) -> None:
         self._thread_id = thread.id
         self._reading = reading
         self._membership = membership
         self._store = store
-        self._insist = retry_until_available
+        self._retry = retry_until_available
         self._gone: set[str] = set()
         self.space_id = thread.space_id
 
@@ -62,7 +62,7 @@ class ActiveSpace:
     async def look(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
         for space_id in self._near():
-            if await self._insist(lambda one=space_id: self._store.spaces.space(one)) is None:
+            if await self._retry(lambda one=space_id: self._store.spaces.space(one)) is None:
                 self._gone.add(space_id)
         if self.space_id in self._gone:
             self.space_id = None
@@ -72,7 +72,7 @@ class ActiveSpace:
         here = self.space_id
         if here is None or author is None:
             return
-        if await self._insist(lambda: self._membership.open_to(here, author.id)) is None:
+        if await self._retry(lambda: self._membership.open_to(here, author.id)) is None:
             self.space_id = None
             changes.effects.append(Enter(thread_id=self._thread_id, space_id=None))
 
@@ -80,7 +80,7 @@ class ActiveSpace:
         """What must not be said where the run is seen: the secrets of the agents there."""
         unspoken = NOTHING
         for space_id in self._near():
-            there = await self._insist(lambda one=space_id: self._membership.redactor(one))
+            there = await self._retry(lambda one=space_id: self._membership.redactor(one))
             unspoken = there.with_secrets(unspoken.secrets)
         return unspoken
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
 from toolwright.core.env.logs import logger
@@ -15,6 +15,16 @@ log = logger("toolwright.runtime")
 T = TypeVar("T")
 
 DRAIN_SLICE = 0.02  # seconds of one drain, while others wait
+
+
+Answered: TypeAlias = Literal[
+    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "child_limit", "terminated"
+]
+"""A unit is in the journal, or a guard has failed that its drain can answer."""
+
+
+class ThreadLost(Exception):
+    """The thread is another owner's now: this drain writes no more."""
 
 
 class Journaling:

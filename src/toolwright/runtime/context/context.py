@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvRow
@@ -23,7 +23,7 @@ from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Journaling
+from toolwright.runtime.context.commit import Answered, Journaling, ThreadLost
 from toolwright.runtime.context.execution import Abort, RunExecution
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.context.listeners import Listeners
@@ -34,14 +34,6 @@ from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_event
 
 T = TypeVar("T")
-Answered: TypeAlias = Literal[
-    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "child_limit", "terminated"
-]
-"""A unit is in the journal, or a guard has failed that its drain can answer."""
-
-
-class ThreadLost(Exception):
-    """The thread is another owner's now: this drain writes no more."""
 
 
 class RunContext:
@@ -70,7 +62,10 @@ class RunContext:
         self._rows: Sequence[EnvRow] = view.env
         self._envs: dict[int, ThreadEnv] = {}
         self.root = Frame.of(active, view.messages, view.calls)  # the thread's own conversation
-        self.frames = [self.root]
+        self.frame = (
+            self.root
+        )  # the conversation at work: of the innermost prompt tool, else the thread's own
+        self._frames = [self.root]
         self.author = None if active is None else entity_of(active.agent)
         self.redactor = NOTHING
         self.clock = clock
@@ -101,14 +96,26 @@ class RunContext:
             self.abort.set()
 
     @property
-    def frame(self) -> Frame:
-        """The conversation that is at work: that of the innermost prompt tool, else the thread's own."""
-        return self.frames[-1]
+    def frames(self) -> Sequence[Frame]:
+        """The thread's own conversation, and those of the prompt tools within it, the innermost last."""
+        return self._frames
+
+    def enter_frame(self, frame: Frame) -> int:
+        """From now on this conversation is at work; how many there were, for `leave_frames`."""
+        depth = len(self._frames)
+        self._frames.append(frame)
+        self.frame = frame
+        return depth
+
+    def leave_frames(self, depth: int) -> None:
+        """Only the outermost `depth` conversations go on."""
+        del self._frames[depth:]
+        self.frame = self._frames[-1]
 
     @property
     def holder(self) -> RunExecution | None:
         """The handler that waits in memory for what is at work, if one does: nothing may park or end the run then."""
-        return next((frame.holder for frame in reversed(self.frames) if frame.holder is not None), None)
+        return next((frame.holder for frame in reversed(self._frames) if frame.holder is not None), None)
 
     @property
     def active(self) -> ActiveAgent:
@@ -165,10 +172,6 @@ class RunContext:
         """Read the journal, again and again while it is unavailable."""
         return self._journal.retry_until_available(work)
 
-    def unanswered(self) -> list[Call]:
-        """The calls of the step that the model has no answer to yet, in order."""
-        return self.frame.unanswered()
-
     def joined(self) -> list[InboxEvent]:
         """Messages that joined this run and have not been read."""
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
@@ -217,14 +220,14 @@ class RunContext:
         grown = self.redactor.with_secrets(redactor.secrets)
         if grown is not self.redactor:
             self.redactor = grown
-            for frame in self.frames:
+            for frame in self._frames:
                 frame.messages = [clean_message(message, grown) for message in frame.messages]
                 frame.opening = tuple([clean_message(message, grown) for message in frame.opening])
 
     def _unsettled(self) -> list[Call]:
         """The calls that somebody else may have settled meanwhile."""
         below = [call for call in self.nested.values() if not is_over(call.status)]
-        return [call for frame in self.frames for call in frame.unanswered()] + below
+        return [call for frame in self._frames for call in frame.unanswered()] + below
 
     @property
     def files(self) -> StoredFiles:
@@ -240,7 +243,7 @@ class RunContext:
 
     def _calls_with(self, call_id: str) -> dict[str, Call]:
         """Where that call is known."""
-        return next((frame.calls for frame in reversed(self.frames) if call_id in frame.calls), self.nested)
+        return next((frame.calls for frame in reversed(self._frames) if call_id in frame.calls), self.nested)
 
     async def check_cancel(self) -> None:
         """Read whether the run was asked to cancel."""
@@ -372,7 +375,7 @@ class RunContext:
         """The conversation within that call, the thread's own for None."""
         if call_id is None:
             return self.root
-        return next(frame for frame in reversed(self.frames) if frame.id == call_id)
+        return next(frame for frame in reversed(self._frames) if frame.id == call_id)
 
     def _absorb_effect(self, effect: Effect) -> None:
         match effect:

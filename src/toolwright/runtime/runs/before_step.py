@@ -16,7 +16,8 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import lacking_now, park_for
 from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import Answered, RunContext
+from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.model.answer import asked_call, queued_message
 from toolwright.runtime.runs.ending import End, RunEnding

@@ -23,7 +23,8 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import RunContext, ThreadLost
+from toolwright.runtime.context.commit import ThreadLost
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.listeners import Listeners
 from toolwright.runtime.runs.ending import Ending, presence
 from toolwright.runtime.runs.loop import Loop

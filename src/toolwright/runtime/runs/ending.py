@@ -16,7 +16,8 @@ from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, Calls, LastWo
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import Answered, RunContext, source_of
+from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.context import RunContext, source_of
 from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event

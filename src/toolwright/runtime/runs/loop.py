@@ -13,7 +13,8 @@ from toolwright.core.text import words
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import Answered, RunContext
+from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_response
 from toolwright.runtime.model.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.model.ask import Asking
@@ -67,7 +68,7 @@ class Loop:
         """One commit farther, where the run stands."""
         if context.frame.call is not None:
             await self._step_calls.within.advance(context)
-        elif waiting := context.unanswered():
+        elif waiting := context.frame.unanswered():
             await self._step_calls.answer(context, waiting[0])
         elif await self._before_step.ready(context):
             await self._step(context)

@@ -21,7 +21,8 @@ from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import Answered, RunContext
+from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_response
 from toolwright.runtime.model.answer import asked_call, total_cost
@@ -83,7 +84,7 @@ class PromptRuns:
         """It begins, or goes on where it was."""
         begun = await self._nested.frame(context, call)
         if isinstance(begun, Frame):
-            context.frames.append(begun)
+            context.enter_frame(begun)
         else:
             await self._leave(context, call, begun)
 
@@ -150,7 +151,7 @@ class PromptRuns:
         if frame.holder is not None:
             frame.answer = result
             return
-        context.frames.pop()
+        context.leave_frames(len(context.frames) - 1)
         await self._leave(context, frame.call, result)
 
     async def _leave(self, context: RunContext, call: Call, result: ToolResult) -> None:
@@ -223,13 +224,12 @@ class PromptRuns:
         if isinstance(frame, ToolResult):
             return frame
         frame.holder = state.execution
-        depth = len(context.frames)
-        context.frames.append(frame)
+        depth = context.enter_frame(frame)
         try:
             while frame.answer is None and not context.abort.aborted and not state.execution.ends:
                 await self.advance(context)
         finally:
-            context.frames[depth:] = []
+            context.leave_frames(depth)
         return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
 
     async def _take(self, context: RunContext, call: Call, ran: Ran) -> None:

@@ -17,7 +17,8 @@ from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.variables import lacking_for, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import Answered, RunContext
+from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.model.ask import Asking
 from toolwright.runtime.runs.ending import End, RunEnding
@@ -162,7 +163,7 @@ class StepCalls:
         """Commit a result together with the start of the next call, or with the end of the step."""
         run = context.run if run is None else run
         answered = _answered(changes)
-        rest = [call for call in context.unanswered() if call.id not in answered]
+        rest = [call for call in context.frame.unanswered() if call.id not in answered]
         if rest and all(call.status == "created" for call in rest):
             self._calls.begin(context, rest, changes)
             answered = _answered(changes)
@@ -204,7 +205,7 @@ class StepCalls:
         end = self._run_ending.limit_end(context, run)
         committed = await self._run_ending.close_step(context, Result, changes, run, end)
         if committed == "done":
-            context.frames[1:] = []
+            context.leave_frames(1)
         return committed
 
 
