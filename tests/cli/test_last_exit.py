@@ -46,7 +46,33 @@ async def interrupted_here() -> str:
     await spawns.handler()
     raise KeyboardInterrupt
 
-tools = [waits, leaves, spawns, interrupted, interrupted_here]
+async def endless():
+    try:
+        yield 1
+    finally:
+        await deaf()
+
+@tw.tool(description="Leaves a generator open that does not let itself be closed.")
+async def opens() -> str:
+    generator = endless()
+    await anext(generator)
+    kept.append(generator)
+    return "left"
+
+async def begins_another():
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        kept.append(asyncio.create_task(deaf()))
+
+@tw.tool(description="Leaves a task that begins a deaf one when it is cancelled.")
+async def delegates() -> str:
+    kept.append(asyncio.create_task(begins_another()))
+    await asyncio.sleep(0)
+    return "left"
+
+kept = []
+tools = [waits, leaves, spawns, interrupted, interrupted_here, opens, delegates]
 model = ScriptedModel([{"calls": [{"name": "leaves", "args": {}}]}, {"text": "Done."}])
 app = tw.App(agents=[tw.Agent("helper", tw.Prompt("helper", "Help.", model=model, tools=tools))], tools=tools)
 """
@@ -66,6 +92,8 @@ app = tw.App()
         ("waits", 1, '{"error":"Tool timed out after 50ms","error_code":"timeout"}'),
         ("leaves", 0, "left"),
         ("spawns", 0, "left"),
+        ("opens", 0, "left"),
+        ("delegates", 0, "left"),
         ("interrupted", 130, ""),
         ("interrupted_here", 130, ""),
     ],

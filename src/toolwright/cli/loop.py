@@ -14,6 +14,8 @@ from toolwright.core.supervision import leave
 
 PATIENCE = 5.0  # seconds for a normal end: the interpreter's own wait for threads has no limit
 
+TIDYING = 20.0  # seconds that a command itself has to end what it has begun
+
 log = logging.getLogger("toolwright.cli")
 
 
@@ -22,12 +24,12 @@ def force_exit(code: int) -> None:
 
     A handler may have left a thread behind, by `asyncio.to_thread` for example, for which Python waits for ever.
     """
-    last = threading.Timer(PATIENCE, _end, (code,))
+    last = threading.Timer(PATIENCE, _exit, (code,))
     last.daemon = True
     last.start()
 
 
-def _end(code: int) -> None:
+def _exit(code: int) -> None:
     try:
         log.warning("A thread that somebody has left at work does not end: the process ends without it.")
         sys.stdout.flush()
@@ -60,32 +62,45 @@ def run(work: Work[T]) -> T:
         own.append(asyncio.current_task())
         return await work
 
-    with asyncio.Runner() as runner:
-        runner.get_loop().set_default_executor(_Threads())
-        try:
-            return runner.run(main())
-        finally:
-            _end_tasks(runner, own)
+    runner = asyncio.Runner()  # not closed: that would wait for whatever does not end
+    loop = runner.get_loop()
+    loop.set_default_executor(_Threads())
+    try:
+        return runner.run(main())
+    finally:
+        _end_tasks(runner, own)
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 def _end_tasks(runner: asyncio.Runner, own: Collection[Task]) -> None:
     try:
-        runner.run(_cancel_all(own))
+        runner.run(_end_all(own))
     except KeyboardInterrupt:  # a handler's own comes out once more, of the task that has waited for it
         force_exit(INTERRUPTED)
         raise
 
 
-async def _cancel_all(own: Collection[Task]) -> None:
-    """End all tasks: our own, which tidies up, is waited for; of the others those that do not end are left."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+async def _end_all(own: Collection[Task]) -> None:
+    """End all tasks and open generators: our own task, which tidies up, first; what does not end is left."""
+    ours = [task for task in own if task is not None and not task.done()]
+    if ours:  # a handler's Ctrl-C has stopped the loop meanwhile
+        await _end(ours, TIDYING)
+    await _end(_others(), PATIENCE)
+    closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens(), name="open generators")
+    await asyncio.wait([closing], timeout=PATIENCE)
+    for task in _others():  # those that the others have begun meanwhile too
+        leave(task)
+
+
+async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
     for task in tasks:
         task.cancel()
-    ours = [task for task in tasks if task in own]
-    if ours:  # a handler's Ctrl-C has stopped the loop meanwhile
-        await asyncio.wait(ours)
-    others = tasks.difference(ours)
-    if others:
-        _, deaf = await asyncio.wait(others, timeout=PATIENCE)
+    if tasks:
+        _, deaf = await asyncio.wait(tasks, timeout=seconds)
         for task in deaf:
             leave(task)
+
+
+def _others() -> "set[asyncio.Task[Any]]":
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}

@@ -1,5 +1,6 @@
 """Runs and what they wait for as JSON on the wire (API §3)."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -45,7 +46,7 @@ def run_json(run: Run) -> JSONObject:
         "output": run.output,
         "chainDepth": run.chain_depth,
         "usage": usage_json(run.usage),
-        "cost": run.cost,
+        "cost": run.cost if run.cost is None or math.isfinite(run.cost) else None,
         "createdAt": run.created_at.isoformat(),
         "startedAt": _instant(run.started_at),
         "completedAt": _instant(run.completed_at),

@@ -77,6 +77,8 @@ class ScriptedModel:
             ) from error
         except yaml.YAMLError as error:
             raise DefinitionError(f"The script {str(path)!r} is not YAML{_place(error)}.") from error
+        except (ValueError, RecursionError) as error:  # a date that there is not, a thousand brackets
+            raise DefinitionError(f"The script {str(path)!r} cannot be read as YAML.") from error
         if not isinstance(turns, list | dict):
             raise DefinitionError(f"The script {str(path)!r} must be a list of turns, or lists by name.")
         # pyright sees list[Unknown] | dict[Unknown, Unknown]: the constructor checks what they hold

@@ -143,6 +143,6 @@ def _print_places(console: Console, folder: Path) -> None:
 
 
 def _print_address(console: Console, url: str, key: str) -> None:
-    say = f"\nThe gateway stays at {url} until Ctrl-C, its API at {url}/docs.\n"
+    say = f"\nThe gateway stays at {url} until Ctrl-C.\n"
     say += f"  curl -H 'x-secret-key: {key}' {url}/api/runs"
     console.print(say, markup=False, highlight=False, soft_wrap=True)

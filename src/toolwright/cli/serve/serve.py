@@ -19,7 +19,8 @@ def serve(target: str | None, host: str, port: int, *, dev: bool) -> int:
     what = target or "an empty app"
 
     def ready(url: str) -> None:
-        shown = f", its API at {url}/docs" if settings.docs else ""
+        open_docs = settings.docs == "open" or (settings.docs and not settings.keyed)
+        shown = f", its API at {url}/docs" if open_docs else ""
         print(f"Toolwright serves {what} at {url}{shown}. Ctrl-C stops it.", flush=True)
         if not settings.keyed:
             print("There are no keys: every caller on this machine has all rights.", flush=True)

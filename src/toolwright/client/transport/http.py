@@ -375,4 +375,4 @@ def _checked(base_url: str) -> tuple[str, str]:
 
 
 def _told(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__

@@ -332,7 +332,9 @@ class Agents:
         try:
             await self._models(model)
         except DefinitionError as error:
-            raise faulty([{"path": "config.model", "message": f"cannot work: {error.message}"}]) from error
+            raise faulty(
+                [{"path": "config.model", "message": f"cannot work: {error.message.rstrip('.')}"}]
+            ) from error
         except ToolwrightError:
             return
 

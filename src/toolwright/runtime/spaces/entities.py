@@ -254,7 +254,7 @@ def _metadata(value: object) -> dict[str, JSON]:
     try:
         copy = plain(value)
     except InvalidJSON as error:
-        raise _faulty("metadata", error.message) from error
+        raise _faulty("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
         raise _faulty("metadata", "must be an object")
     if has_long_key(copy):
