@@ -13,7 +13,7 @@ import pytest
 
 from tests.crash.child import CALLS
 from tests.crash.dying import Witness
-from tests.crash.processes import INTERRUPTED, KILLED, Processes, processes_of, rows
+from tests.crash.processes import INTERRUPTED, KILLED, Processes, processes_of, rows, sampled
 
 FLAVOURS = ["plain", "read_only", "idempotent"]
 OVER_HTTP = ["http", "http_read_only", "http_idempotent"]
@@ -36,7 +36,7 @@ def test_an_undisturbed_run_is_what_the_others_are_measured_by(
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("unit", range(1, UNITS + 1))
+@pytest.mark.parametrize("unit", sampled(range(1, UNITS + 1)))
 def test_death_at_a_commit(processes: Processes, tmp_path: Path, unit: int, when: str, flavour: str) -> None:
     kill = {"unit": unit, "when": when}
     assert processes.run(action="start", folder=str(tmp_path), flavour=flavour, kill=kill) == KILLED
@@ -68,7 +68,7 @@ def test_death_during_the_models_answer(processes: Processes, tmp_path: Path, st
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("unit", range(2, UNITS + 1))
+@pytest.mark.parametrize("unit", sampled(range(2, UNITS + 1)))
 def test_a_second_death_at_every_commit_of_the_recovery(
     processes: Processes, tmp_path: Path, unit: int, flavour: str
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_second_death_at_every_commit_of_the_recovery(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("unit", range(3, 19))
+@pytest.mark.parametrize("unit", sampled(range(3, 19)))
 def test_death_at_a_commit_of_runs_that_fail(
     processes: Processes, tmp_path: Path, unit: int, when: str
 ) -> None:

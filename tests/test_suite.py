@@ -1,5 +1,6 @@
-"""No test waits for ever: each has a deadline, and what a machine lacks is told at once."""
+"""The suite itself: every test has a deadline, what a machine lacks is told, `make test` leaves no property out."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +69,27 @@ def test_without_deno_a_test_is_skipped_with_a_sentence_and_under_ci_it_fails() 
     with pytest.raises(pytest.fail.Exception, match="There is no program `deno`"):
         deno_program(find, {"CI": "true"})
     assert deno_program().exists()
+
+
+def collected(*options: str) -> set[str]:
+    """The test functions of which pytest would run something."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return set(re.findall(r"^(tests/\S+?::\w+)", done.stdout, re.MULTILINE))
+
+
+def test_make_test_runs_every_test_but_outages_and_the_browser_at_some_point() -> None:
+    selection = re.search(r'-m "(.*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert selection
+    folders = ["tests/crash", "tests/browser"]
+    beside = collected("-m", "outage or browser", *folders)
+    assert len(beside) > 10
+    assert collected("-m", "exhaustive", *folders)
+    assert collected("-m", selection[1], *folders) == collected(*folders) - beside
+
+
+def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
+    commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for command in ("make test", "make test-all", "make check"):
+        assert re.search(rf"^{command}(\s+#.*)?$", commands, re.MULTILINE), command
+    assert "make test " in (ROOT / "README.md").read_text(encoding="utf-8")
