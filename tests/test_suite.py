@@ -4,10 +4,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.postgres_server import fresh_database
 from tests.prerequisites import deno_program
+from toolwright.adapters.store.postgres.connection import connect
 
 ROOT = Path(__file__).parents[1]
 HANGING = """
@@ -93,3 +96,33 @@ def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
     for command in ("make test", "make test-all", "make check"):
         assert re.search(rf"^{command}(\s+#.*)?$", commands, re.MULTILINE), command
     assert "make test " in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+async def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables of a database, and where its sequences stand."""
+    connection = await connect(url)
+    try:
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        queries = {name: f"SELECT * FROM {name}" for (name,) in tables}
+        queries["sequences"] = "SELECT sequencename, last_value FROM pg_sequences"
+        return {
+            name: [tuple(row) for row in await connection.fetch(query)] for name, query in queries.items()
+        }
+    finally:
+        await connection.close()
+
+
+@pytest.mark.anyio
+async def test_a_postgres_database_that_is_used_again_is_as_a_new_one() -> None:
+    async with fresh_database() as used:
+        left_open = await connect(used)
+        await left_open.execute("INSERT INTO reactions VALUES ('msg_1', 'ent_1', '+1', 5)")
+        await left_open.execute("UPDATE counters SET value = 7")
+        await left_open.execute("INSERT INTO counters VALUES ('another', 1)")
+        await left_open.execute("SELECT nextval('unnumbered_events_place_seq')")
+        await left_open.execute("BEGIN")
+        await left_open.execute("LOCK TABLE threads")
+    await left_open.close()
+    async with fresh_database() as again, fresh_database() as new:
+        assert again == used != new
+        assert await contents(again) == await contents(new)
