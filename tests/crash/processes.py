@@ -55,6 +55,11 @@ def rows(folder: Path, query: str) -> list[Any]:
         return connection.execute(query).fetchall()
 
 
+def commits(folder: Path) -> int:
+    """How many commits the last process made on the journal of the folder that nobody killed."""
+    return int((folder / "commits").read_text())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """A folder, and a journal of either kind, that processes share one after another."""
@@ -69,6 +74,10 @@ class Scene:
         if not self.url.startswith("sqlite"):  # which lies in the folder
             where["url"] = self.url
         return await asyncio.to_thread(lambda: self.processes.run(**where, **order))
+
+    def commits(self) -> int:
+        """How many commits the last process made that nobody killed."""
+        return commits(self.folder)
 
     async def rows(self, query: str) -> list[Any]:
         """What a query finds in the journal now, as tuples; JSON as text."""

@@ -5,6 +5,7 @@ that the dead processes left.
 """
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from tests.crash.child import CALLS
 from tests.crash.dying import Witness
-from tests.crash.processes import INTERRUPTED, KILLED, Processes, processes_of, rows, sampled
+from tests.crash.processes import INTERRUPTED, KILLED, Processes, commits, processes_of, rows, sampled
 
 FLAVOURS = ["plain", "read_only", "idempotent"]
 OVER_HTTP = ["http", "http_read_only", "http_idempotent"]
@@ -29,6 +30,7 @@ def test_an_undisturbed_run_is_what_the_others_are_measured_by(
     processes: Processes, tmp_path: Path, flavour: str
 ) -> None:
     assert processes.run(action="start", folder=str(tmp_path), flavour=flavour) == 0
+    assert commits(tmp_path) == UNITS
     journal = Journal(tmp_path)
     assert journal.contents() == expected(interrupted=set())
     assert journal.begun() == Counter(dict.fromkeys(journal.call_ids(), 1))
@@ -72,15 +74,17 @@ def test_death_during_the_models_answer(processes: Processes, tmp_path: Path, st
 def test_a_second_death_at_every_commit_of_the_recovery(
     processes: Processes, tmp_path: Path, unit: int, flavour: str
 ) -> None:
+    left = tmp_path / "left"
+    left.mkdir()
+    kill = {"unit": unit, "when": "after"}
+    assert processes.run(action="start", folder=str(left), flavour=flavour, kill=kill) == KILLED
     for when in ("before", "after"):
         for again in range(1, UNITS + 2):
-            folder = tmp_path / f"{when}{again}"
-            folder.mkdir()
-            order = {"folder": str(folder), "flavour": flavour}
-            assert processes.run(action="start", kill={"unit": unit, "when": "after"}, **order) == KILLED
-            second = processes.run(action="recover", kill={"unit": again, "when": when}, **order)
+            folder = shutil.copytree(left, tmp_path / f"{when}{again}")
+            order = {"action": "recover", "folder": str(folder), "flavour": flavour}
+            second = processes.run(kill={"unit": again, "when": when}, **order)
             if second == KILLED:
-                assert processes.run(action="recover", **order) == 0
+                assert processes.run(**order) == 0
             check(Journal(folder), flavour)
             if second == 0:
                 break

@@ -9,7 +9,7 @@ import pytest
 
 from tests.crash.child import CALLS
 from tests.crash.dying import Witness
-from tests.crash.processes import KILLED, Processes, processes_of, sampled
+from tests.crash.processes import KILLED, Processes, commits, processes_of, sampled
 from tests.crash.test_crash import FLAVOURS, UNITS, Journal, check, expected
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.postgres.connection import connect
@@ -62,6 +62,7 @@ async def run(processes: Processes, **order: Any) -> int:
 
 async def test_an_undisturbed_run(processes: Processes, tmp_path: Path, url: str) -> None:
     assert await run(processes, action="start", folder=str(tmp_path), flavour="plain", url=url) == 0
+    assert commits(tmp_path) == UNITS
     assert (await journal(tmp_path, url)).contents() == expected(interrupted=set())
 
 
