@@ -16,6 +16,7 @@ import psutil
 
 from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.postgres.opening import upgrade_postgres
+from toolwright.adapters.store.schema import HEAD
 from toolwright.adapters.store.tables.all import all_tables
 
 TEMPLATE = "journal_template"
@@ -23,7 +24,10 @@ CUT_OFF = (
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"  # milliseconds
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
-MIGRATED = "INSERT INTO counters (name, value) VALUES ('space_events', 0)"  # all that migrations write
+MIGRATED = (  # all that migrations write
+    "INSERT INTO counters (name, value) VALUES ('space_events', 0);"
+    f"UPDATE alembic_version SET version_num = '{HEAD}'"
+)
 _numbers = count(1)
 _unused: list[str] = []
 """Migrated databases that are empty, and that no test has."""
