@@ -7,13 +7,18 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
-.PHONY: demo test check behaviour bench lock clean
+.PHONY: demo test test-all check behaviour bench lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
-test: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -n 3
+test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
+	$(BIN)/python -m pytest -n 3 -m "not exhaustive and not outage and not browser"
+
+test-rest: $(VENV)/.dev  ## what `make test` leaves out: every point of the crash matrices, outages, the browser
+	$(BIN)/python -m pytest -n 3 -m "exhaustive or outage or browser"
+
+test-all: test test-rest  ## all tests
 
 check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/ruff check .

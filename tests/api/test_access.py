@@ -1,6 +1,7 @@
 """Every route and every kind of caller: who is answered what (API §3, D24)."""
 
 import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +114,7 @@ FOR_PEOPLE = [
     Row("GET", "/api/clients", 200, 200, 200),
     Row("DELETE", "/api/clients/{client_id}", 200, 200, 404),
 ]
+OPEN_TO_ALL: dict[str, Any] = {"secret_keys": (), "public_keys": (), "verify_token": None}
 ROWS = [*SERVICE_ONLY, *FOR_PEOPLE]
 OPEN = {("GET", path) for path in ("/", "/health")}
 DOCS = {("GET", path) for path in ("/openapi.json", "/docs", "/docs/{part}")}
@@ -203,81 +205,103 @@ async def test_the_table_has_every_route() -> None:
                 assert shown.status_code == expected
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_every_caller_is_answered_as_the_table_says(row: Row) -> None:
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop for all of them, that of the towns that they share."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shared(anyio_backend: str) -> AsyncGenerator[Town]:
+    """A town for all that changes nothing in it."""
     async with town() as made:
-        before = await made.journal()
-        told = [await made.stream_token(who) for who in (SERVICE, ADA, BOB)]
-        for who, (expected, headers) in REFUSED.items():
-            assert await status(made, row, headers) == expected, who
-        for expected, headers in ((row.owner, ADA), (row.stranger, BOB)):
-            if expected >= 400:
-                assert await status(made, row, headers) == expected
-        for token, opened in zip(told, (row.service, row.owner, row.stranger), strict=True):
-            if not row.stream or opened >= 400:
-                assert await status(made, row, {}, token) == (opened if row.stream else 401)
-            else:
-                assert await status(made, row, {}, token) == 200
-                assert await status(made, row, {}, token) == 401
-        assert await made.journal() == before
-        let_in = [
-            (expected, headers)
-            for expected, headers in ((row.service, SERVICE), (row.owner, ADA), (row.stranger, BOB))
-            if expected < 400
-        ]
-        if row.reads:
-            for expected, headers in let_in:
-                assert await status(made, row, headers) == expected
-            assert await made.journal() == before
-            return
-    for expected, headers in let_in:
-        async with town() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def without_keys(anyio_backend: str) -> AsyncGenerator[Town]:
+    """The same, where no keys are configured."""
+    async with town(**OPEN_TO_ALL) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def without_secret_keys(anyio_backend: str) -> AsyncGenerator[Town]:
+    """The same, where public keys are configured alone."""
+    async with town(secret_keys=()) as made:
+        yield made
+
+
+async def let_in(where: Town, row: Row, headers: Headers, expected: int, **options: Any) -> None:
+    """The caller is answered so: in the shared town if that changes nothing there, else in one with these options."""
+    if row.reads or expected >= 400:
+        before = await where.journal()
+        assert await status(where, row, headers) == expected
+        assert await where.journal() == before
+    else:
+        async with town(**options) as made:
             assert await status(made, row, headers) == expected
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+async def test_every_caller_is_answered_as_the_table_says(row: Row, shared: Town) -> None:
+    before = await shared.journal()
+    told = [await shared.stream_token(who) for who in (SERVICE, ADA, BOB)]
+    for who, (expected, headers) in REFUSED.items():
+        assert await status(shared, row, headers) == expected, who
+    for token, opened in zip(told, (row.service, row.owner, row.stranger), strict=True):
+        if not row.stream or opened >= 400:
+            assert await status(shared, row, {}, token) == (opened if row.stream else 401)
+        else:
+            assert await status(shared, row, {}, token) == 200
+            assert await status(shared, row, {}, token) == 401
+    assert await shared.journal() == before
+    for expected, headers in ((row.service, SERVICE), (row.owner, ADA), (row.stranger, BOB)):
+        await let_in(shared, row, headers, expected)
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if row.stranger == 404], ids=lambda row: row.name)
-async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row) -> None:
-    async with town() as made:
-        absent = {name: re.sub("[0-9a-z]{8}$", "00000000", one) for name, one in made.ids.items()}
-        faulty = [{}, {"content": ""}, {"content": 5}, {"callId": "{call_id}"}, {"callId": 5, "result": 1}]
-        queries = ["", "?limit=0", "?limit=1&offset=3", "?after=x", "?after=0", "?after=999"]
-        for body in [row.body, *(faulty if row.body else ())]:
-            for query in queries if row.method == "GET" else [""]:
-                asked = Row(row.method, row.path + query, 0, body=body)
-                theirs = bare(await ask(made, asked, BOB), made.ids)
-                nothing = bare(await ask(made, asked, BOB, absent), absent)
-                assert theirs == nothing
-                assert theirs[0] in (400, 404)
+async def test_what_is_somebody_elses_is_answered_as_what_is_not_there(row: Row, shared: Town) -> None:
+    before = await shared.journal()
+    absent = {name: re.sub("[0-9a-z]{8}$", "00000000", one) for name, one in shared.ids.items()}
+    faulty = [{}, {"content": ""}, {"content": 5}, {"callId": "{call_id}"}, {"callId": 5, "result": 1}]
+    queries = ["", "?limit=0", "?limit=1&offset=3", "?after=x", "?after=0", "?after=999"]
+    for body in [row.body, *(faulty if row.body else ())]:
+        for query in queries if row.method == "GET" else [""]:
+            asked = Row(row.method, row.path + query, 0, body=body)
+            theirs = bare(await ask(shared, asked, BOB), shared.ids)
+            nothing = bare(await ask(shared, asked, BOB, absent), absent)
+            assert theirs == nothing
+            assert theirs[0] in (400, 404)
+    assert await shared.journal() == before
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let_in(row: Row) -> None:
-    open_to_all = {"secret_keys": (), "public_keys": (), "verify_token": None}
-    async with town(**open_to_all) as made:
-        before = await made.journal()
-        for headers in (
-            {"Host": "evil.example"},
-            {"Origin": "https://evil.example"},
-            {"Origin": "null", **SERVICE},
-            {"Host": "evil.example", **ADA},
-        ):
-            response = await ask(made, row, headers)
-            assert response.status_code == 403
-        assert await made.journal() == before
-        assert await status(made, row, {}) == row.service
-    if row.stranger == 404:
-        async with town(**open_to_all) as made:
-            assert await status(made, row, BOB) == row.service
+async def test_without_any_keys_this_machine_is_a_service_and_nobody_else_is_let_in(
+    row: Row, without_keys: Town
+) -> None:
+    before = await without_keys.journal()
+    for headers in (
+        {"Host": "evil.example"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null", **SERVICE},
+        {"Host": "evil.example", **ADA},
+    ):
+        response = await ask(without_keys, row, headers)
+        assert response.status_code == 403
+    assert await without_keys.journal() == before
+    for headers in ({}, BOB) if row.stranger == 404 else ({},):
+        await let_in(without_keys, row, headers, row.service, **OPEN_TO_ALL)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-async def test_with_public_keys_alone_nobody_is_a_service(row: Row) -> None:
-    async with town(secret_keys=()) as made:
-        before = await made.journal()
-        for headers in ({}, SERVICE, {"x-secret-key": ""}, {"Host": "localhost"}):
-            assert await status(made, row, headers) == 401
-        assert await made.journal() == before
-        assert await status(made, row, {**ADA, "Host": "app.example"}) == row.owner
+async def test_with_public_keys_alone_nobody_is_a_service(row: Row, without_secret_keys: Town) -> None:
+    before = await without_secret_keys.journal()
+    for headers in ({}, SERVICE, {"x-secret-key": ""}, {"Host": "localhost"}):
+        assert await status(without_secret_keys, row, headers) == 401
+    assert await without_secret_keys.journal() == before
+    headers = {**ADA, "Host": "app.example"}
+    await let_in(without_secret_keys, row, headers, row.owner, secret_keys=())
 
 
 async def test_a_person_brings_only_tenvs_that_the_agent_leaves_open() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
+from tests.prerequisites import missing
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -14,9 +14,6 @@ FLAGS = [
 
 def found(path: Path, environ: Mapping[str, str]) -> str:
     """Where it is; without it the test is skipped, but under `CI=true` it has failed."""
-    if path.exists():
-        return str(path)
-    why = f"There is no Chromium at {str(path)!r}: `apt-get install chromium` brings it."
-    if environ.get("CI") == "true":
-        pytest.fail(why, pytrace=False)
-    pytest.skip(why)
+    if not path.exists():
+        missing(f"There is no Chromium at {str(path)!r}: `apt-get install chromium` brings it.", environ)
+    return str(path)

@@ -8,7 +8,7 @@ from playwright.async_api import BrowserContext, Route, expect
 from tests.browser.chromium import found
 from tests.browser.rig import HOUR, asks, room, says
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 BOOK = "Book a hotel in Tokyo"
 YES = '{"confirmed":true}'
 NO = '{"confirmed":false}'

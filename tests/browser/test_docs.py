@@ -7,7 +7,7 @@ from tests.client.rig import served
 from tests.runtime.rig import running
 from toolwright.testing import ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
 
 async def test_the_page_shows_every_route_and_a_body_without_a_fault(context: BrowserContext) -> None:

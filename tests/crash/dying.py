@@ -55,18 +55,18 @@ class Witness:
 
 
 class KillingStore:
-    """Kills its process before or after the n-th unit."""
+    """Kills its process before or after the n-th unit; `count` are those that have begun."""
 
     def __init__(self, inner: Store, kill: dict[str, Any]) -> None:
         self._inner = inner
         self._kill = kill
-        self._count = 0
+        self.count = 0
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if isinstance(unit, Prune):
             return await self._inner.commit(unit)
-        self._count += 1
-        number = self._count  # others may commit while this waits
+        self.count += 1
+        number = self.count  # others may commit while this waits
         if self._kill.get("unit") == number and self._kill["when"] == "before":
             die()
         answer = await self._inner.commit(unit)
@@ -93,4 +93,5 @@ async def at_work(
     runtime = assemble(catalog, parts, Settings())
     await runtime.start()
     yield runtime
+    (folder / "commits").write_text(str(killing.count))
     await runtime.stop(5.0)

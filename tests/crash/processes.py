@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet  # what `pytest.param` makes has no public name
 
 from tests.crash.forks import Order
 from tests.databases import database
 from toolwright.adapters.store.postgres.connection import connect
 
 KILLED = -9
+SAMPLE = 4
 INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
 
 
@@ -53,6 +55,11 @@ def rows(folder: Path, query: str) -> list[Any]:
         return connection.execute(query).fetchall()
 
 
+def commits(folder: Path) -> int:
+    """How many commits the last process made on the journal of the folder that nobody killed."""
+    return int((folder / "commits").read_text())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """A folder, and a journal of either kind, that processes share one after another."""
@@ -67,6 +74,10 @@ class Scene:
         if not self.url.startswith("sqlite"):  # which lies in the folder
             where["url"] = self.url
         return await asyncio.to_thread(lambda: self.processes.run(**where, **order))
+
+    def commits(self) -> int:
+        """How many commits the last process made that nobody killed."""
+        return commits(self.folder)
 
     async def rows(self, query: str) -> list[Any]:
         """What a query finds in the journal now, as tuples; JSON as text."""
@@ -86,9 +97,21 @@ async def scene_of(kind: str, processes: Processes, folder: Path) -> AsyncGenera
         yield Scene(processes=processes, folder=folder, url=url)
 
 
-def kill_points(*, sqlite: range, postgres: range) -> list[tuple[str, int]]:
+def sampled(points: Iterable[int], *before: str) -> list[ParameterSet]:
+    """The points of a crash matrix: every fourth belongs to `make test`, the others are `exhaustive`.
+
+    What is the same for all of them, such as a `kind` of journal, comes before each.
+    """
+    exhaustive = [pytest.mark.exhaustive]
+    return [
+        pytest.param(*before, point, marks=exhaustive if number % SAMPLE else [])
+        for number, point in enumerate(points)
+    ]
+
+
+def kill_points(*, sqlite: range, postgres: range) -> list[ParameterSet]:
     """At which units a process dies on each `kind` of journal."""
-    return [*[("sqlite", unit) for unit in sqlite], *[("postgres", unit) for unit in postgres]]
+    return [*sampled(sqlite, "sqlite"), *sampled(postgres, "postgres")]
 
 
 async def assert_answered(scene: Scene, threads: Iterable[str], *never: str) -> None:

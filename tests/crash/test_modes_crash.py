@@ -55,6 +55,7 @@ async def check(scene: Scene) -> None:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_undisturbed_modes(scene: Scene) -> None:
     assert await scene.run() == 0
+    assert SURE <= scene.commits() <= COMMITS, "the matrix has every commit"
     await check(scene)
 
 

@@ -25,7 +25,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outage]
 
 CALLERS, OUTAGES, BETWEEN = 6, 3, 10
 PATIENCE = 25.0  # seconds for any answer: the journal gives up after 15

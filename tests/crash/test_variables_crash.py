@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.processes import KILLED, Processes, processes_of
+from tests.crash.processes import KILLED, Processes, processes_of, sampled
 from tests.crash.variables_child import UNITS, journal, regional, script, whole
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_variables import parked
@@ -30,7 +30,7 @@ async def carried_on(rig: Rig) -> str:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("unit", range(1, UNITS + 1))
+@pytest.mark.parametrize("unit", sampled(range(1, UNITS + 1)))
 async def test_a_killed_process_loses_neither_the_request_nor_its_answer(
     processes: Processes, unit: int, when: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.state.memory import MemoryState
 from toolwright.testing import ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("deno")]
 DONE: dict[str, object] = {"text": "Done."}
 
 

@@ -1,0 +1,129 @@
+"""The suite itself: every test has a deadline, what a machine lacks is told, `make test` leaves no property out."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgres_server import fresh_database
+from tests.prerequisites import deno_program
+from toolwright.adapters.store.postgres.connection import connect
+
+ROOT = Path(__file__).parents[1]
+HANGING = """
+import asyncio, threading
+import pytest
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_that_awaits():
+    await asyncio.Event().wait()
+
+def test_that_blocks():
+    threading.Event().wait()
+
+@pytest.fixture
+def stuck():
+    threading.Event().wait()
+
+def test_whose_fixture_blocks(stuck): ...
+
+def test_that_passes(): ...
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_test_that_hangs_fails_at_its_deadline_and_the_others_go_on(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "test_hanging.py").write_text(HANGING, encoding="utf-8")
+    options = [
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        workers,
+        "--timeout",
+        "0.5",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert "1 passed" in done.stdout, done.stdout
+    assert "Timeout (>0.5s)" in done.stdout
+    for name in ("that_awaits", "that_blocks", "whose_fixture_blocks"):
+        assert f"test_hanging.py::test_{name}" in done.stdout
+
+
+def test_every_test_has_a_deadline(pytestconfig: pytest.Config) -> None:
+    assert 0 < float(pytestconfig.getini("timeout")) <= 120
+
+
+def test_without_deno_a_test_is_skipped_with_a_sentence_and_under_ci_it_fails() -> None:
+    def find() -> str:
+        raise FileNotFoundError("deno")
+
+    with pytest.raises(pytest.skip.Exception, match="There is no program `deno`"):
+        deno_program(find, {})
+    with pytest.raises(pytest.fail.Exception, match="There is no program `deno`"):
+        deno_program(find, {"CI": "true"})
+    assert deno_program().exists()
+
+
+def collected(*options: str) -> set[str]:
+    """The test functions of which pytest would run something."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return set(re.findall(r"^(tests/\S+?::\w+)", done.stdout, re.MULTILINE))
+
+
+def test_make_test_runs_every_test_but_outages_and_the_browser_at_some_point() -> None:
+    selection = re.search(r'-m "(.*)"', (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert selection
+    folders = ["tests/crash", "tests/browser"]
+    beside = collected("-m", "outage or browser", *folders)
+    assert len(beside) > 10
+    assert collected("-m", "exhaustive", *folders)
+    assert collected("-m", selection[1], *folders) == collected(*folders) - beside
+
+
+def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
+    commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for command in ("make test", "make test-rest", "make check"):
+        assert re.search(rf"^{command}(\s+#.*)?$", commands, re.MULTILINE), command
+    assert "make test " in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+async def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables of a database, and where its sequences stand."""
+    connection = await connect(url)
+    try:
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        queries = {name: f"SELECT * FROM {name}" for (name,) in tables}
+        queries["sequences"] = "SELECT sequencename, last_value FROM pg_sequences"
+        return {
+            name: [tuple(row) for row in await connection.fetch(query)] for name, query in queries.items()
+        }
+    finally:
+        await connection.close()
+
+
+@pytest.mark.anyio
+async def test_a_postgres_database_that_is_used_again_is_as_a_new_one() -> None:
+    async with fresh_database() as used:
+        left_open = await connect(used)
+        await left_open.execute("INSERT INTO reactions VALUES ('msg_1', 'ent_1', '+1', 5)")
+        await left_open.execute("UPDATE counters SET value = 7")
+        await left_open.execute("UPDATE alembic_version SET version_num = '9999'")
+        await left_open.execute("INSERT INTO counters VALUES ('another', 1)")
+        await left_open.execute("SELECT nextval('unnumbered_events_place_seq')")
+        await left_open.execute("BEGIN")
+        await left_open.execute("LOCK TABLE threads")
+    await left_open.close()
+    async with fresh_database() as again, fresh_database() as new:
+        assert again == used != new
+        assert await contents(again) == await contents(new)
