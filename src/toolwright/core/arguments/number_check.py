@@ -6,6 +6,7 @@ from typing import TypeAlias
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 
 from toolwright.core.arguments.numbers import Numbers, types_of
+from toolwright.core.json_levels import NUMBERS, json_levels
 from toolwright.core.json_value import JSON, JSONObject
 
 NumberCheck: TypeAlias = Callable[[JSON], bool]
@@ -45,7 +46,14 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
         place = compiler.at(schema, 0)
     except _TooLarge:
         return _never
-    definitions = [*_levels(_ANY_FLOAT), *_levels(_NO_FLOAT)] if compiler.refers else []
+    definitions = (
+        [
+            *json_levels(_ANY_FLOAT, _LEVELS),
+            *json_levels(_NO_FLOAT, _LEVELS, {int: NUMBERS[int]}),
+        ]
+        if compiler.refers
+        else []
+    )
     return SchemaValidator(core_schema.definitions_schema(place, definitions)).isinstance_python
 
 
@@ -135,24 +143,3 @@ class _Compiler:
         self._parts -= 1
         if self._parts < 0:
             raise _TooLarge
-
-
-def _levels(mode: str) -> list[CoreSchema]:
-    return [_level(mode, number) for number in range(_LEVELS + 1)]
-
-
-def _level(mode: str, number: int) -> CoreSchema:
-    """JSON of so many levels: each value by its very type, so that none is tried out."""
-    choices: dict[type, CoreSchema] = {
-        str: core_schema.any_schema(),
-        bool: core_schema.any_schema(),
-        type(None): core_schema.any_schema(),
-        int: core_schema.int_schema(strict=True, ge=-(2**63), le=2**63 - 1),
-    }
-    if mode == _ANY_FLOAT:
-        choices[float] = core_schema.float_schema(strict=True, allow_inf_nan=False)
-    if number:
-        within = core_schema.definition_reference_schema(f"{mode}-{number - 1}")
-        choices[list] = core_schema.list_schema(within)
-        choices[dict] = core_schema.dict_schema(values_schema=within)
-    return core_schema.tagged_union_schema(choices, discriminator=type, ref=f"{mode}-{number}")
