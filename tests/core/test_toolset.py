@@ -495,4 +495,25 @@ async def test_the_way_of_a_usual_call_is_short() -> None:
     await tools.call("find", arguments)
     with calls_of_ours() as calls:
         assert (await tools.call("find", arguments)).status == "success"
-    assert len(calls) <= 22, calls
+    assert len(calls) <= 20, calls
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+async def test_a_cancellation_during_a_handler_that_does_not_wait_reaches_the_caller(
+    timeout: float | None,
+) -> None:
+    callers: list[asyncio.Task[None]] = []
+
+    @tool(timeout=timeout)
+    async def stop() -> str:
+        """Stop."""
+        callers[0].cancel()
+        return "stopped"
+
+    async def call() -> None:
+        await Toolset([stop]).call("stop", "{}")
+        await asyncio.Event().wait()
+
+    callers.append(asyncio.create_task(call()))
+    with pytest.raises(asyncio.CancelledError):
+        await callers[0]

@@ -71,22 +71,14 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
     """Carry a call out, within its tool's timeout. The caller's cancellation is raised, whatever a handler does."""
     seconds = limit_of(prepared.tool)
     if seconds is None:
-        return await execute_here(executors, prepared, state)
+        before = cancellations()
+        outcome = await carry_out(executors, prepared, state)
+        await check_cancelled(before)
+        return outcome
     work = Supervision(carry_out(executors, prepared, state), prepared.tool.name, seconds)
     ended = await work.end()
     work.check_cancelled()
     return work.result() if ended else timed_out(seconds)
-
-
-async def execute_here(
-    executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState
-) -> Outcome:
-    """The same in the caller's own task, for what has no timeout or needs none."""
-    before = cancellations()
-    outcome = await carry_out(executors, prepared, state)
-    if cancellations() > before:
-        await check_cancelled(before)
-    return outcome
 
 
 def limit_of(tool: Tool) -> float | None:

@@ -18,8 +18,8 @@ from toolwright.core.tools.pipeline import (
     Executor,
     PreparedCall,
     answer_internal,
+    carry_out,
     execute,
-    execute_here,
     lacking_variables,
     lacks_variables,
     prepare,
@@ -90,7 +90,7 @@ class Toolset:
         if missing:
             return lacks_variables(name, missing)
         at_once = ends_at_once(self._executors["function"], prepared.tool)
-        outcome = await (execute_here if at_once else execute)(self._executors, prepared, state)
+        outcome = await (carry_out if at_once else execute)(self._executors, prepared, state)
         if isinstance(outcome, ToolResult):
             return outcome
         return ToolResult.fail(
