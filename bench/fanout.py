@@ -22,6 +22,7 @@ import psutil
 
 import toolwright as tw
 from bench.row import Row
+from bench.shop import SYSTEM, TOOLS
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings
@@ -50,9 +51,8 @@ async def tick(state: tw.ThreadState) -> str:
 
 
 async def _serve(folder: str) -> None:
-    agent = tw.Agent(
-        "ticker", tw.Side(tw.Prompt("ticker", "Tick.", model=Ticking(), tools=[tick]), max_steps=10**6)
-    )
+    prompt = tw.Prompt("ticker", SYSTEM, model=Ticking(), tools=[tick, *TOOLS])
+    agent = tw.Agent("ticker", tw.Side(prompt, max_steps=10**6))
     settings = Settings(database_url=f"sqlite:///{Path(folder) / 'journal.db'}")
     await serve(tw.App(agents=[agent]), settings, port=0, ready=lambda url: print(url, flush=True), grace=0.1)
 

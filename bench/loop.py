@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 
 import toolwright as tw
 from bench.row import Row
+from bench.shop import NESTED, SYSTEM, TOOLS, find_products
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import runtime
 from toolwright.wiring.gateway import settle_memory
@@ -15,12 +16,7 @@ TARGET_STEP = 100.0  # µs
 BEST_KNOWN_IDEAL = 26  # %
 
 
-@tw.tool(description="Add two whole numbers.", timeout=None)
-async def add(a: int, b: int) -> int:
-    return a + b
-
-
-@tw.tool(description="Wait 20 ms.", timeout=None)
+@tw.tool(description="Wait 20 ms.")
 async def wait() -> str:
     await asyncio.sleep(0.02)
     return "waited"
@@ -43,16 +39,17 @@ class OneCallAStep:
 
 
 def app_of(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
-    """An app whose agent calls that tool once a step."""
+    """An app whose agent calls that tool once a step, and has those of the shop beside it."""
     call = ModelCall(id="c", name=tool.name, arguments=arguments)
-    prompt = tw.Prompt("p", "Work.", model=OneCallAStep(steps, call), tools=[tool])
+    tools = [tool, *(each for each in TOOLS if each.name != tool.name)]
+    prompt = tw.Prompt("p", SYSTEM, model=OneCallAStep(steps, call), tools=tools)
     return tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=steps + 5))])
 
 
 async def _floor(steps: int) -> float:
     """µs a step of the same work without a journal: ask the model, dispatch the call."""
-    model = OneCallAStep(steps, ModelCall(id="c", name="add", arguments='{"a":1,"b":2}'))
-    tools = tw.Toolset([add])
+    model = OneCallAStep(steps, ModelCall(id="c", name=find_products.name, arguments=NESTED))
+    tools = tw.Toolset(TOOLS)
     begin = time.perf_counter()
     for step in range(1, steps + 1):
         async for event in model.respond(ModelRequest(messages=(), step=step)):
@@ -63,7 +60,7 @@ async def _floor(steps: int) -> float:
 
 async def _steps(steps: int, runs: int) -> float:
     """µs a step: the median over some runs, one after another."""
-    async with runtime(app_of(steps, add, '{"a":1,"b":2}')) as rt:
+    async with runtime(app_of(steps, find_products, NESTED)) as rt:
         taken: list[float] = []
         for _ in range(runs):
             thread = await rt.threads.create("bench")

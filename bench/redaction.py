@@ -102,7 +102,7 @@ async def _steps() -> list[Row]:
 async def _step(text: str) -> dict[int, float]:
     """µs a step by number of secrets: medians of runs that take turns."""
 
-    @tw.tool(description="Tell something.", timeout=None)
+    @tw.tool(description="Tell something.")
     async def tell() -> str:
         return text
 

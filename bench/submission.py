@@ -22,6 +22,7 @@ import psutil
 import toolwright as tw
 from bench.many_threads import address, serving_of
 from bench.row import Row
+from bench.shop import SYSTEM, TOOLS
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
@@ -56,7 +57,7 @@ async def _latency(folder: Path) -> list[Row]:
     ask = tw.Tool(name="ask", description="Ask.", kind="external", timeout=60.0)
     turns: list[dict[str, object]] = [{"calls": [{"name": "ask", "args": {}}]}] * (TIMES + 1)
     model = ScriptedModel([*turns, {"text": "Done."}])
-    prompt = tw.Prompt("bench", "Work.", model=model, tools=[ask])
+    prompt = tw.Prompt("bench", SYSTEM, model=model, tools=[ask, *TOOLS])
     app = tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=TIMES + 10))])
     settings = tw.Settings(database_url=f"sqlite:///{folder / 'journal.db'}")
     took: list[float] = []

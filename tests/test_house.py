@@ -9,6 +9,8 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import toolwright as tw
 import toolwright.client
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 from tests.behaviour.marks import requirement
+from tests.counting import calls_of_ours
 
 from toolwright.core.env.variable import Variable
 from toolwright.core.errors import DefinitionError
@@ -417,3 +419,101 @@ async def test_a_call_that_lacks_required_variables_is_an_error_and_its_handler_
     state = MemoryState(env={"KEY": "k", "REGION": {"value": "", "type": "text"}})
     assert (await tools.call("ask", {}, state)).result == "Asked."
     assert ran == [""]
+
+
+WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who")
+
+
+@tool
+async def note(words: str, price: float = 1.0) -> dict[str, object]:
+    """Note."""
+    WHO.set(words)
+    return {"words": words, "price": price, "alone": asyncio.current_task() is not CALLER.get()}
+
+
+@tool
+async def note_later(words: str) -> dict[str, object]:
+    """Note, a moment later."""
+    await asyncio.sleep(0)
+    return {"words": words, "alone": asyncio.current_task() is not CALLER.get()}
+
+
+CALLER: contextvars.ContextVar[object] = contextvars.ContextVar("caller")
+
+
+async def test_only_a_handler_that_waits_has_a_task_of_its_own() -> None:
+    CALLER.set(asyncio.current_task())
+    tools = Toolset([note, note_later])
+    assert (await tools.call("note", {"words": "a"})).result == {"words": "a", "price": 1.0, "alone": False}
+    assert (await tools.call("note_later", {"words": "a"})).result == {"words": "a", "alone": True}
+
+
+async def test_context_variables_of_a_handler_that_does_not_wait_are_its_own() -> None:
+    WHO.set("the caller")
+    await Toolset([note]).call("note", {"words": "the handler"})
+    assert WHO.get() == "the caller"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), asyncio.CancelledError("no")])
+async def test_what_a_handler_that_does_not_wait_raises_is_its_result(error: BaseException) -> None:
+    @tool
+    async def fail() -> None:
+        """Fail."""
+        raise error
+
+    result = await Toolset([fail]).call("fail", "{}")
+    assert (result.status, result.error) == ("error", "no")
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+async def test_a_handler_that_hides_where_it_waits_has_its_time(wrapped: bool) -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    @functools.wraps(wait)
+    async def outer() -> None:
+        async with asyncio.timeout(None):
+            return await wait()
+
+    class Waiter:
+        async def __call__(self) -> None:
+            await wait()
+
+    made = tool(name="wait", description="Wait.", timeout=0.001)(outer if wrapped else Waiter())
+    assert (await Toolset([made]).call("wait", "{}")).error_code == "timeout"
+
+
+async def test_the_way_of_a_usual_call_is_short() -> None:
+    """Functions of ours for one call: each costs some tenths of a microsecond, and a walk through a value many more."""
+
+    @tool
+    async def find(words: str, prices: list[float]) -> dict[str, object]:
+        """Find."""
+        return {"items": [{"words": words, "prices": prices}] * 10}
+
+    tools, arguments = Toolset([find]), '{"words": "a", "prices": [20.0, 2.5]}'
+    await tools.call("find", arguments)
+    with calls_of_ours() as calls:
+        assert (await tools.call("find", arguments)).status == "success"
+    assert len(calls) <= 20, calls
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+async def test_a_cancellation_during_a_handler_that_does_not_wait_reaches_the_caller(
+    timeout: float | None,
+) -> None:
+    callers: list[asyncio.Task[None]] = []
+
+    @tool(timeout=timeout)
+    async def stop() -> str:
+        """Stop."""
+        callers[0].cancel()
+        return "stopped"
+
+    async def call() -> None:
+        await Toolset([stop]).call("stop", "{}")
+        await asyncio.Event().wait()
+
+    callers.append(asyncio.create_task(call()))
+    with pytest.raises(asyncio.CancelledError):
+        await callers[0]

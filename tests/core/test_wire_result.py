@@ -5,10 +5,13 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
+from tests.counting import calls_of_ours
 
+from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.wire import result as wire
+from toolwright.wire.text import clean_json
 
 TEXT = st.text(max_size=10)
 SIDE = st.none() | st.integers(1, 9999)
@@ -51,6 +54,25 @@ def test_a_result_survives_the_journal(result: ToolResult) -> None:
 @given(RESULTS)
 def test_a_model_reads_text_that_can_be_sent(result: ToolResult) -> None:
     wire.model_text(result).encode()
+
+
+CLEANED = st.sampled_from(
+    ["a", "é\n", "\\b", "\b", "\f", "\x00", "\x7f", "\x9b", "\ud800", "\U000e0041", '"', "\u2028"]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(CLEANED, st.lists(CLEANED | st.floats(allow_nan=False, allow_infinity=False))))
+def test_a_structure_reads_as_if_each_text_in_it_were_cleaned(value: JSONObject) -> None:
+    cleaned = json.dumps(clean_json(value), ensure_ascii=False, separators=(",", ":"))
+    assert wire.model_text(ToolResult.ok(value)) == cleaned
+
+
+def test_a_clean_structure_is_written_without_a_walk_in_python() -> None:
+    result = ToolResult.ok({"items": [{"name": "ä", "price": 2.0}, {"name": "b\n"}]})
+    with calls_of_ours() as calls:
+        wire.model_text(result)
+    assert calls == ["model_text", "readable"]
 
 
 @requirement("S2-4.3-6", "S2-4.1-5")

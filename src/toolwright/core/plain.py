@@ -2,19 +2,22 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import cast
 
 from pydantic import BaseModel
+from pydantic_core import SchemaValidator, ValidationError, core_schema
 
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, has_half_characters
+from toolwright.core.json_value import JSON, JSONObject, has_half_characters, json_levels
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_NAME, MAX_NESTING
 from toolwright.core.text import quantity
 
 Path = tuple[str | int, ...]
+_LEVELS = 12  # of a value that is copied in compiled code
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
 LONG_KEY = f"must have keys of at most {MAX_NAME} characters"
@@ -48,10 +51,20 @@ def plain(value: object, nesting: int = MAX_NESTING) -> JSON:
     Raises `InvalidJSON`, with the path, for what JSON cannot carry: NaN, bytes, sets, cycles, keys that are
     not text, more than `nesting` levels, at most `MAX_NESTING`.
     """
-    copy = _plain(value, (), ())
+    try:
+        copy: JSON = _usual_copier()(value)
+    except (ValidationError, TypeError):  # the class of a value may be one that cannot be looked up
+        copy = _plain(value, (), ())
     if nesting < MAX_NESTING and deeper(copy, nesting):
         raise InvalidJSON(f"The value is nested deeper than {quantity(nesting, 'level')}.")
     return copy
+
+
+@cache
+def _usual_copier() -> Callable[[object], JSON]:
+    """Copies JSON of Python's own types in compiled code, and raises `ValidationError` for all else."""
+    top = core_schema.definition_reference_schema(f"json-{_LEVELS}")
+    return SchemaValidator(core_schema.definitions_schema(top, json_levels("json", _LEVELS))).validate_python
 
 
 def deeper(value: JSON, levels: int) -> bool:

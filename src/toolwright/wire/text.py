@@ -8,7 +8,10 @@ from pydantic_core import from_json
 from toolwright.core.json_value import JSON
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
+).encode
+_UNCLEAN = re.compile(r"\\[bfu]|[\x7f-\x9f\ud800-\udfff\U000e0000-\U000e007f]")  # within JSON text
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -34,6 +37,11 @@ def clean_json(value: JSON) -> JSON:
 
 def readable(value: JSON) -> str:
     """Compact JSON text for a model: clean, and with letters as they are."""
+    text = _encode(value)
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    if _UNCLEAN.search(text) is None:
+        return text
     return _encode(clean_json(value))
 
 

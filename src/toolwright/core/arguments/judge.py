@@ -8,6 +8,7 @@ import jsonschema_rs
 from pydantic_core import from_json
 
 from toolwright.core.arguments.faults import ArgumentFault, Fault, Kind, find_faults, type_name
+from toolwright.core.arguments.number_check import NumberCheck, compile_number_check
 from toolwright.core.arguments.numbers import Numbers
 from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.errors import InvalidJSON
@@ -72,7 +73,15 @@ class Judge:
     integer 3. With `takes_nothing` any object is accepted and counts as empty.
     """
 
-    __slots__ = ("_accepts", "_name", "_numbers", "_takes_nothing", "_validator", "schema")
+    __slots__ = (
+        "_accepts",
+        "_has_usual_numbers",
+        "_name",
+        "_numbers",
+        "_takes_nothing",
+        "_validator",
+        "schema",
+    )
 
     def __init__(self, schema: JSONObject, name: str, takes_nothing: bool = False) -> None:
         self.schema = schema
@@ -81,6 +90,7 @@ class Judge:
         self._numbers = Numbers(schema)
         self._validator: jsonschema_rs.Validator | None = None
         self._accepts: Callable[[JSONObject], bool] = self._compile_and_judge
+        self._has_usual_numbers: NumberCheck | None = None  # from the second call on
 
     def compile(self) -> jsonschema_rs.Validator:
         """The compiled schema; raises `DefinitionError` if it is not a valid one."""
@@ -92,31 +102,46 @@ class Judge:
     def read(self, raw: RawArguments) -> JSONObject:
         """Arguments ready for the handler. Raises `ArgumentFault`, whose text names every faulty path."""
         is_text = type(raw) is str or isinstance(raw, bytes)
-        arguments, special = _parse(raw if is_text else _written(raw))  # type: ignore[arg-type]  # narrowed above
+        arguments = _parse(raw if is_text else _written(raw))  # type: ignore[arg-type]  # narrowed above
+        usual = self._has_usual_numbers
+        if usual is not None and usual(arguments) and self._accepts(arguments):
+            return arguments
+        return self._read_exactly(arguments)
+
+    def _read_exactly(self, arguments: JSONObject) -> JSONObject:
+        """The slow way, which knows every number by its path, for what is odd or at fault."""
+        special = _inspect_object(arguments)
         if self._takes_nothing:
             return {}
         if not self._accepts(arguments):
             raise ArgumentFault(faults_of(self.compile(), arguments))
+        if self._has_usual_numbers is None:
+            self._has_usual_numbers = compile_number_check(self.schema, self._numbers)
         return self._numbers.normalize(arguments) if special else arguments
 
     def _compile_and_judge(self, arguments: JSONObject) -> bool:
         return self.compile().is_valid(arguments)
 
 
-def _parse(text: str | bytes) -> tuple[JSONObject, bool]:
-    """The object that a text holds, and whether some of its numbers need a second look."""
+def _parse(text: str | bytes) -> JSONObject:
+    """The object that a text holds."""
     if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
         _count(text)
     try:
         value: JSON = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
         if not text.strip():
-            return {}, False
+            return {}
         raise _malformed(error) from error
     if type(value) is not dict:
         raise ArgumentFault([Fault((), f"must be a JSON object, not {type_name(value)}")])
+    return value
+
+
+def _inspect_object(arguments: JSONObject) -> bool:
+    """Refuse what is too deep or out of range; tell whether there are numbers that need a second look."""
     special = False
-    for key, item in value.items():
+    for key, item in arguments.items():
         kind = type(item)
         if kind is str or kind is bool:
             continue
@@ -124,7 +149,7 @@ def _parse(text: str | bytes) -> tuple[JSONObject, bool]:
             special |= not -_LARGEST <= item <= _LARGEST  # type: ignore[operator]  # an int by its type
         elif item is not None:
             special |= _inspect(item, (key,), 1)
-    return value, special
+    return special
 
 
 def _count(text: str | bytes) -> None:

@@ -141,7 +141,7 @@ class _Normalization:
 
 
 def _number(value: float, schema: JSONObject, path: Path) -> JSON:
-    types = _types(schema)
+    types = types_of(schema)
     if "integer" in types and "number" not in types:
         return int(value) if isinstance(value, float) and float_is_whole(value) else value
     if "number" in types and "integer" not in types and isinstance(value, int):
@@ -157,7 +157,7 @@ def float_is_whole(value: float) -> bool:
     return isinstance(value, int) or (math.isfinite(value) and value.is_integer())
 
 
-def _types(schema: JSONObject) -> list[str]:
+def types_of(schema: JSONObject) -> list[str]:
     """The types that a schema names; whole constants (`const`, `enum`) are integers."""
     named = schema.get("type")
     names = (

@@ -1,5 +1,6 @@
 """A Python function's signature and docstring as a JSON Schema, and the way from JSON arguments to its call."""
 
+import dis
 import functools
 import inspect
 import re
@@ -63,6 +64,7 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
 Handler: TypeAlias = Callable[..., object]
 """Whatever carries a call out: a plain or an async function, or an object that is called like one."""
 
+_YIELDS = frozenset({dis.opmap["YIELD_VALUE"], dis.opmap["SEND"]})
 _SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
@@ -71,12 +73,14 @@ _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 class Signature:
     """What is known of a handler: the schema of its arguments and how JSON arguments become its own.
 
-    `on_loop` is true for async handlers; the others run in a thread.
+    `on_loop` is true for async handlers; the others run in a thread. `waits` is false for async ones without an
+    `await`, which no loop ever interrupts.
     """
 
     parameters: JSONObject
     binding: Binding
     on_loop: bool
+    waits: bool = True
 
     @property
     def takes_nothing(self) -> bool:
@@ -102,7 +106,9 @@ def read_signature(
     else:
         schema, builder = read_model(args, name, "args")
         binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), builder))
-    return Signature(parameters=schema, binding=binding, on_loop=_runs_on_loop(handler))
+    return Signature(
+        parameters=schema, binding=binding, on_loop=_runs_on_loop(handler), waits=_waits(handler)
+    )
 
 
 class _Parameters:
@@ -340,6 +346,14 @@ def _innermost(handler: Handler) -> Handler:
     if inspect.isroutine(handler):
         return handler
     return type(handler).__call__
+
+
+def _waits(handler: Handler) -> bool:
+    """Whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
+    function = handler.__func__ if isinstance(handler, types.MethodType) else handler
+    if not isinstance(function, types.FunctionType) or not inspect.iscoroutinefunction(function):
+        return True
+    return not _YIELDS.isdisjoint(function.__code__.co_code[::2])  # each second byte is an instruction
 
 
 def _runs_on_loop(handler: Handler) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from types import NoneType
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -133,8 +132,10 @@ class MemoryState:
         self.reports: list[Progress] = []
         self._execution = execution
         self._created_at = created_at
-        check_kind("The tenvs of a state", tenvs, (Mapping, NoneType), "a dict of names and values")
-        self._tenvs = None if tenvs is None else Tenvs(tenvs)
+        self._tenvs: Tenvs | None = None
+        if tenvs is not None:
+            check_kind("The tenvs of a state", tenvs, Mapping, "a dict of names and values")
+            self._tenvs = Tenvs(tenvs)
         self._env: dict[str, EnvVar] | None = None if env is None else stored_only(read_env(env))
         self._drafts: FileDrafts | None = None
         self._bytes: dict[str, bytes] = {}

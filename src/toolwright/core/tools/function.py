@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor as Pool
 from types import CoroutineType
 from typing import cast
@@ -13,6 +13,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_failure, as_result
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.tool import Tool
 
 THREADS = 256
 
@@ -47,10 +48,11 @@ class FunctionExecutor:
                     value, error = await self._in_thread(handler, keywords)
                     if error is not None:
                         return as_failure(error)
-            if type(value) is CoroutineType:
-                value = await cast(
-                    "Awaitable[object]", value
-                )  # the common case, without the slow check below
+            if type(value) is CoroutineType:  # the common case, without the slow check below
+                if signature is None or signature.waits or tool.timeout is None:
+                    value = await cast("Awaitable[object]", value)
+                else:
+                    value = _returned(cast("Coroutine[object, None, object]", value))
             elif isinstance(value, Awaitable):
                 value = await cast("Awaitable[object]", value)  # whatever it yields
             if type(value) is not str and has_large_file(value):
@@ -86,6 +88,25 @@ class FunctionExecutor:
         if self._own is not None:
             self._own.shutdown(wait=False, cancel_futures=True)
             self._own = None
+
+
+def ends_at_once(executor: object, tool: Tool) -> bool:
+    """Whether the executor ends the tool's calls before anybody could cancel them, so that none runs out of time."""
+    return (
+        type(executor) is FunctionExecutor
+        and tool.carrier == "function"
+        and tool.signature is not None
+        and not tool.signature.waits
+    )
+
+
+def _returned(call: Coroutine[object, None, object]) -> object:
+    """What a coroutine returns that waits for nothing; its context variables are its own, as in a task."""
+    try:
+        contextvars.copy_context().run(call.send, None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("code without an await gives the loop no turn")
 
 
 def _caught(

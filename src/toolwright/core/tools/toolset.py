@@ -13,11 +13,12 @@ from toolwright.core.model import ToolDefinition
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.function import FunctionExecutor
+from toolwright.core.tools.function import FunctionExecutor, ends_at_once
 from toolwright.core.tools.pipeline import (
     Executor,
     PreparedCall,
     answer_internal,
+    carry_out,
     execute,
     lacking_variables,
     lacks_variables,
@@ -88,7 +89,8 @@ class Toolset:
         missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
         if missing:
             return lacks_variables(name, missing)
-        outcome = await execute(self._executors, prepared, state)
+        at_once = ends_at_once(self._executors["function"], prepared.tool)
+        outcome = await (carry_out if at_once else execute)(self._executors, prepared, state)
         if isinstance(outcome, ToolResult):
             return outcome
         return ToolResult.fail(

@@ -72,8 +72,7 @@ class RunContext:
         self.new_id = new_id
         self.thread: Thread = view.thread
         self.run = run
-        self.epoch = view.thread.epoch
-        self.seq = view.thread.seq
+        self.epoch, self.seq = view.thread.epoch, view.thread.seq
         self.nested: dict[str, Call] = {}
         self.base = active
         self.handler_context: dict[str, Any] = {}  # whatever handlers put there
@@ -88,9 +87,8 @@ class RunContext:
         self.gen = view.wake.gen if view.wake is not None else 0
         self.abort = Abort()
         self.nudged = asyncio.Event()
-        self.left = False
         self._due: datetime | None = None
-        self.stopping = False
+        self.left = self.stopping = False
         self._learn(self.env_for(active).redactor)
         if run.cancel_requested_at is not None:
             self.abort.set()
@@ -102,10 +100,9 @@ class RunContext:
 
     def enter_frame(self, frame: Frame) -> int:
         """From now on this conversation is at work; how many there were, for `leave_frames`."""
-        depth = len(self._frames)
         self._frames.append(frame)
         self.frame = frame
-        return depth
+        return len(self._frames) - 1
 
     def leave_frames(self, depth: int) -> None:
         """Only the outermost `depth` conversations go on."""

@@ -1,0 +1,109 @@
+"""Any Python value as plain JSON: the same in compiled code and outside it."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.counting import calls_of_ours
+
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.plain import plain
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Size(IntEnum):
+    LARGE = 3
+
+
+class Word(str):
+    pass
+
+
+@dataclass
+class Point:
+    x: float
+
+
+def _walled(depth: int, value: object) -> object:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "copy"),
+    [
+        ((1, (2.0,)), [1, [2.0]]),
+        ({"a": Colour.RED, Colour.RED: Size.LARGE}, {"a": "red", "red": 3}),
+        ([Word("a"), Point(1.0)], ["a", {"x": 1.0}]),
+        (OrderedDict[str, int](b=1, a=2), {"b": 1, "a": 2}),
+        ([2**70, -(2**63), 2**63], [2**70, -(2**63), 2**63]),
+        ({"\ud800": "\ud800"}, {"\ud800": "\ud800"}),
+        (_walled(64, 1), _walled(64, 1)),
+    ],
+)
+def test_what_is_not_quite_plain_becomes_so(value: object, copy: object) -> None:
+    made = plain(value)
+    assert made == copy
+    assert repr(made) == repr(copy)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"a": {1: 2}}, "a has the key 1, and in JSON a key is text."),
+        ([float("nan")], "0 is nan, which JSON cannot carry."),
+        ({"a": [{1}]}, "a.0 is of the type set, which JSON cannot carry."),
+        ([iter(())], "0 is of the type tuple_iterator, which JSON cannot carry."),
+        ([1 << 20_000], "0 is a number of too many digits."),
+        (_walled(65, 1), "0.0.0 is nested deeper than 64 levels."),
+    ],
+)
+def test_what_is_no_json_is_named_by_its_place(value: object, why: str) -> None:
+    with pytest.raises(InvalidJSON) as caught:
+        plain(value)
+    assert caught.value.message == why
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value: list[Any] = [1]  # it holds itself
+    value.append(value)
+    with pytest.raises(InvalidJSON, match="contains itself"):
+        plain(value)
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(JSONS)
+def test_json_stays_as_it_is(value: object) -> None:
+    assert repr(plain(value)) == repr(value)
+
+
+def test_a_copy_shares_nothing_that_can_change() -> None:
+    inner = [1]
+    value = {"a": inner, "b": inner}
+    copy: Any = plain(value)  # an object
+    inner.append(2)
+    copy["a"].append(3)
+    assert copy == {"a": [1, 3], "b": [1]}
+
+
+def test_what_is_plain_is_copied_without_a_walk_in_python() -> None:
+    value = {"items": [{"name": "a", "price": 2.0, "tags": ["x"], "left": None, "new": True}] * 50}
+    plain(value)
+    with calls_of_ours() as calls:
+        plain(value)
+    assert calls == ["plain"]
