@@ -9,7 +9,6 @@ from pathlib import Path
 from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.row_reader import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName
-from toolwright.adapters.store.postgres.connection import FAULTS, connect, store_error
 from toolwright.adapters.store.reads.readers import READERS
 from toolwright.adapters.store.sqlite.file import legible
 from toolwright.core.broken_rows import BrokenRow
@@ -44,25 +43,4 @@ def inspect_sqlite(path: Path) -> list[BrokenRow]:
                     found += broken_in(reader, page)
     except sqlite3.Error as error:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
-    return found
-
-
-async def inspect_postgres(url: str) -> list[BrokenRow]:
-    """Every broken row, read in pages on one snapshot."""
-    found: list[BrokenRow] = []
-    try:
-        connection = await connect(url, None)  # all rows take their time
-        try:
-            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            for reader, sql in queries("postgresql"):
-                cursor = f"of_{reader.table.name}"  # one each: what is fetched is prepared by its name
-                await connection.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}")
-                while page := await connection.fetch(f"FETCH {PAGE} FROM {cursor}"):
-                    found += broken_in(reader, [tuple(row) for row in page])
-                await connection.execute(f"CLOSE {cursor}")
-            await connection.execute("COMMIT")
-        finally:
-            await connection.close()
-    except FAULTS as error:
-        raise store_error(error) from error
     return found

@@ -3,20 +3,125 @@
 import asyncio
 import os
 import signal
+import sys
 from contextlib import suppress
+from datetime import UTC
+from typing import Any
 
 from rich.console import Console
 
-from toolwright.cli.chat.conversation import Conversation
 from toolwright.cli.chat.view import Lines, View
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, log_briefly
+from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
 from toolwright.cli.settings import read_settings, the_app, warn_of_variables
-from toolwright.core.errors import NotFound
+from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound
+from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.run import OVER
+from toolwright.core.threads.thread import Thread
 from toolwright.runtime.runtime import Runtime
+from toolwright.wire.message import message_json
 from toolwright.wiring.app import App
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.settings import Settings
+
+_QUIT = ("/quit", "/exit")
+
+
+class Conversation:
+    """One thread at the terminal. `hold` ends with the lines, `interrupt` is what Ctrl-C does."""
+
+    def __init__(self, runtime: Runtime, thread: Thread, view: View, console: Console) -> None:
+        self._runtime = runtime
+        self._thread = thread
+        self._view = view
+        self._console = console
+        self._over: dict[str, str] = {}
+        self._news = asyncio.Event()
+        self._quit = asyncio.Event()
+        self._busy = False
+        self._cancelling: asyncio.Task[None] | None = None
+
+    async def hold(self, lines: Lines) -> int:
+        """Talk until the lines end; the exit code: 1 if the last run failed, 130 if Ctrl-C ended it."""
+        watching = asyncio.create_task(self._watch(), name="watch the thread")
+        talking = asyncio.create_task(self._talk(lines), name="talk")
+        quitting = asyncio.create_task(self._quit.wait(), name="wait for Ctrl-C")
+        tasks: list[asyncio.Task[Any]] = [watching, talking, quitting]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if watching in done:
+                return watching.result()  # it raises what went wrong
+            return INTERRUPTED if quitting in done else talking.result()
+        finally:
+            if self._cancelling is not None:
+                tasks.append(self._cancelling)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def interrupt(self) -> None:
+        """Cancel the run; where nothing runs, or the second time, end the talk."""
+        if self._busy and self._cancelling is None:
+            self._console.print("\n · cancelling; Ctrl-C again quits", style="yellow")
+            self._cancelling = asyncio.create_task(self._cancel(), name="cancel the run")
+        else:
+            self._quit.set()
+
+    async def _talk(self, lines: Lines) -> int:
+        code = 0
+        while True:
+            if sys.stdin.isatty():
+                self._console.print("you  ", style="bold green", end="")
+            line = await lines.next()
+            if line is None or line.strip() in _QUIT:
+                self._console.print()
+                return code
+            if not sys.stdin.isatty():
+                self._console.print(f"you  {line}", markup=False, highlight=False, soft_wrap=True)
+            if line.strip():
+                code = FAILED if await self._ask(line) == "run.failed" else 0
+
+    async def _ask(self, text: str) -> str:
+        """Send a message and wait for the end of its run; the run's last event."""
+        self._busy = True
+        try:
+            run = await self._runtime.threads.send(self._thread.id, text)
+            while run.id not in self._over:
+                self._news.clear()
+                await self._news.wait()
+            return self._over[run.id]
+        except InvalidRequest as error:
+            self._console.print(f" · {error.message}", style="red", markup=False)
+            return "refused"
+        finally:
+            self._busy = False
+            self._cancelling = None
+
+    async def _cancel(self) -> None:
+        with suppress(NotFound, AlreadyOver):  # it has ended meanwhile
+            await self._runtime.threads.cancel(self._thread.id)
+
+    async def _watch(self) -> int:
+        """Show all that happens in the thread, for ever."""
+        async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
+            self._view.take(event.type, await self._whole(event), event.at.astimezone(UTC))
+            if event.run_id is not None and event.type.removeprefix("run.") in OVER:
+                self._over[event.run_id] = event.type
+                self._news.set()
+        return FAILED
+
+    async def _whole(self, event: Event) -> JSONObject:
+        """The event's payload; a message that was too large for it is fetched."""
+        message = event.payload.get("message")
+        if not event.payload.get("truncated") or not isinstance(message, dict):
+            return event.payload
+        seq = message.get("seq")
+        if not isinstance(seq, int):
+            return event.payload
+        found = await self._runtime.threads.messages(self._thread.id, limit=1, offset=seq - 1)
+        return {"message": message_json(found[0])} if found else event.payload
+
 
 ELSEWHERE = "Another process drives this database: it does the work, and text appears when it is whole."
 GRACE = 1.0  # seconds for what is at work when the conversation ends; it goes on at the next start

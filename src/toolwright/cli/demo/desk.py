@@ -42,7 +42,7 @@ def _drawer(folder: Path) -> tw.Tool:
             value: The column that is summed.
             title: The chart's heading.
         """
-        from toolwright.cli.demo.table import draw_bars  # noqa: PLC0415 - needs the extra `demo`
+        from toolwright.cli.demo.chart import draw_bars  # noqa: PLC0415 - needs the extra `demo`
 
         totals = read_table(folder, file).totals(label, value)
         draw_bars(folder / "chart.png", title, totals)
