@@ -63,7 +63,7 @@ def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Files:
         monkeypatch.setenv(name, value)
     import httpx  # noqa: PLC0415 - one use
 
-    httpx.put(f"{endpoint}/bucket", headers={"Authorization": "AWS test:test"}).raise_for_status()
+    httpx.put(f"{endpoint}/bucket", headers={"Authorization": "AWS test:test"}, timeout=60).raise_for_status()
     return open_bucket("s3://bucket/a/prefix")
 
 
