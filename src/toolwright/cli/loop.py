@@ -12,6 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 from toolwright.cli.output import INTERRUPTED
 from toolwright.core.supervision import leave
 
+T = TypeVar("T")
+Work: TypeAlias = Coroutine[Any, Any, T]
+Task: TypeAlias = "asyncio.Task[Any] | None"
+
 PATIENCE = 5.0  # seconds for a normal end: the interpreter's own wait for threads has no limit
 
 TIDYING = 20.0  # seconds that a command itself has to end what it has begun
@@ -36,11 +40,6 @@ def _exit(code: int) -> None:
         sys.stderr.flush()
     finally:  # also where nobody reads any more
         os._exit(code)
-
-
-T = TypeVar("T")
-Work: TypeAlias = Coroutine[Any, Any, T]
-Task: TypeAlias = "asyncio.Task[Any] | None"
 
 
 class _Threads(ThreadPoolExecutor):

@@ -36,6 +36,9 @@ from toolwright.core.results.returned import as_failure, as_result
 from toolwright.core.supervision import Supervision
 from toolwright.wire.models.threads import Call, Offer
 
+log = logging.getLogger("toolwright.worker")
+T = TypeVar("T")
+
 Function: TypeAlias = Callable[..., object]  # sync or async, of any arguments
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -117,9 +120,7 @@ def _passes(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and is_cancelled()
 
 
-log = logging.getLogger("toolwright.worker")
 F = TypeVar("F", bound=Function)
-T = TypeVar("T")
 
 LEASES = (1.0, 3600.0)  # seconds, as a server takes them
 LONGEST_NAME = 150  # characters of the part that is given

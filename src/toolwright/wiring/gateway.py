@@ -32,6 +32,8 @@ from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.parts import warn_of_agents
 from toolwright.wiring.settings import Settings
 
+log = logging.getLogger("toolwright.serve")
+
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
 _LARGE = 1024 * 1024  # bytes
 
@@ -58,8 +60,6 @@ def _give_back() -> None:
         if mallopt is not None:
             mallopt(_MMAP_THRESHOLD, _LARGE)
 
-
-log = logging.getLogger("toolwright.serve")
 
 KEEP_ALIVE_TIMEOUT = (
     75  # seconds that an idle connection stays open: longer than clients and proxies keep theirs

@@ -30,6 +30,8 @@ from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.sandbox import CodeSandbox
 from toolwright.wiring.settings import Settings
 
+log = logging.getLogger("toolwright.serve")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -133,8 +135,6 @@ async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None
     locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
     return store, locks.PostgresLock(settings.database_url)
 
-
-log = logging.getLogger("toolwright.serve")
 
 PAGE, MOST_TOLD = 500, 20  # agents
 

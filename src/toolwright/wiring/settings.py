@@ -32,6 +32,8 @@ from toolwright.core.text import sentence
 from toolwright.core.tools.addresses import Allowed
 from toolwright.web.auth.access import is_loopback
 
+S = TypeVar("S", bound=BaseSettings)
+
 PREFIX = "TOOLWRIGHT_"
 _ELSEWHERE = ("APP",)  # read by the command line, not by the settings
 
@@ -80,7 +82,6 @@ _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
 _ORIGIN = re.compile(
     r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?"
 )  # as browsers send it
-S = TypeVar("S", bound=BaseSettings)
 Names = Annotated[tuple[str, ...], NoDecode]
 
 

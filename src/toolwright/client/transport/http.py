@@ -28,6 +28,8 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.threads.call import ForbiddenMove
 
+log = logging.getLogger("toolwright.client")
+
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A JWT, or what gives a fresh one; it is asked before every request."""
 
@@ -158,8 +160,6 @@ def _pairs(given: JSON) -> list[dict[str, str]]:
 def _listed(given: JSON) -> list[JSON]:
     return given if isinstance(given, list) else []
 
-
-log = logging.getLogger("toolwright.client")
 
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]

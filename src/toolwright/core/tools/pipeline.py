@@ -19,6 +19,8 @@ from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.core.tools.tool import Kind, Tool
 
+_log = logger("toolwright.pipeline")
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
@@ -38,7 +40,6 @@ INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
 """Carriers whose executor carries the call out itself, so that the tool's timeout is kept here."""
 
 _NAMES_SHOWN = 50
-_log = logger("toolwright.pipeline")
 
 
 class Executor(Protocol):

@@ -9,6 +9,9 @@ from typing import Any, Protocol, TypeVar, cast
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.threads.run import QueuedCall, Side
 
+Member = TypeVar("Member", bound=Callable[..., object])
+Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # whatever it yields
+
 
 class Scope(Protocol):
     """What an abort can end: it is ended at the time of the loop that it is rescheduled to."""
@@ -104,10 +107,6 @@ class RunExecution:
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
         self.skipped = self.skipped or below.skipped
-
-
-Member = TypeVar("Member", bound=Callable[..., object])
-Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # whatever it yields
 
 
 class Writing(Protocol):

@@ -23,6 +23,8 @@ from toolwright.runtime.checks import by_list
 from toolwright.runtime.threads.events import Following
 from toolwright.wire.call import arguments_json
 
+log = logger("toolwright.runtime")
+
 BACKLOG = 2_000  # offers that may wait for one reader
 MOST_BYTES = 1024 * 1024  # of offers that may wait for one reader, unless it is a single one
 OVERLAP = timedelta(seconds=60)
@@ -80,8 +82,6 @@ class OfferQueue:
         """Return once too much has waited."""
         await self._overrun.wait()
 
-
-log = logger("toolwright.runtime")
 
 PAGE = 100  # calls that are read at once
 PACE = 0.01  # seconds from one full page to the next, of whichever reader

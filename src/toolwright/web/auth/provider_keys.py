@@ -17,6 +17,8 @@ from toolwright.core.json_value import JSON
 from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
 
+log = logging.getLogger("toolwright.web")
+
 _PARTS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}  # the public ones
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
@@ -80,8 +82,6 @@ def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
         fit = () if known is None or known.startswith("ES") != (kty == "EC") else (known,)
     return fit if "alg" not in jwk else [one for one in fit if one == jwk["alg"]]
 
-
-log = logging.getLogger("toolwright.web")
 
 LIFE = 600.0  # seconds after which keys are looked at again: so a key that was withdrawn is forgotten
 PAUSE = 10.0  # seconds between two fetches at the least, whatever kids callers make up

@@ -12,6 +12,8 @@ from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 
+T = TypeVar("T")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -33,8 +35,6 @@ def instant(value: int) -> datetime:
 def instant_or_none(value: int | None) -> datetime | None:
     return None if value is None else _EPOCH + timedelta(microseconds=value)
 
-
-T = TypeVar("T")
 
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
 Params: TypeAlias = dict[str, "str | int | float | bool | None"]

@@ -22,6 +22,8 @@ from toolwright.adapters.store.engine.outcome import Written
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.core.journal.units import Guard
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
@@ -47,7 +49,6 @@ class Whole:
     ops: Sequence[Op]
 
 
-T = TypeVar("T")
 Ops: TypeAlias = Op | Sequence[Op] | Whole
 Program: TypeAlias = Generator[Ops, list[Row], Written]
 Reading: TypeAlias = Generator[Op, list[Row], T]

@@ -56,6 +56,8 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 
+T = TypeVar("T")
+
 
 def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
     return bindparam(name, type_=BigInteger)
@@ -202,9 +204,6 @@ class Queries:
             theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))
             chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), shown)))
         return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))
-
-
-T = TypeVar("T")
 
 
 class Reads:
