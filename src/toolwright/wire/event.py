@@ -145,21 +145,20 @@ def most_bytes(value: JSON) -> int:
 
     An ASCII character is escaped to at most 6 bytes, any other to at most 12 (a pair of surrogates).
     """
-    if isinstance(value, str):
-        return len(value) * (6 if value.isascii() else 12) + 2
-    if isinstance(value, dict):
-        if len(value) > _FEW:
-            return _MANY
-        most = 2
-        for name, item in value.items():
-            most += len(name) * 12 + 4
-            if type(item) is str:  # the common case, without a call
-                most += len(item) * (6 if item.isascii() else 12) + 2
-            else:
-                most += most_bytes(item)
-        return most
-    if isinstance(value, list):
-        return _MANY if len(value) > _FEW else sum([most_bytes(item) + 1 for item in value], 2)
-    if isinstance(value, int):
-        return value.bit_length() // 3 + 5
-    return 25  # a float, or null
+    most, within = 0, [value]
+    for part in within:  # which grows as it is gone through
+        most += 3
+        if isinstance(part, str):
+            most += len(part) * (6 if part.isascii() else 12)
+        elif isinstance(part, dict):
+            if len(part) > _FEW:
+                return _MANY
+            most += len("".join(part)) * 12 + len(part) * 4
+            within += part.values()
+        elif isinstance(part, list):
+            if len(part) > _FEW:
+                return _MANY
+            within += part
+        else:  # a float has at most 25 characters, null and the booleans fewer
+            most += part.bit_length() // 3 + 5 if isinstance(part, int) else 25
+    return most

@@ -33,11 +33,9 @@ from toolwright.runtime.journal import Acts
 from toolwright.runtime.model.ask import ANSWER_LIMITS, Asking
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.drain import Drainer
-from toolwright.runtime.runs.ending import Ending, RunEnding
+from toolwright.runtime.runs.ending import RunEnding
 from toolwright.runtime.runs.loop import Loop
-from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
@@ -172,12 +170,10 @@ def _drainer(
         answer_limits=answer_limits,
     )
     nested = Nested(store)
-    ending = Ending(ChildReports(store))
-    run_ending = RunEnding(calls, nested, ending, max_steps=settings.max_steps)
-    step_calls = StepCalls(calls, handlers, asking, Waiting(store, calls, inline_wait), nested, run_ending)
-    before = BeforeStep(step_calls, run_ending, speakers, StepTools(store, lifecycle_tools), environment)
-    loop = Loop(calls, asking, before, step_calls, run_ending)
+    run_ending = RunEnding(calls, nested, ChildReports(store), max_steps=settings.max_steps)
+    waiting, step_tools = Waiting(store, calls, inline_wait), StepTools(store, lifecycle_tools)
+    loop = Loop(calls, handlers, asking, waiting, nested, run_ending, speakers, step_tools, environment)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
     return Drainer(
-        store, loop, calls, speakers, ending, shared.lineages, clock, ids, listeners, shared.membership
+        store, loop, calls, speakers, run_ending, shared.lineages, clock, ids, listeners, shared.membership
     )

@@ -1,4 +1,4 @@
-"""What one unit of a drain is to contain, while it is put together."""
+"""Changes: what one unit of a drain is to contain, while it is put together; and what it does to its step and run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from typing import Any, Literal, cast
 
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
-from toolwright.core.journal.units import Leaving
+from toolwright.core.journal.units import Advance, Leaving
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Step
-from toolwright.core.value import changed
+from toolwright.core.threads.run import Run, RunStatus, Step, StopReason
+from toolwright.core.value import changed, value
 from toolwright.runtime.spaces.showing import Intended
 
 _empty = cast("Callable[[], Any]", list)  # of whatever its field says
@@ -52,7 +52,7 @@ class Changes:
     leaving: Leaving | None = None
 
     def copy(self) -> "Changes":
-        """The move as it is, to be tried again from here."""
+        """The changes as they are, to be tried again from here."""
         return changed(
             self,
             messages=[*self.messages],
@@ -62,3 +62,34 @@ class Changes:
             effects=[*self.effects],
             shown={**self.shown},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run is to end. `fault` tells what made it fail: the model, or anything else, which may be what it read.
+
+    `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
+    """
+
+    status: RunStatus
+    stop_reason: StopReason | None = None
+    error: str | None = None
+    fault: Literal["model", "batch"] = "batch"
+    reason: str | None = None
+    terminated: bool = False
+
+
+@value
+class Next:
+    """What a run commits next: a unit of that kind with these changes, and the run's row after it.
+
+    With `over` it is the end of a step, and with `end` that of the run too, where nothing has come between; where it is
+    `forced`, whatever has.
+    """
+
+    kind: Callable[..., Advance]
+    changes: Changes
+    run: Run
+    over: bool = False
+    end: End | None = None
+    forced: bool = False

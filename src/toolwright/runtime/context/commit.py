@@ -59,12 +59,20 @@ class Journaling:
             self._pause_at = self._clock.monotonic() + DRAIN_SLICE
         self._unwritten = unit
         try:
-            answer = await self.retry_until_available(lambda: self._store.commit(unit))
+            try:
+                answer = await self._store.commit(unit)
+            except StoreError as error:
+                answer = await self._write_again(unit, error)
         except Unwritable:
             self._making = self._unwritten = None
             raise
         self._making = self._unwritten = None
         return answer
+
+    async def _write_again(self, unit: Advance, error: StoreError) -> Committed | Conflict:
+        """Commit the unit, for which the journal was unavailable."""
+        delay = await self._rest(error, None)
+        return await self.retry_until_available(lambda: self._store.commit(unit), delay)
 
     async def write_once(self, unit: Advance) -> Committed | Conflict:
         """The same, tried once; raises `StoreError`."""
@@ -76,13 +84,17 @@ class Journaling:
         self._making = self._unwritten = None
         return await making() if unit is None and making is not None else unit
 
-    async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, again and again while the journal is unavailable."""
-        delay: float | None = None
+    async def retry_until_available(self, work: Callable[[], Awaitable[T]], delay: float | None = None) -> T:
+        """Do it, again and again while the journal is unavailable; `delay` is the rest that was taken last."""
         while True:
             try:
                 return await work()
             except StoreError as error:
-                log.warning("Thread %s waits for the journal: %s", self._thread_id, error)
-                delay = backoff.longer(delay)
-                await self._clock.sleep(delay)
+                delay = await self._rest(error, delay)
+
+    async def _rest(self, error: StoreError, delay: float | None) -> float:
+        """Wait longer than the last time; how many seconds that was."""
+        log.warning("Thread %s waits for the journal: %s", self._thread_id, error)
+        delay = backoff.longer(delay)
+        await self._clock.sleep(delay)
+        return delay

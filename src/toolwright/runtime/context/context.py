@@ -14,7 +14,7 @@ from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release, Takeover
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import entity_of
-from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
@@ -89,6 +89,8 @@ class RunContext:
         self.nudged = asyncio.Event()
         self._due: datetime | None = None
         self.left = self.stopping = False
+        self._two_sides, self.speaker = False, None
+        self._name_speaker()
         self._learn(self.env_for(active).redactor)
         if run.cancel_requested_at is not None:
             self.abort.set()
@@ -129,15 +131,7 @@ class RunContext:
     @property
     def side(self) -> Side | None:
         """The side that speaks, of an agent with two."""
-        active = self.root.active
-        return None if active is None or len(active.sides) < 2 else self.run.side
-
-    @property
-    def speaker(self) -> str | None:
-        """The name of the prompt that speaks, where others may have spoken in the thread too."""
-        active = self.root.active
-        several = active is not None and (len(active.sides) > 1 or self.thread.active_agent is not None)
-        return active.prompt.name if active is not None and several else None
+        return self.run.side if self._two_sides else None
 
     @property
     def env(self) -> ThreadEnv:
@@ -146,17 +140,38 @@ class RunContext:
 
     def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
         """What holds in the thread for that active agent."""
-        known = self._envs.get(id(active))
-        if known is None:
-            known = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
-        return known
+        env = self._envs.get(id(active))
+        if env is None:
+            env = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
+        return env
 
-    def speaks(self, active: ActiveAgent) -> None:
-        """From now on this active agent leads the thread's own conversation."""
+    @property
+    def goes_on_speaking(self) -> bool:
+        """Whether the one who leads the thread's own conversation does so at the next step too, as it is."""
+        active = self.root.active
+        return (
+            active is self.base
+            and active is not None
+            and active.agent_id == self.thread.answering
+            and active.side == self.run.side
+            and not active.relations
+        )
+
+    def speaks(self, base: ActiveAgent, active: ActiveAgent) -> None:
+        """From now on this active agent leads the thread's own conversation; `base` is offered other tools."""
+        self.base = base
         if active is not self.root.active:
             self.root.active, self.author = active, entity_of(active.agent)
             self._envs.clear()
             self._learn(self.env_for(active).redactor)
+            self._name_speaker()
+
+    def _name_speaker(self) -> None:
+        """Set `speaker`, the name of the prompt that speaks, where others may have spoken in the thread too."""
+        active = self.root.active
+        self._two_sides = active is not None and len(active.sides) > 1
+        several = active is not None and (self._two_sides or self.thread.active_agent is not None)
+        self.speaker = active.prompt.name if active is not None and several else None
 
     @property
     def is_due(self) -> bool:
@@ -235,12 +250,23 @@ class RunContext:
         """Read a call anew: somebody else may have settled it."""
         call = await self.retry_until_available(lambda: self._store.call(call_id))
         assert call is not None, "a call is never deleted"
-        self._calls_with(call_id)[call_id] = call
+        self._put_call(call)
         return call
 
-    def _calls_with(self, call_id: str) -> dict[str, Call]:
-        """Where that call is known."""
-        return next((frame.calls for frame in reversed(self._frames) if call_id in frame.calls), self.nested)
+    def _put_call(self, call: Call) -> None:
+        """Keep the call, as it stands now, where it belongs: with the step that made it, or below another call."""
+        for frame in reversed(self._frames):
+            if call.id in frame.calls:
+                frame.put(call)
+                return
+        self.nested[call.id] = call
+
+    def _call(self, call_id: str) -> Call:
+        for frame in reversed(self._frames):
+            call = frame.calls.get(call_id)
+            if call is not None:
+                return call
+        return self.nested[call_id]
 
     async def check_cancel(self) -> None:
         """Read whether the run was asked to cancel."""
@@ -340,20 +366,14 @@ class RunContext:
                 raise ThreadLost(f"The thread {self.thread.id} has another owner ({conflict.guard}).")
 
     def _absorb(self, unit: Advance, answer: Committed) -> None:
-        self.epoch += isinstance(unit, Claim | Takeover)
+        """What the unit says is so now, in the journal and here."""
+        if isinstance(unit, Claim | Takeover):
+            self.epoch += 1
+        turn, self.run = self.run.turn, unit.run
         self.seq += len(unit.messages)
-        self.run = unit.run
         for message in unit.messages:
-            self._frame_of(message.within).take(message)
-        if unit.calls:
-            self._frame_of(unit.calls[0].parent_id).calls = {call.id: call for call in unit.calls}
-        self.nested.update({call.id: call for call in unit.nested})
-        begun = [*unit.calls, *unit.nested]
-        for change in unit.changes:
-            known = self._calls_with(change.id)
-            moved = known[change.id] = known[change.id].moved(change)
-            if change.starts:
-                begun.append(moved)
+            (self.root if message.within is None else self._frame_of(message.within)).take(message)
+        begun = self._absorb_calls(unit)
         for edited in unit.edited:
             self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
         for event_id in unit.read:
@@ -366,7 +386,25 @@ class RunContext:
             self.abort.set()
         for effect in unit.effects:
             self._absorb_effect(effect)
-        self._listeners.tell(unit, answer, begun, self.streamed)
+        if unit.run.turn != turn:  # the conversations of prompt tools end with the turn in which they began
+            self.leave_frames(1)
+        if begun or self.streamed or answer.runs:
+            self._listeners.tell(unit, answer, begun, self.streamed)
+
+    def _absorb_calls(self, unit: Advance) -> list[Call]:
+        """The calls as they stand now; those of them that others may answer from now on."""
+        if unit.calls:
+            answered = {message.call_id for message in unit.messages}
+            self._frame_of(unit.calls[0].parent_id).begin(unit.calls, answered)
+        for call in unit.nested:
+            self.nested[call.id] = call
+        begun = [call for call in (*unit.calls, *unit.nested) if call.status in OPEN]
+        for change in unit.changes:
+            call = self._call(change.id).moved(change)
+            self._put_call(call)
+            if change.now in OPEN and change.starts:
+                begun.append(call)
+        return begun
 
     def _frame_of(self, call_id: str | None) -> Frame:
         """The conversation within that call, the thread's own for None."""
@@ -380,6 +418,7 @@ class RunContext:
                 self.where.space_id = effect.space_id
             case HandOff():
                 self.thread = changed(self.thread, active_agent=effect.agent, activated=())
+                self._name_speaker()
             case Activated():
                 self.thread = changed(self.thread, activated=effect.sides)
             case BackOff():

@@ -1,7 +1,7 @@
 """One conversation with a model within a run: the thread's own, or that of a prompt tool."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.results.result import ToolResult
@@ -13,7 +13,7 @@ from toolwright.runtime.context.execution import RunExecution
 
 @dataclass(slots=True)
 class Frame:
-    """Who speaks, what was said, and the calls of the last step.
+    """Who speaks, what was said, and the calls of the last step; those without an answer yet are `open`, in order.
 
     That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
     handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation
@@ -23,7 +23,7 @@ class Frame:
     active: ActiveAgent | None
     messages: list[Message]
     calls: dict[str, Call]
-    answered: set[str] = field(default_factory=set[str])
+    open: dict[str, Call]
     call: Call | None = None
     opening: tuple[Message, ...] = ()
     holder: RunExecution | None = None
@@ -33,8 +33,8 @@ class Frame:
     @classmethod
     def of(cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]) -> "Frame":
         """The frame of these messages."""
-        frame = cls(active, [*messages], {call.id: call for call in calls})
-        frame.answered = {m.call_id for m in messages if m.call_id is not None}
+        frame = cls(active, [*messages], {}, {})
+        frame.begin(calls, {message.call_id for message in messages})
         frame.mixed = [m.id for m in arranged(messages)] != [m.id for m in messages]
         return frame
 
@@ -55,12 +55,23 @@ class Frame:
 
     def unanswered(self) -> list[Call]:
         """The calls of the step that the model has no answer to yet, in order."""
-        return [call for call in self.calls.values() if call.id not in self.answered]
+        return [*self.open.values()]
+
+    def begin(self, calls: Iterable[Call], answered: Container[str | None]) -> None:
+        """A step has made these calls, some of which are `answered` already."""
+        self.calls = {call.id: call for call in calls}
+        self.open = {call.id: call for call in self.calls.values() if call.id not in answered}
+
+    def put(self, call: Call) -> None:
+        """A call of the step stands otherwise now."""
+        self.calls[call.id] = call
+        if call.id in self.open:
+            self.open[call.id] = call
 
     def take(self, message: Message) -> None:
         """A message has been said in it."""
         self.messages.append(message)
         if message.call_id is not None:
-            self.answered.add(message.call_id)
-        elif self.unanswered():
+            self.open.pop(message.call_id, None)
+        elif self.open:
             self.mixed = True

@@ -1,4 +1,4 @@
-"""Who is told at once what a commit has done beside its own thread."""
+"""Listeners of commits: what is done at once, in this process, for what a commit has opened or woken."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from toolwright.core.journal.effects import Post
 from toolwright.core.journal.units import Advance, Committed
-from toolwright.core.threads.call import OPEN, Call, is_over
+from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.run import Run
 from toolwright.wire.call import call_shown_by
@@ -25,13 +25,12 @@ class Listeners:
     publish: Callable[[Sequence[Event]], None]
 
     def tell(self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]) -> None:
-        """Say what the unit has done: the calls that it has begun, and the threads that have something to do.
+        """Say what the unit has done: the calls `begun`, which others may answer, and the threads that it has woken.
 
         `streamed` is the space of each call that was shown while a model wrote it; those that end leave it.
         """
         for call in begun:
-            if call.status in OPEN:
-                self.opened(call, unit.run.agent)
+            self.opened(call, unit.run.agent)
         if streamed:
             self._take_back(unit, streamed)
         for thread_id, _ in answer.runs:

@@ -15,12 +15,11 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import lacking_now, park_for
 from toolwright.runtime.children.step_tools import StepTools
-from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.model.answer import asked_call, queued_message
-from toolwright.runtime.runs.ending import End, RunEnding
+from toolwright.runtime.runs.ending import RunEnding
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.threads.family import child_id_of
 
@@ -47,33 +46,31 @@ class BeforeStep:
         base, answering = context.base, _answering(context)
         if base is None or base.agent_id != answering:
             thread = changed(context.thread, active_agent=answering)
-            found = await context.retry_until_available(lambda: self._speakers.of(thread, context.run))
-            if isinstance(found, str):
-                await self._run_ending.end(context, Finish, Changes(), End("failed", error=found))
+            active = await context.retry_until_available(lambda: self._speakers.of(thread, context.run))
+            if isinstance(active, str):
+                await self._run_ending.fail(context, active)
                 return False
-            base = found
+            base = active
         base = base.sides.get(context.run.side, base)
-        context.base = base
-        context.speaks(base)
-        if base.relations:
-            context.speaks(await self._step_tools.offered(context, base))
+        context.speaks(base, await self._step_tools.offered(context, base) if base.relations else base)
         return True
 
     async def ready(self, context: RunContext) -> bool:
         """Whether the model is to be asked now; else what comes before that is done."""
-        if not await self.speaks(context):
+        if not context.goes_on_speaking and not await self.speaks(context):
             return False
-        queued = [each for each in context.run.queued if each.within is None]
+        queued = [each for each in context.run.queued if each.within is None] if context.run.queued else ()
         if queued and _rounds(context) <= self._run_ending.max_steps:
             await self._call_at_once(context, Changes(), replace(context.run, queued=()), queued)
             return False
         if queued or self._run_ending.exhausted(context):
             await self._run_ending.end(context, Finish, Changes(), End("completed", "max_steps"))
             return False
-        missing = await lacking_now(context)
-        if missing:
-            await park_for(context, missing)
-            return False
+        if context.active.variables or context.thread.parent_id is not None:
+            missing = await lacking_now(context)
+            if missing:
+                await park_for(context, missing)
+                return False
         return not context.active.relations or not await self._begin_immediate(context)
 
     async def _begin_immediate(self, context: RunContext) -> bool:
@@ -123,11 +120,13 @@ class BeforeStep:
                 for name, var in own.items()
             ]
         )
-        committed: Answered = "space"
-        while committed == "space":
+
+        async def begun() -> Next:
             whole = changes.copy()
             context.put(whole, queued_message(context, calls, context.place(whole)))
-            committed = await self._step_calls.begin(context, whole, calls, run)
+            return self._step_calls.begin(context, whole, calls, run)
+
+        await self._run_ending.commit(context, begun)
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:

@@ -1,42 +1,26 @@
-"""How a run ends: with what status, what its unanswered calls read last, and who is told."""
+"""Ends of steps and runs: committed, with a run's status, what its open calls read last, and word to its family."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
-from toolwright.core.journal.units import Advance
+from toolwright.core.journal.units import Advance, Finish
 from toolwright.core.threads.event import EventType
-from toolwright.core.threads.run import Run, RunStatus, StopReason
+from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, Calls, LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
-from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.commit import Answered
 from toolwright.runtime.context.context import RunContext, source_of
 from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
 from toolwright.wire.space import space_event
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a run is to end. `fault` tells what made it fail: the model, or anything else, which may be what it read.
-
-    `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
-    """
-
-    status: RunStatus
-    stop_reason: StopReason | None = None
-    error: str | None = None
-    fault: Literal["model", "batch"] = "batch"
-    reason: str | None = None
-    terminated: bool = False
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
@@ -69,36 +53,6 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
     of_run = [message for message in context.root.messages if message.run_id == context.run.id]
     answers = [changed(one, kept=False) if one.call_id is not None else one for one in changes.messages]
     return replace(changes, dropped=[one.seq for one in of_run if one.seq is not None], messages=answers)
-
-
-class Ending:
-    """Ends runs, and tells a parent of it, and children."""
-
-    def __init__(self, reports: ChildReports) -> None:
-        self._reports = reports
-
-    async def of(self, context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-        """The move and the run's row that end it, with what that does to other threads of the family."""
-        whole, over = ended(context, changes, run, end)
-        return await self.told(context, whole, over, terminated=end.terminated), over
-
-    async def told(
-        self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
-    ) -> Changes:
-        """The move that ends this run, with what that does to other threads of the family."""
-        effects: list[Effect] = []
-        if tried_again(context, changes, over):
-            return changes
-        thread_id, link = context.thread.id, context.thread.link
-        if over.status == "cancelled":
-            effects.append(CancelChildren(thread_id=thread_id))
-        if link is not None:
-            effects += await self._reports.of(context, link, changes, over, terminated=terminated)
-        if link is None and terminated:
-            effects.append(Close(thread_id=thread_id))
-        elif _ends_family(context, terminated=terminated):
-            effects.append(Stop(thread_id=thread_id))
-        return replace(changes, effects=[*changes.effects, *effects]) if effects else changes
 
 
 def is_home(context: RunContext) -> bool:
@@ -137,26 +91,42 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     return terminated or (link is not None and not link.resumable)
 
 
-class RunEnding:
-    """Ends steps and runs; knows how many steps there may be."""
+ANEW: frozenset[Answered] = frozenset({"file", "space", "busy", "child_limit", "terminated"})
+"""The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
 
-    def __init__(self, calls: Calls, nested: Nested, ending: Ending, *, max_steps: int) -> None:
+After the others the context has read anew what has changed, and the run goes on from there.
+"""
+
+
+class RunEnding:
+    """Commits what steps and runs come to, ends runs, and tells parents and children of it.
+
+    `max_steps` is the most steps of a run whose agent says nothing else.
+    """
+
+    def __init__(self, calls: Calls, nested: Nested, reports: ChildReports, *, max_steps: int) -> None:
         self._calls = calls
         self._nested = nested
-        self._ending = ending
+        self._reports = reports
         self.max_steps = max_steps
 
-    async def close_step(
-        self, context: RunContext, kind: Callable[..., Advance], changes: Changes, run: Run, end: End | None
-    ) -> Answered:
+    async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
+        """Commit what `make` gives, and what it gives the next time where a guard asks for that."""
+        while True:
+            answer = await self._put(context, await make())
+            if answer not in ANEW:
+                return answer
+
+    async def _put(self, context: RunContext, following: Next) -> Answered:
         """Commit the end of a step: the run's end too, unless a message or a cancel has come between."""
-        while end is not None:
-            outcome = await context.commit(kind, *await self._ending.of(context, changes, run, end))
-            if outcome in ("unread", "cancel"):
-                break
-            if outcome != "file" or changes.files:  # else a path was taken where a parent gets copies
-                return outcome
-        if not context.abort.aborted:
+        kind, changes, run, end = following.kind, following.changes, following.run, following.end
+        if end is not None and following.forced:
+            return await self.end(context, kind, changes, end)
+        if end is not None:
+            answer = await context.commit(kind, *await self._ended(context, changes, run, end))
+            if answer not in ("unread", "cancel"):
+                return answer
+        if following.over and not context.abort.aborted:
             changes.events.append(step_event("step.started", run.step_count + 1))
         return await context.commit(kind, changes, run)
 
@@ -169,16 +139,14 @@ class RunEnding:
         """
         end = replace(end, error=context.redactor.optional(end.error))
         while True:
-            whole = replace(changes.copy(), messages=list(changes.messages), read=[])
-            self._calls.give_up(
-                context, whole, last_words(context, end), await self._nested.open_below(context)
-            )
+            whole = replace(changes.copy(), read=[])
+            await self.give_up(context, whole, end)
             for event in context.joined():
                 whole.read.append(event.event_id)
                 context.say(
                     whole, own_message(event, context.run, context.run.step_count, context.place(whole))
                 )
-            outcome = await context.commit(kind, *await self._ending.of(context, whole, context.run, end))
+            outcome = await context.commit(kind, *await self._ended(context, whole, context.run, end))
             if outcome in ("done", "space", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
@@ -186,11 +154,38 @@ class RunEnding:
             if outcome == "cancel":
                 end = End("cancelled")
 
+    async def fail(self, context: RunContext, error: str) -> None:
+        """End the run as failed, for what it has read or how it is set up."""
+        await self.end(context, Finish, Changes(), End("failed", error=error))
+
     async def give_up(self, context: RunContext, changes: Changes, end: End) -> None:
         """The turn is over: every call without an answer gets one."""
         self._calls.give_up(
             context, changes, last_words(context, end), await self._nested.open_below(context)
         )
+
+    async def _ended(self, context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
+        """The changes and the run's row that end it, with what that does to other threads of the family."""
+        whole, over = ended(context, changes, run, end)
+        return await self.told(context, whole, over, terminated=end.terminated), over
+
+    async def told(
+        self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
+    ) -> Changes:
+        """The changes that end this run, with what that does to other threads of the family."""
+        effects: list[Effect] = []
+        if tried_again(context, changes, over):
+            return changes
+        thread_id, link = context.thread.id, context.thread.link
+        if over.status == "cancelled":
+            effects.append(CancelChildren(thread_id=thread_id))
+        if link is not None:
+            effects += await self._reports.of(context, link, changes, over, terminated=terminated)
+        if link is None and terminated:
+            effects.append(Close(thread_id=thread_id))
+        elif _ends_family(context, terminated=terminated):
+            effects.append(Stop(thread_id=thread_id))
+        return replace(changes, effects=[*changes.effects, *effects]) if effects else changes
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
         """How the run ends if it may make no further step."""
@@ -198,15 +193,15 @@ class RunEnding:
 
     def exhausted(self, context: RunContext) -> bool:
         """Whether no further step may be made: by the run, or by the side that speaks."""
-        active = context.root.active
         if context.run.step_count >= self._limit(context):
             return True
-        if active is None or context.speaker is None or active.max_steps is None:
+        active = context.root.active
+        if context.speaker is None or active is None or active.max_steps is None:
             return False
-        side = context.run.side if len(active.sides) > 1 else None
-        return steps_of(context.speaker, context.root.messages, context.run, side) >= active.max_steps
+        return steps_of(context.speaker, context.root.messages, context.run, context.side) >= active.max_steps
 
     def _limit(self, context: RunContext) -> int:
         """The most steps of the run: those of the one who speaks in it, or of all if there are several."""
-        alone = context.root.active if context.speaker is None else None
-        return (None if alone is None else alone.max_steps) or self.max_steps
+        if context.speaker is not None or context.root.active is None:
+            return self.max_steps
+        return context.root.active.stops.max_steps or self.max_steps

@@ -5,55 +5,34 @@ any call, in a frame of its own on top of the thread's; what a handler calls is 
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import ToolwrightError, Unwritable
 from toolwright.core.journal.units import Answer, Result
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results.result import ToolResult
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import Calls, LastWords
+from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
 from toolwright.runtime.calls.waiting import Waiting
-from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.changes import Changes, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_response
 from toolwright.runtime.model.answer import asked_call, total_cost
 from toolwright.runtime.model.ask import Asking
+from toolwright.runtime.runs.ending import RunEnding
+from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
 
 log = logger("toolwright.runtime")
 
-ENDED = LastWords(
-    code="interrupted",
-    what="The call that made this one ended",
-    running="The call that made this one ended before it; its effect is unknown.",
-)
 CANCELLED = ToolResult.fail("The run was cancelled.", error_code="cancelled")
 STOPPED = ToolResult.fail("The session was stopped within this call.", error_code="stopped")
-
-
-class Way(Protocol):
-    """What calls within calls need of the way of calls."""
-
-    async def begin(self, context: RunContext, changes: Changes, calls: Sequence[Call], run: Run) -> Answered:
-        """Commit calls that are new."""
-        ...
-
-    async def answer(self, context: RunContext, call: Call) -> None:
-        """Take a call one commit farther."""
-        ...
-
-    async def take(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
-        """Commit what became of a call."""
-        ...
 
 
 class PromptRuns:
@@ -61,45 +40,35 @@ class PromptRuns:
 
     def __init__(
         self,
-        way: Way,
+        step_calls: StepCalls,
         calls: Calls,
         handlers: Handlers,
         asking: Asking,
         waiting: Waiting,
         nested: Nested,
-        *,
-        max_steps: int,
+        run_ending: RunEnding,
     ) -> None:
-        self._way = way
+        self._step_calls = step_calls
         self._calls = calls
         self._handlers = handlers
         self._asking = asking
         self._waiting = waiting
         self._nested = nested
-        self._max_steps = max_steps
+        self._run_ending = run_ending
 
     # ── the conversation of a prompt tool ───────────────────────────────────────────────────────────────────
 
-    async def enter(self, context: RunContext, call: Call) -> None:
-        """It begins, or goes on where it was."""
-        begun = await self._nested.frame(context, call)
-        if isinstance(begun, Frame):
-            context.enter_frame(begun)
-        else:
-            await self._leave(context, call, begun)
-
     async def advance(self, context: RunContext) -> None:
-        """One commit farther: a call, a step, or the end."""
+        """Take the conversation at work one commit farther: a call, a step, or the end."""
         frame = context.frame
-        waiting = frame.unanswered()
         queued = [each for each in context.run.queued if each.within == frame.id]
         last = frame.messages[-1] if frame.messages else None
-        if waiting:
-            await self._way.answer(context, waiting[0])
+        if frame.open:
+            await self._step_calls.answer(context, next(iter(frame.open.values())))
         elif last is not None and last.role == "assistant" and not last.calls:
             await self._answered(context, frame, await self._nested.answer(context, frame))
-        elif frame.steps >= self._max_steps:
-            steps = quantity(self._max_steps, "step")
+        elif frame.steps >= self._run_ending.max_steps:
+            steps = quantity(self._run_ending.max_steps, "step")
             error = f"The prompt {context.active.prompt.name!r} came to no answer in {steps}."
             await self._answered(context, frame, ToolResult.fail(error, error_code="max_steps"))
         elif queued:
@@ -134,15 +103,14 @@ class PromptRuns:
         await self._say(context, frame, ModelResponse(calls=asked), changed(context.run, queued=rest))
 
     async def _say(self, context: RunContext, frame: Frame, response: ModelResponse, run: Run) -> None:
-        committed: Answered = "space"
-        while committed == "space":
+        async def said() -> Next:
             changes, calls = Changes(), nested_calls(context, frame, response)
             changes.messages.append(nested_message(context, frame, response, calls, context.place(changes)))
-            committed = await (
-                self._way.begin(context, changes, calls, run)
-                if calls
-                else context.commit(Answer, changes, run)
-            )
+            if calls:
+                return self._step_calls.begin(context, changes, calls, run)
+            return Next(kind=Answer, changes=changes, run=run)
+
+        await self._run_ending.commit(context, said)
 
     async def _answered(self, context: RunContext, frame: Frame, result: ToolResult) -> None:
         """The conversation is over: its call has its result, or the handler that has made the call."""
@@ -152,13 +120,7 @@ class PromptRuns:
             frame.answer = result
             return
         context.leave_frames(len(context.frames) - 1)
-        await self._leave(context, frame.call, result)
-
-    async def _leave(self, context: RunContext, call: Call, result: ToolResult) -> None:
-        del context.prepared[call.id]
-        await self._way.take(
-            context, call, Ran(result, self._handlers.state(context, call, self.invoke)), result
-        )
+        await self._step_calls.leave(context, frame.call, result)
 
     # ── what handlers call ──────────────────────────────────────────────────────────────────────────────────
 
@@ -184,8 +146,8 @@ class PromptRuns:
     async def _begin(self, context: RunContext, call: Call) -> None:
         """Commit the call, settled at once or begun."""
         context.nested[call.id] = call
-        committed: Answered = "space"
-        while committed == "space":
+
+        async def begun() -> Next:
             changes = Changes()
             refused = self._calls.refusal(context, call)
             if refused is None:
@@ -193,7 +155,9 @@ class PromptRuns:
             else:
                 self._calls.settle(context, changes, call, refused)
             changes.nested, changes.call_changes = [call.moved(changes.call_changes[0])], []
-            committed = await context.commit(Result, changes, context.run)
+            return Next(kind=Result, changes=changes, run=context.run)
+
+        await self._run_ending.commit(context, begun)
 
     async def _begin_again(self, context: RunContext, call: Call) -> None:
         """A process died while it ran this call: it runs once more if it may, else its effect is unknown (D14)."""
@@ -202,7 +166,7 @@ class PromptRuns:
         if result is None:
             self._calls.begin_again(context, changes, call)
         else:
-            await self.close_left_below(context, changes, call)
+            await self._step_calls.close_left_below(context, changes, call)
             self._calls.settle(context, changes, call, result)
         await context.commit(Result, changes, context.run)
 
@@ -234,31 +198,16 @@ class PromptRuns:
 
     async def _take(self, context: RunContext, call: Call, ran: Ran) -> None:
         """Commit what became of a handler's call."""
+
+        async def taken() -> Next:
+            kept, changes = await self._handlers.keep(context, ran, call, ran.outcome or CANCELLED)
+            await self._step_calls.close_below(context, changes, call)
+            self._calls.take(context, changes, call, kept)
+            return Next(kind=Result, changes=changes, run=context.run)
+
         try:
-            await self._take_outcome(context, call, ran, ran.outcome or CANCELLED)
+            await self._run_ending.commit(context, taken)
         except Unwritable as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
             await context.commit(Result, changes, context.run)
-
-    async def _take_outcome(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
-        committed: Answered = "file"
-        while committed in ("file", "space", "busy", "child_limit", "terminated"):
-            kept, changes = await self._handlers.keep(context, ran, call, outcome)
-            await self.close_below(context, changes, call)
-            self._calls.take(context, changes, call, kept)
-            committed = await context.commit(Result, changes, context.run)
-
-    async def close_below(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """What a call has begun and not ended, ends with it; one that began in this process is known to have or not."""
-        if call.attempts > 1 or any(_at_work(each) for each in context.nested.values()):
-            await self.close_left_below(context, changes, call)
-
-    async def close_left_below(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """The same for a call that a dead process had begun."""
-        for each in await self._nested.left_open(context, call):
-            self._calls.close(context, changes, each, ENDED)
-
-
-def _at_work(call: Call) -> bool:
-    return call.status in ("created", "running", "waiting")

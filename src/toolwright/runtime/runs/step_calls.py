@@ -1,6 +1,7 @@
 """The calls' part of a step: begun, carried out or waited for, their results committed, until all are answered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from toolwright.core.agents.turns import Made, after_calls, side_over
 from toolwright.core.errors import Unwritable
@@ -11,63 +12,63 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.calls import Calls, LastWords
 from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.variables import lacking_for, needed_by, park_for
 from toolwright.runtime.calls.waiting import Waiting
-from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import Answered
+from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
-from toolwright.runtime.model.ask import Asking
-from toolwright.runtime.runs.ending import End, RunEnding
-from toolwright.runtime.runs.prompt_runs import PromptRuns
+from toolwright.runtime.context.frame import Frame
+from toolwright.runtime.runs.ending import RunEnding
+from toolwright.runtime.state.state import Invoke
 from toolwright.wire.event import step_event
+
+ENDED = LastWords(
+    code="interrupted",
+    what="The call that made this one ended",
+    running="The call that made this one ended before it; its effect is unknown.",
+)
 
 
 class StepCalls:
-    """Takes the calls of a step to their answers, one commit at a time; those within calls by way of `within`."""
+    """Takes the calls of a step to their answers, one commit at a time; `invoke` makes the calls of handlers."""
 
     def __init__(
         self,
         calls: Calls,
         handlers: Handlers,
-        asking: Asking,
         waiting: Waiting,
         nested: Nested,
         run_ending: RunEnding,
+        invoke: Invoke,
     ) -> None:
         self._calls = calls
         self._handlers = handlers
         self._waiting = waiting
+        self._nested = nested
         self._run_ending = run_ending
-        self.within = PromptRuns(
-            self, calls, handlers, asking, waiting, nested, max_steps=run_ending.max_steps
-        )
+        self._invoke = invoke
 
-    async def begin(
+    def begin(
         self,
         context: RunContext,
         changes: Changes,
         calls: Sequence[Call],
         run: Run,
         done: EventDraft | None = None,
-    ) -> Answered:
-        """Commit calls that are new, the first that needs the outside world begun.
-
-        `done` is said of the step if none of them does.
-        """
+    ) -> Next:
+        """Calls that are new, the first that needs the outside world begun. `done` tells of the step if none does."""
         self._calls.begin(context, calls, changes)
         moved = {change.id: change for change in changes.call_changes}
         changes.calls = [call.moved(moved[call.id]) if call.id in moved else call for call in calls]
         changes.call_changes = []
-        answered = _answered(changes)
-        if any(call.id not in answered for call in calls):
-            return await context.commit(Answer, changes, run)
+        if _unanswered(calls, changes):
+            return Next(kind=Answer, changes=changes, run=run)
         if done is not None:
             changes.events.append(done)
-        return await self._after_calls(context, Answer, changes, run)
+        return self._after_calls(context, Answer, changes, run)
 
     async def answer(self, context: RunContext, call: Call) -> None:
         """Take a call that has no answer one commit farther."""
@@ -79,13 +80,21 @@ class StepCalls:
             case "waiting":
                 lost = await self._waiting.wait(context, call)
                 if lost is not None:
-                    await self._go_on(context, lost)
+                    await self._commit(context, lost)
             case "created":
                 await self._start(context, call)
             case _:
                 changes = Changes()
                 self._calls.deliver(context, changes, call)
-                await self._go_on(context, changes)
+                await self._commit(context, changes)
+
+    async def _commit(self, context: RunContext, changes: Changes) -> None:
+        """Commit what a call has come to, and what follows from that."""
+
+        async def following() -> Next:
+            return self._following(context, changes.copy(), context.run)
+
+        await self._run_ending.commit(context, following)
 
     async def _start(self, context: RunContext, call: Call) -> None:
         """A call's turn has come; it waits for the values that its tool needs."""
@@ -100,52 +109,56 @@ class StepCalls:
             refused = self._calls.refusal(context, call)
             if refused is not None:
                 self._calls.settle(context, changes, call, refused)
-        await self._go_on(context, changes)
+        await self._commit(context, changes)
 
     async def _carry_out(self, context: RunContext, call: Call) -> None:
         if context.prepared[call.id].tool.carrier == "prompt":
-            await self.within.enter(context, call)
+            await self._enter(context, call)
             return
-        ran = await self._handlers.carry_out(context, call, self.within.invoke)
+        ran = await self._handlers.carry_out(context, call, self._invoke)
         del context.prepared[call.id]
         if ran.outcome is not None:
-            await self.take(context, call, ran, ran.outcome)
+            await self._take(context, call, ran, ran.outcome)
         elif context.holder is None:  # else the handler that waits for it is cancelled too
             await self._run_ending.end(context, Finish, Changes(), End("cancelled"))
 
-    async def take(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
+    async def _enter(self, context: RunContext, call: Call) -> None:
+        """The conversation of a prompt tool begins, or goes on where it was."""
+        conversation = await self._nested.frame(context, call)
+        if isinstance(conversation, Frame):
+            context.enter_frame(conversation)
+        else:
+            await self.leave(context, call, conversation)
+
+    async def leave(self, context: RunContext, call: Call, result: ToolResult) -> None:
+        """The conversation of a prompt tool is over, and so its call."""
+        del context.prepared[call.id]
+        ran = Ran(result, self._handlers.state(context, call, self._invoke))
+        await self._take(context, call, ran, result)
+
+    async def _take(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
         """Commit what became of a call; an error in its place, if the journal cannot hold it."""
         try:
-            await self._take_outcome(context, call, ran, outcome)
+            await self._run_ending.commit(context, partial(self._result, context, call, ran, outcome))
         except Unwritable as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
-            await self._go_on(context, changes)
+            await self._commit(context, changes)
 
-    async def _take_outcome(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
-        """Commit an outcome; again, with other names for its files, if one of their paths was taken meanwhile."""
-        committed: Answered = "file"
-        while committed in ("file", "space", "busy", "child_limit", "terminated"):
-            kept, changes = await self._handlers.keep(context, ran, call, outcome)
-            await self.within.close_below(context, changes, call)
-            committed = await self._commit_outcome(context, changes, call, ran.state.execution, kept)
-
-    async def _commit_outcome(
-        self, context: RunContext, changes: Changes, call: Call, execution: RunExecution, kept: Outcome
-    ) -> Answered:
-        run = _queueing(context, execution)
+    async def _result(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> Next:
+        """What became of a call, with what follows from it."""
+        kept, changes = await self._handlers.keep(context, ran, call, outcome)
+        if call.attempts > 1 or context.nested:
+            await self.close_below(context, changes, call)
+        execution = ran.state.execution
+        run = _queueing(context, execution) if execution.queued else context.run
         if not self._calls.take(context, changes, call, kept):
-            return await context.commit(Result, changes, run)
+            return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
             context.holder.hear(execution)
-        elif execution.skipped is not None:
-            return await self._stop(context, changes, End("skipped", reason=execution.skipped.reason))
-        elif execution.stopped:
-            end = End("completed", "session_stop", terminated=execution.terminated)
-            return await self._stop(context, changes, end)
-        elif execution.side_stopped:
-            return await self._stop_side(context, changes)
-        return await self._go_on(context, changes, run)
+        elif execution.ends:
+            return await self._stopped(context, changes, execution)
+        return self._following(context, changes, run)
 
     async def _recover(self, context: RunContext, call: Call) -> None:
         """A process died while it ran this call."""
@@ -155,70 +168,87 @@ class StepCalls:
             self._calls.begin_again(context, changes, call)
             await context.commit(Result, changes, context.run)
             return
-        await self.within.close_left_below(context, changes, call)
+        await self.close_left_below(context, changes, call)
         self._calls.settle(context, changes, call, result)
-        await self._go_on(context, changes)
+        await self._commit(context, changes)
 
-    async def _go_on(self, context: RunContext, changes: Changes, run: Run | None = None) -> Answered:
-        """Commit a result together with the start of the next call, or with the end of the step."""
-        run = context.run if run is None else run
-        answered = _answered(changes)
-        rest = [call for call in context.frame.unanswered() if call.id not in answered]
-        if rest and all(call.status == "created" for call in rest):
+    def _following(self, context: RunContext, changes: Changes, run: Run) -> Next:
+        """A result together with the start of the next call, or with the end of the step."""
+        rest = _unanswered(context.frame.open.values(), changes)
+        if rest and not any(call.status != "created" for call in rest):
             self._calls.begin(context, rest, changes)
-            answered = _answered(changes)
-        if any(call.id not in answered for call in rest) or context.frame.call is not None:
-            return await context.commit(Result, changes, run)
+            rest = _unanswered(rest, changes)
+        if rest or context.frame.call is not None:
+            return Next(kind=Result, changes=changes, run=run)
         changes.events.append(step_event("step.done", run.step_count))
-        return await self._after_calls(context, Result, changes, run)
+        return self._after_calls(context, Result, changes, run)
 
-    async def _after_calls(
+    def _after_calls(
         self, context: RunContext, kind: Callable[..., Advance], changes: Changes, run: Run
-    ) -> Answered:
+    ) -> Next:
         """All calls of a step are answered: perhaps that ends a turn, or the run."""
         if context.frame.call is not None:
-            return await context.commit(kind, changes, run)
-        before = run.turn
-        made = _made(context, changes) if context.active.stops.ending else ()
-        run, reason = after_calls(context.active, run, made)
-        if run.queued and (reason is not None or run.turn != before):
+            return Next(kind=kind, changes=changes, run=run)
+        turn, reason = run.turn, None
+        if context.active.stops.ending:
+            run, reason = after_calls(context.active, run, _made(context, changes))
+        if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._run_ending.limit_end(context, run) if reason is None else End("completed", reason)
-        handed_over = any(isinstance(each, HandOff) for each in changes.effects)
-        if reason is None and (run.queued or handed_over):  # the limits of who takes over are its own
-            end = None
-        return await self._run_ending.close_step(context, kind, changes, run, end)
+        if end is not None and reason is None and (run.queued or _handed_over(changes)):
+            end = None  # the limits of who takes over are its own
+        return Next(kind=kind, changes=changes, run=run, over=True, end=end)
 
-    async def _stop(self, context: RunContext, changes: Changes, end: End) -> Answered:
-        """A handler has ended the run: the calls behind it do not begin."""
+    async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
+        """A handler has ended the run, or the turn of its side: the calls behind it do not begin."""
         changes.events.append(step_event("step.done", context.run.step_count))
-        return await self._run_ending.end(context, Result, changes, end)
-
-    async def _stop_side(self, context: RunContext, changes: Changes) -> Answered:
-        """A handler has ended the turn of its side: the calls behind it do not begin."""
-        changes.events.append(step_event("step.done", context.run.step_count))
+        if execution.skipped is not None:
+            end = End("skipped", reason=execution.skipped.reason)
+            return _forced(context.run, changes, end)
+        if execution.stopped:
+            end = End("completed", "session_stop", terminated=execution.terminated)
+            return _forced(context.run, changes, end)
         assert context.root.active is not None, "somebody speaks"
         run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
         if reason is not None:
-            return await self._run_ending.end(context, Result, changes, End("completed", reason))
+            return _forced(context.run, changes, End("completed", reason))
         await self._run_ending.give_up(context, changes, End("completed"))
         end = self._run_ending.limit_end(context, run)
-        committed = await self._run_ending.close_step(context, Result, changes, run, end)
-        if committed == "done":
-            context.leave_frames(1)
-        return committed
+        return Next(kind=Result, changes=changes, run=run, over=True, end=end)
+
+    async def close_below(self, context: RunContext, changes: Changes, call: Call) -> None:
+        """What a call has begun and not ended, ends with it; one that began in this process is known to have or not."""
+        if call.attempts > 1 or any(_at_work(each) for each in context.nested.values()):
+            await self.close_left_below(context, changes, call)
+
+    async def close_left_below(self, context: RunContext, changes: Changes, call: Call) -> None:
+        """The same for a call that a dead process had begun."""
+        for each in await self._nested.left_open(context, call):
+            self._calls.close(context, changes, each, ENDED)
+
+
+def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
+    """Those of the calls that these changes do not answer."""
+    answered = {message.call_id for message in changes.messages}
+    return [call for call in calls if call.id not in answered]
 
 
 def _queueing(context: RunContext, execution: RunExecution) -> Run:
     """The run with what the handler has queued, for the conversation that is at work."""
-    if not execution.queued:
-        return context.run
     queued = [changed(each, within=context.frame.id) for each in execution.queued]
     return changed(context.run, queued=(*context.run.queued, *queued))
 
 
-def _answered(changes: Changes) -> set[str]:
-    return {message.call_id for message in changes.messages if message.call_id is not None}
+def _forced(run: Run, changes: Changes, end: End) -> Next:
+    return Next(kind=Result, changes=changes, run=run, end=end, forced=True)
+
+
+def _handed_over(changes: Changes) -> bool:
+    return any(isinstance(each, HandOff) for each in changes.effects)
+
+
+def _at_work(call: Call) -> bool:
+    return call.status in ("created", "running", "waiting")
 
 
 def _made(context: RunContext, changes: Changes) -> list[Made]:
