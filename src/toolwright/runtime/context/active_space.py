@@ -42,6 +42,11 @@ class ActiveSpace:
         self.space_id = thread.space_id
 
     @property
+    def seen(self) -> bool:
+        """Whether what the run does may be seen in a space."""
+        return self.space_id is not None or bool(self._reading)
+
+    @property
     def trigger(self) -> JSONObject | None:
         """The message in a space that the run reads, the newest if there are several."""
         told = [event.content for event in self._reading.values() if event.type == "space_message"]
@@ -56,6 +61,8 @@ class ActiveSpace:
 
     def after(self, changes: Changes) -> str | None:
         """The space that the agent is in once the changes are in the journal."""
+        if not changes.effects:
+            return self.space_id
         entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
 

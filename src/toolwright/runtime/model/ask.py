@@ -7,10 +7,11 @@ from typing import Any
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.concurrency import is_cancelled
+from toolwright.core.env.redact import NOTHING
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
-from toolwright.core.supervision import Supervision, catch_exit
+from toolwright.core.supervision import Supervision
 from toolwright.core.threads.message import Message
 from toolwright.runtime.agents.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.context.changes import Changes
@@ -100,14 +101,20 @@ class Asking:
 
         What the model is told before it answers, `changes` gets to contain.
         """
-        active = context.active
-        number = context.run.step_count + 1
-        system = context.redactor.text(await self._system(context, active, changes))
-        messages = [*context.root.messages, *changes.messages]
-        messages = _heard(active, arranged(messages) if context.root.mixed else messages)
-        turn = steps_of(context.speaker, context.root.messages, context.run) + 1
-        request = self._request(active, messages, system, turn if _alone(context) else number, turn)
-        stream = AnswerStream(context, self._bus, number, active.by_name, await context.where.unspoken())
+        active, root, number = context.active, context.root, context.run.step_count + 1
+        system = await self._system(context, active, changes) if active.agent.toolkits else active.system
+        messages = [*root.messages, *changes.messages]
+        if root.mixed:
+            messages = arranged(messages)
+        if len(active.sides) > 1 or (messages and messages[-1].role == "assistant"):
+            messages = _heard(active, messages)
+        turn = number
+        if context.speaker is not None:
+            turn = steps_of(context.speaker, root.messages, context.run) + 1
+            number = turn if _alone(active) else number
+        request = self._request(context, active, messages, system, number, turn)
+        unspoken = await context.where.unspoken() if context.where.seen else NOTHING
+        stream = AnswerStream(context, self._bus, active.by_name, unspoken)
         try:
             return await self._answer(context, active, request, stream)
         finally:
@@ -115,18 +122,24 @@ class Asking:
 
     async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
         """The answer within a prompt tool; it is shown to nobody."""
-        active = context.active
-        system = context.redactor.text(active.system)
-        number = frame.turns + 1
-        request = self._request(active, [*frame.opening, *frame.messages], system, number, number)
+        active, number = context.active, frame.turns + 1
+        request = self._request(
+            context, active, [*frame.opening, *frame.messages], active.system, number, number
+        )
         return await self._answer(context, active, request, None)
 
     def _request(
-        self, active: ActiveAgent, messages: list[Message], system: str, number: int, turn: int
+        self,
+        context: RunContext,
+        active: ActiveAgent,
+        messages: list[Message],
+        system: str,
+        number: int,
+        turn: int,
     ) -> ModelRequest:
         return ModelRequest(
             messages=tuple(messages),
-            system=system,
+            system=context.redactor.text(system) if context.redactor else system,
             tools=active.tools.model_definitions,
             tool_choice=active.prompt.tool_choice,
             step=number,
@@ -141,7 +154,7 @@ class Asking:
     ) -> ModelResponse | None:
         model = await self._model(active)
         limit = AnswerLimit(*self._answer_limits, context.abort)
-        reading = Supervision(catch_exit(_read(model, request, limit, stream)), model.name)
+        reading = Supervision(_read(model, request, limit, stream), model.name)
         limit.begin(reading)
         try:
             if not await reading.end():
@@ -161,9 +174,7 @@ class Asking:
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
-        """What the agent is told at this step. A space that it may be in no longer it is put out of (D10)."""
-        if not active.agent.toolkits:
-            return active.system
+        """What an agent with toolkits is told. A space that it may be in no longer it is put out of (D10)."""
         await context.where.check(changes, context.author)
         parts = sections(
             active,
@@ -186,25 +197,27 @@ class Asking:
 
 async def _read(
     model: Model, request: ModelRequest, limit: AnswerLimit, stream: AnswerStream | None
-) -> ModelResponse | None:
-    """The model's answer, shown as it comes, as long as anybody waits for it."""
+) -> tuple[ModelResponse | None, BaseException | None]:
+    """The model's answer, shown as it comes, as long as anybody waits for it; or what would end the loop if raised."""
     response: ModelResponse | None = None
-    async with aclosing(model.respond(request)) as events:
-        async for event in events:
-            if not limit.progress():
-                break
-            if isinstance(event, ModelResponse):
-                response = event
-                if stream is not None:
-                    stream.finish()
-            elif stream is not None:
-                stream.take(event)
-    return response
+    try:
+        async with aclosing(model.respond(request)) as events:
+            async for event in events:
+                if not limit.progress():
+                    break
+                if isinstance(event, ModelResponse):
+                    response = event
+                    if stream is not None:
+                        stream.finish()
+                elif stream is not None:
+                    stream.take(event)
+    except (KeyboardInterrupt, SystemExit) as error:
+        return None, error
+    return response, None
 
 
-def _alone(context: RunContext) -> bool:
+def _alone(active: ActiveAgent) -> bool:
     """Whether nobody else in the thread speaks through the model of this prompt."""
-    active = context.active
     others = [side.model for name, side in active.sides.items() if name != active.side]
     return active.model is not None and not isinstance(active.model, str) and active.model not in others
 

@@ -28,27 +28,24 @@ class AnswerStream:
     """
 
     def __init__(
-        self,
-        context: RunContext,
-        bus: Bus,
-        step: int,
-        tools: Mapping[str, Tool],
-        unspoken: Redactor = NOTHING,
+        self, context: RunContext, bus: Bus, tools: Mapping[str, Tool], unspoken: Redactor = NOTHING
     ) -> None:
-        self._unspoken = unspoken
-        self._known, self._both = context.redactor, context.redactor.with_secrets(unspoken.secrets)
-        self._in_space = SpaceStream(context, bus, tools)
-        self._whole = False
         self._context = context
         self._bus = bus
-        self._step = step
         self._tools = tools
+        self._step = context.run.step_count + 1
+        self._whole = False
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
+        self._in_space: SpaceStream | None = None  # once something was said
+        self._unspoken = unspoken
+        self._known, self._both = NOTHING, unspoken
 
     def take(self, event: ModelEvent) -> None:
         """Show one event of the model. All of it is kept, since a follower may come in the middle."""
+        if self._in_space is None:
+            self._in_space = SpaceStream(self._context, self._bus, self._tools)
         match event:
             case TextDelta():
                 self._grow(_TEXT, "", event.text)
@@ -62,7 +59,7 @@ class AnswerStream:
                 return
             case _:
                 return
-        if self._timer is None and self._wanted():
+        if self._timer is None and self._wanted(self._in_space):
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
 
     def finish(self) -> None:
@@ -73,6 +70,8 @@ class AnswerStream:
 
     def close(self) -> None:
         """Show what is left. Of an answer that broke off, what could be the start of a secret is never shown."""
+        if self._in_space is None:
+            return
         if self._timer is not None:
             self._timer.cancel()
         if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
@@ -90,8 +89,8 @@ class AnswerStream:
             self._both = self._known.with_secrets(self._unspoken.secrets)
         return self._both
 
-    def _wanted(self) -> bool:
-        return self._in_space.wanted or self._bus.wanted(self._context.thread.id, self._context.run.id)
+    def _wanted(self, in_space: SpaceStream) -> bool:
+        return in_space.wanted or self._bus.wanted(self._context.thread.id, self._context.run.id)
 
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
@@ -101,7 +100,8 @@ class AnswerStream:
 
     def _flush(self) -> None:
         self._timer = None
-        run = self._context.run
+        run, in_space = self._context.run, self._in_space
+        assert in_space is not None, "something was said"
         if not self._attempt:
             self._attempt = self._context.new_id("stream")
         redactor = self._redactor
@@ -111,8 +111,8 @@ class AnswerStream:
             if delta is None:
                 continue
             shown.append(delta)
-            if self._in_space.wanted and self._in_space.takes(part.name):
-                self._in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
+            if in_space.wanted and in_space.takes(part.name):
+                in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
         self._bus.publish(
             [
                 Event(
