@@ -49,7 +49,7 @@ class FunctionExecutor:
                     if error is not None:
                         return as_failure(error)
             if type(value) is CoroutineType:  # the common case, without the slow check below
-                if signature is None or signature.waits or tool.timeout is None:
+                if signature is None or signature.waits:
                     value = await cast("Awaitable[object]", value)
                 else:
                     value = _returned(cast("Coroutine[object, None, object]", value))

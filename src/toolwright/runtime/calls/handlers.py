@@ -15,6 +15,7 @@ from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.supervision import Supervision
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.function import ends_at_once
 from toolwright.core.tools.pipeline import Executor, PreparedCall, carry_out, limit_of, timed_out
 from toolwright.core.tools.tool import Kind
 from toolwright.core.value import changed
@@ -82,7 +83,10 @@ class Handlers:
                 lambda: children_of(self._store, context.thread.id)
             )
         state = self.state(context, call, invoke, children)
-        prepared, seconds = context.prepared[call.id], limit_of(context.prepared[call.id].tool)
+        prepared = context.prepared[call.id]
+        if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
+            return Ran(await self._run(prepared, state), state)
+        seconds = limit_of(prepared.tool)
         work = Supervision(self._run(prepared, state), call.name, seconds)
         context.abort.within(work, ABORT_GRACE)
         outcome: Outcome | None = None
@@ -93,7 +97,8 @@ class Handlers:
                 outcome = timed_out(seconds)
         finally:
             context.abort.left(work)
-            await state.close()  # of one that is left behind
+            if not state.execution.over:
+                await state.close()  # of one that is left behind
         return Ran(outcome, state)
 
     async def _run(self, prepared: PreparedCall, state: RunState) -> Outcome:
@@ -110,15 +115,15 @@ class Handlers:
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
-        changes = Changes(events=state.emitted, env=state.env_changes)
-        changes.injected, changes.edited = state.words.injected, state.words.edits
+        changes = state.written()
         if state.drafted is not None:
             await context.retry_until_available(state.drafted.rename_taken)
-        try:
-            changes.effects = [*await state.effects()]
-        except ToolwrightError as error:  # what was possible when the tool was called is so no longer
-            outcome = ToolResult.fail(error.message, error_code=error.code)
-        clean = await _clean(context, outcome)
+        if state.has_effects:
+            try:
+                changes.effects = [*await state.effects()]
+            except ToolwrightError as error:  # what was possible when the tool was called is so no longer
+                outcome = ToolResult.fail(error.message, error_code=error.code)
+        clean = await _clean(context, outcome) if context.redactor else outcome
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
         if state.drafted is None and not result.attachments and not self._files.too_long(result):
             return clean, changes
@@ -143,11 +148,13 @@ class Handlers:
         )
         changes.files = drafts.changes
         # Once more: it was remade, and the run may have learned a secret meanwhile.
-        return (await _clean(context, kept) if isinstance(outcome, ToolResult) else outcome), changes
+        if context.redactor and isinstance(outcome, ToolResult):
+            return await _clean(context, kept), changes
+        return kept if isinstance(outcome, ToolResult) else outcome, changes
 
 
 async def _clean(context: RunContext, outcome: Outcome) -> Outcome:
-    if not context.redactor or not isinstance(outcome, ToolResult):
+    if not isinstance(outcome, ToolResult):
         return outcome
     told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
     return await in_thread_if_large(told, context.redactor.result, outcome)

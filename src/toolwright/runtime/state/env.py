@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvRow, EnvType, EnvVar, checked_name, read_env
 from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.env.types import SECRETS
@@ -14,10 +15,12 @@ from toolwright.runtime.env.env import Environment
 class CallEnv:
     """What one call reads of the env as the prompt that made it has it, and what it sets."""
 
-    def __init__(self, context: RunContext, call: Call, environment: Environment) -> None:
+    def __init__(
+        self, context: RunContext, active: ActiveAgent | None, call: Call, environment: Environment
+    ) -> None:
         self._context = context
         self._tool = call.name
-        self._active = context.frame.active
+        self._active = active
         self._environment = environment
         self._set: dict[str, EnvVar | None] = {}
         self._dropped: Sequence[EnvChange] = ()

@@ -35,9 +35,8 @@ class Facts:
 
     __slots__ = ("_call", "_context")
 
-    def __init__(self, context: RunContext, call: Call) -> None:
-        self._context = context
-        self._call = call
+    _context: RunContext
+    _call: Call
 
     @property
     def thread(self) -> Thread:
@@ -140,7 +139,6 @@ class CallsWithin:
 
     async def close(self) -> None:
         """The handler has returned: what it has left at work within its call ends with it."""
-        self._execution.over = True
         if self._inside is not None:
             self._inside.cancel()
             async with self._one:

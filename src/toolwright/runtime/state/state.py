@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from toolwright.core.env.env import EnvChange, EnvRow, EnvType
+from toolwright.core.env.env import EnvRow, EnvType
 from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.drafts import FileDrafts, as_bytes
@@ -25,6 +25,7 @@ from toolwright.core.threads.child import Child, Kin
 from toolwright.core.threads.event import Event, EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
+from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution, Skipped, writes, writes_later
 from toolwright.runtime.env.env import Environment
@@ -44,19 +45,23 @@ class RunState(Facts):
     """The `ThreadState` of one call of a run. What it writes is committed with the call's result."""
 
     __slots__ = (
+        "_active",
         "_bus",
-        "_calls",
+        "_calls_or_none",
+        "_children",
         "_drafts",
         "_effects",
         "_emitted",
-        "_env",
-        "_family",
+        "_env_or_none",
+        "_environment",
+        "_family_or_none",
         "_files",
+        "_invoke",
         "_made",
         "_sandbox",
         "_store",
         "_values",
-        "_words",
+        "_words_or_none",
         "execution",
         "number",
     )
@@ -73,24 +78,55 @@ class RunState(Facts):
         sandbox: Sandbox,
         children: Sequence[Thread] = (),
     ) -> None:
-        super().__init__(context, call)
+        self._context = context
+        self._call = call
         self._sandbox = sandbox
         self._store = store
         self._bus = bus
         self._files = files
-        self._words = Words(context)
-        self._env = CallEnv(context, call, environment)
+        self._environment = environment
+        self._invoke = invoke
+        self._children = children
+        self._active = context.frame.active
         self._values: dict[str, str | None] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
         self._made: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
+        self._words_or_none: Words | None = None  # these are made when they are first used
+        self._env_or_none: CallEnv | None = None
+        self._family_or_none: Family | None = None
+        self._calls_or_none: CallsWithin | None = None
         self.number = 0
         self.execution = RunExecution(
             step_count=call.step, current_side=context.run.side, abort_signal=context.abort
         )
-        self._family = Family(context, call.id, store, children, self.execution)
-        self._calls = CallsWithin(partial(invoke, context, self), self.execution)
+
+    @property
+    def _env(self) -> CallEnv:
+        if self._env_or_none is None:
+            self._env_or_none = CallEnv(self._context, self._active, self._call, self._environment)
+        return self._env_or_none
+
+    @property
+    def _words(self) -> Words:
+        if self._words_or_none is None:
+            self._words_or_none = Words(self._context)
+        return self._words_or_none
+
+    @property
+    def _family(self) -> Family:
+        if self._family_or_none is None:
+            self._family_or_none = Family(
+                self._context, self._call.id, self._store, self._children, self.execution
+            )
+        return self._family_or_none
+
+    @property
+    def _calls(self) -> CallsWithin:
+        if self._calls_or_none is None:
+            self._calls_or_none = CallsWithin(partial(self._invoke, self._context, self), self.execution)
+        return self._calls_or_none
 
     @property
     def tenvs(self) -> Tenvs:
@@ -114,11 +150,6 @@ class RunState(Facts):
         Raises `InvalidRequest` for a faulty name or value, `CannotSeal` for a secret where there are no keys.
         """
         self._env.set(name, value, type)
-
-    @property
-    def env_changes(self) -> tuple[EnvChange, ...]:
-        """What was set, as its unit takes it."""
-        return self._env.changes
 
     def drop_env(self, rows: Sequence[EnvRow]) -> None:
         """Take away, with the call's result, values of a child that never began, for built-in tools."""
@@ -273,11 +304,6 @@ class RunState(Facts):
         """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
         return self._context.handler_context
 
-    @property
-    def words(self) -> Words:
-        """What the call says and changes in its thread, for its commit."""
-        return self._words
-
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
         """Call a tool of this prompt from within this call, one after another; its failure is an error result.
 
@@ -287,7 +313,9 @@ class RunState(Facts):
 
     async def close(self) -> None:
         """The handler has returned: what it has left at work within its call ends with it."""
-        await self._calls.close()
+        self.execution.over = True
+        if self._calls_or_none is not None:
+            await self._calls_or_none.close()
 
     @writes
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
@@ -317,10 +345,17 @@ class RunState(Facts):
         payload: JSONObject = {"toolCallId": self._call.id, "data": data}
         self._emitted.append(EventDraft(type=event_type, payload=payload))
 
-    @property
-    def emitted(self) -> list[EventDraft]:
-        """The events so far, without the secrets that are known by now."""
-        return [bounded(clean_draft(draft, self._context.redactor)) for draft in self._emitted]
+    def written(self) -> Changes:
+        """What the call has said, set and emitted, as its unit takes it, without the secrets that are known by now."""
+        changes = Changes()
+        if self._emitted:
+            redactor = self._context.redactor
+            changes.events = [bounded(clean_draft(draft, redactor)) for draft in self._emitted]
+        if self._env_or_none is not None:
+            changes.env = self._env_or_none.changes
+        if self._words_or_none is not None:
+            changes.injected, changes.edited = self._words_or_none.injected, self._words_or_none.edits
+        return changes
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """Read the journal, again and again while it is unavailable."""
@@ -340,9 +375,14 @@ class RunState(Facts):
         done += [
             SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
         ]
-        return done + [
-            await self._context.retry_until_available(make) for make in (*self._made, *self._family.makers)
-        ]
+        makers = () if self._family_or_none is None else self._family_or_none.makers
+        return done + [await self._context.retry_until_available(make) for make in (*self._made, *makers)]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether the call has any."""
+        makers = () if self._family_or_none is None else self._family_or_none.makers
+        return bool(self._effects or self._values or self._made or makers)
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""
