@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticSerializationError, core_schema, to_json
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.text import sentence
@@ -28,6 +28,14 @@ def dumps_unescaped(value: JSON) -> str:
     """
     text = _written(value, _encode_unescaped)
     return dumps(value) if has_half_characters(text) else text
+
+
+def utf8_size(value: JSON) -> int:
+    """How many bytes the value takes as compact JSON in UTF-8, or a few more; written in compiled code."""
+    try:
+        return len(to_json(value))
+    except PydanticSerializationError:  # half a character
+        return len(dumps(value))
 
 
 def has_half_characters(text: str) -> bool:

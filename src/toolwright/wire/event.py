@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, utf8_size
 from toolwright.core.plain import surely_longer
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.event import Event, EventDraft, EventType
@@ -131,13 +131,18 @@ def _ids(payload: JSONObject) -> JSONObject:
 
 
 def _is_short(said: JSONObject | None) -> bool:
-    """Whether it is nothing, or one short text or number: most results are, and need no more looking at."""
+    """Whether it is nothing, or one short value: most results are, and need no more looking at.
+
+    A byte of UTF-8 takes at most three of ASCII.
+    """
     if said is None:
         return True
     if len(said) != 1:
         return False
     [value] = said.values()
-    return len(value) < SURELY_SMALL if isinstance(value, str) else type(value) is int and abs(value) < 2**53
+    if isinstance(value, str):
+        return len(value) < SURELY_SMALL
+    return utf8_size(value) < MAX_PAYLOAD // 4
 
 
 def most_bytes(value: JSON) -> int:

@@ -3,7 +3,7 @@
 import json
 import re
 
-from pydantic_core import from_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from toolwright.core.json_value import JSON
 
@@ -37,7 +37,10 @@ def clean_json(value: JSON) -> JSON:
 
 def readable(value: JSON) -> str:
     """Compact JSON text for a model: clean, and with letters as they are."""
-    text = _encode(value)
+    try:
+        text = to_json(value).decode()
+    except PydanticSerializationError:  # half a character
+        text = _encode(value)
     if text.isascii() and text.isprintable() and "\\" not in text:
         return text
     if _UNCLEAN.search(text) is None:

@@ -139,10 +139,10 @@ class MemoryBus:
             if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
                 about = event.thread_id, event.run_id, event.space_id
                 followers = self._of(*about)
-            takers = [each for each in followers if each.types is None or _is_named(event, each.types)]
-            if takers:
-                size = _size(event) if event.n is None else RECORDED
-                for follower in takers:
+            size: int | None = RECORDED if event.n is not None else None
+            for follower in followers:
+                if follower.types is None or (event.n is not None and event.type in follower.types):
+                    size = _size(event) if size is None else size
                     follower.put(event, size)
 
     def _of(self, thread_id: str | None, run_id: str | None, space_id: str | None) -> list[QueueFollower]:
@@ -181,7 +181,3 @@ class MemoryBus:
             self._followers[key].remove(follower)
             if not self._followers[key]:
                 del self._followers[key]
-
-
-def _is_named(event: Event, types: Collection[str]) -> bool:
-    return event.type in types and event.n is not None

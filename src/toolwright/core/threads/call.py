@@ -90,16 +90,17 @@ class Call:
 
     def moved(self, change: "CallChange") -> "Call":
         """This call after that move."""
+        status, at = change.now, change.at
         return changed(
             self,
-            status=change.now,
+            status=status,
             result=self.result if change.result is None else change.result,
-            attempts=self.attempts + change.runs,
+            attempts=self.attempts + (status == "running"),
             deadline=change.deadline or self.deadline,
             expires_at=change.expires_at or self.expires_at,
             space_id=change.space_id or self.space_id,
-            started_at=change.at if change.starts else self.started_at,
-            completed_at=change.at if is_over(change.now) else self.completed_at,
+            started_at=at if change.starts else self.started_at,
+            completed_at=self.completed_at if MOVES[status] else at,
         )
 
 

@@ -59,7 +59,8 @@ class Tool:
     the call is made over HTTP, unless the kind is `internal` (D8). `tenvs` is a model of what the thread must
     bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
     kind `prompt` or `agent` calls. `signature` is known for handlers made by `tool`; any other handler is called as
-    `handler(state, arguments)`.
+    `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
+    everything that goes over HTTP.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Tool:
     signature: Signature | None = field(default=None, repr=False)
     judge: Judge | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
+    carrier: Kind = field(default="function", init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -90,6 +92,8 @@ class Tool:
         if self.visible is _SHOWN_BY_KIND:
             object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
+        over_http = self.execution is not None and self.kind != "internal"
+        object.__setattr__(self, "carrier", "gateway" if over_http else self.kind)
         object.__setattr__(self, "variables", _variables(self))
         if self.tenvs is not None:
             object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
@@ -108,11 +112,6 @@ class Tool:
         came from outside: its URL reaches no private address that the operator has not allowed (D13).
         """
         return cls(**read_tool_config(config, prefix, trusted))
-
-    @property
-    def carrier(self) -> Kind:
-        """The kind whose executor carries the calls out (D8): `gateway` for everything that goes over HTTP."""
-        return "gateway" if self.execution is not None and self.kind != "internal" else self.kind
 
     @property
     def repeatable(self) -> bool:

@@ -72,23 +72,25 @@ class Calls:
         One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
         those behind the first hundred: a unit is made without a pause.
         """
-        tools = context.active.by_name
+        active = context.active
         for call in islice(calls, CALLS_PER_UNIT):
-            prepared = prepare(tools, call.name, call.arguments, call.id)
+            prepared = prepare(active.by_name, call.name, call.arguments, call.id)
             if isinstance(prepared, ToolResult):
                 self.take(context, changes, call, self._cut(context, prepared))
                 continue
-            if lacking_for(context, prepared.tool) or changed_for(context, prepared.tool, changes):
+            tool = prepared.tool
+            if (tool.variables or active.nested) and lacking_for(context, tool):
                 return
-            instant = self._instants.get(prepared.tool.carrier)
-            if prepared.tool.visible and not self._show(context, tools, changes, call, prepared.tool):
+            if changes.env and changed_for(context, tool, changes):
+                return
+            if tool.visible and not self._show(context, active.by_name, changes, call, tool):
                 continue
+            changes.events.append(tool_event("tool.started", call.id, call.name))
+            instant = self._instants.get(tool.carrier)
             if instant is None:
                 context.prepared[call.id] = prepared
                 self._move(changes, call, "running", context.clock.now())
-                changes.events.append(tool_event("tool.started", call.id, call.name))
                 return
-            changes.events.append(tool_event("tool.started", call.id, call.name))
             if not self.take(context, changes, call, self._cut(context, instant(prepared))):
                 return
 
@@ -123,7 +125,8 @@ class Calls:
         """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
         if isinstance(outcome, ToolResult):
             self._put_result(context, changes, call, outcome)
-            _inject(context, changes)
+            if changes.injected:
+                _inject(context, changes)
             return True
         now = context.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
@@ -179,12 +182,14 @@ class Calls:
         self._put_result(context, changes, call, context.redactor.result(result))
 
     def _put_result(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
-        result = self._files.recordable(result)
+        if result.stack is not None or result.error_code is not None:
+            result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
         self._move(changes, call, status, context.clock.now(), result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
-        shown = _shown(changes, call)
-        changes.effects += finished(shown, result, context.author, source_of(context))
+        if call.space_id is not None or changes.shown:
+            shown = _shown(changes, call)
+            changes.effects += finished(shown, result, context.author, source_of(context))
         if call.id in context.nested:  # its handler reads it
             return
         message = answer_message(context, changes, call, result)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
@@ -34,6 +35,8 @@ from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_event
 
 T = TypeVar("T")
+
+_ANSWERED = attrgetter("call_id")
 
 
 class RunContext:
@@ -394,7 +397,7 @@ class RunContext:
     def _absorb_calls(self, unit: Advance) -> list[Call]:
         """The calls as they stand now; those of them that others may answer from now on."""
         if unit.calls:
-            answered = {message.call_id for message in unit.messages}
+            answered = set(map(_ANSWERED, unit.messages))
             self._frame_of(unit.calls[0].parent_id).begin(unit.calls, answered)
         for call in unit.nested:
             self.nested[call.id] = call

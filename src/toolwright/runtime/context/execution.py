@@ -22,16 +22,12 @@ class Scope(Protocol):
 
 
 class Abort:
-    """Raised once when the run is being cancelled."""
+    """Raised once when the run is being cancelled: then it is `aborted`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self.aborted = False
         self._scopes: dict[Scope, float] = {}
-
-    @property
-    def aborted(self) -> bool:
-        """Whether the run is being cancelled."""
-        return self._event.is_set()
 
     async def wait(self) -> None:
         """Return once the run is being cancelled."""
@@ -39,7 +35,8 @@ class Abort:
 
     def set(self) -> None:
         """Raise the signal; what is at work is cancelled when its grace is over."""
-        if not self._event.is_set():
+        if not self.aborted:
+            self.aborted = True
             self._event.set()
             for scope, grace in self._scopes.items():
                 _interrupt(scope, grace)
@@ -47,7 +44,7 @@ class Abort:
     def within(self, scope: Scope, grace: float = 0.0) -> None:
         """From now on an abort ends this scope, `grace` seconds later; those around it are ended as before."""
         self._scopes[scope] = grace
-        if self._event.is_set():
+        if self.aborted:
             _interrupt(scope, grace)
 
     def left(self, scope: Scope) -> None:

@@ -59,8 +59,11 @@ class Frame:
 
     def begin(self, calls: Iterable[Call], answered: Container[str | None]) -> None:
         """A step has made these calls, some of which are `answered` already."""
-        self.calls = {call.id: call for call in calls}
-        self.open = {call.id: call for call in self.calls.values() if call.id not in answered}
+        self.calls, self.open = {}, {}
+        for call in calls:
+            self.calls[call.id] = call
+            if call.id not in answered:
+                self.open[call.id] = call
 
     def put(self, call: Call) -> None:
         """A call of the step stands otherwise now."""

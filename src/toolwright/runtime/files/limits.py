@@ -1,10 +1,9 @@
 """How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
 
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import dumps, utf8_size
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.value import changed
-from toolwright.wire.event import most_bytes
 from toolwright.wire.result import error_object
 
 LONGEST_CODE = 200  # characters
@@ -25,8 +24,8 @@ def as_bytes(text: str) -> bytes:
 
 def too_long(result: ToolResult, most: int) -> bool:
     """Whether that is more than `most` bytes."""
-    if result.status == "success" and most_bytes(result.result) <= most:
-        return False  # the common case, without writing it
+    if result.status == "success" and not isinstance(result.result, str) and utf8_size(result.result) <= most:
+        return False  # the common case
     text = text_of(result)
     return len(text) * 4 > most and len(as_bytes(text)) > most
 

@@ -44,15 +44,14 @@ def calls_of(context: RunContext, response: ModelResponse, step: int) -> list[Ca
     """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
     calls: list[Call] = []
     seen: set[str] = set()
+    active = context.active
     for position, asked in enumerate(response.calls):
         model_call_id = asked.id
         if not model_call_id or model_call_id in seen:
             model_call_id = context.new_id("again")
         seen.add(model_call_id)
         call_id = context.call_ids.get(position) or context.new_id("call")
-        calls.append(
-            new_call(context, context.active, asked, ids=(call_id, model_call_id), place=(step, position))
-        )
+        calls.append(new_call(context, active, asked, ids=(call_id, model_call_id), place=(step, position)))
     return calls
 
 

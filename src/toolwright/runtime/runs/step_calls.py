@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from toolwright.core.agents.turns import Made, after_calls, side_over
 from toolwright.core.errors import Unwritable
@@ -30,6 +31,9 @@ ENDED = LastWords(
     what="The call that made this one ended",
     running="The call that made this one ended before it; its effect is unknown.",
 )
+
+
+_ANSWERED = attrgetter("call_id")
 
 
 class StepCalls:
@@ -61,9 +65,10 @@ class StepCalls:
     ) -> Next:
         """Calls that are new, the first that needs the outside world begun. `done` tells of the step if none does."""
         self._calls.begin(context, calls, changes)
-        moved = {change.id: change for change in changes.call_changes}
-        changes.calls = [call.moved(moved[call.id]) if call.id in moved else call for call in calls]
-        changes.call_changes = []
+        begun = {call.id: call for call in calls}
+        for change in changes.call_changes:
+            begun[change.id] = begun[change.id].moved(change)
+        changes.calls, changes.call_changes = [*begun.values()], []
         if _unanswered(calls, changes):
             return Next(kind=Answer, changes=changes, run=run)
         if done is not None:
@@ -229,7 +234,7 @@ class StepCalls:
 
 def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
     """Those of the calls that these changes do not answer."""
-    answered = {message.call_id for message in changes.messages}
+    answered = set(map(_ANSWERED, changes.messages))
     return [call for call in calls if call.id not in answered]
 
 
