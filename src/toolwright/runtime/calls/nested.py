@@ -113,7 +113,8 @@ def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> 
         model_call_id = call_id if not asked.id or asked.id in seen else asked.id
         seen.add(model_call_id)
         ids, place = (call_id, model_call_id), (frame.call.step, number)
-        calls.append(new_call(context, frame.active, asked, ids=ids, place=place, parent_id=frame.call.id))
+        parent_id, at = frame.call.id, context.clock.now()
+        calls.append(new_call(context, frame.active, asked, at, ids=ids, place=place, parent_id=parent_id))
     return calls
 
 

@@ -53,15 +53,14 @@ class Changes:
 
     def copy(self) -> "Changes":
         """The changes as they are, to be tried again from here."""
-        return changed(
-            self,
-            messages=[*self.messages],
-            call_changes=[*self.call_changes],
-            events=[*self.events],
-            read=[*self.read],
-            effects=[*self.effects],
-            shown={**self.shown},
-        )
+        copy = changed(self)
+        copy.messages = [*self.messages]
+        copy.call_changes = [*self.call_changes]
+        copy.events = [*self.events]
+        copy.read = [*self.read]
+        copy.effects = [*self.effects]
+        copy.shown = {**self.shown}
+        return copy
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.model import ModelCall, ModelResponse
@@ -14,6 +15,7 @@ def new_call(
     context: RunContext,
     active: ActiveAgent,
     asked: ModelCall | QueuedCall,
+    at: datetime,
     *,
     ids: tuple[str, str],
     place: tuple[int, int],
@@ -36,11 +38,11 @@ def new_call(
         visible=tool is not None and tool.visible,
         repeatable=tool is not None and tool.repeatable,
         parent_id=parent_id,
-        created_at=context.clock.now(),
+        created_at=at,
     )
 
 
-def calls_of(context: RunContext, response: ModelResponse, step: int) -> list[Call]:
+def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
     """The calls that the model asks for. A call id that it repeats, or leaves out, is made anew (D3)."""
     calls: list[Call] = []
     seen: set[str] = set()
@@ -51,12 +53,13 @@ def calls_of(context: RunContext, response: ModelResponse, step: int) -> list[Ca
             model_call_id = context.new_id("again")
         seen.add(model_call_id)
         call_id = context.call_ids.get(position) or context.new_id("call")
-        calls.append(new_call(context, active, asked, ids=(call_id, model_call_id), place=(step, position)))
+        ids, place = (call_id, model_call_id), (step, position)
+        calls.append(new_call(context, active, asked, at, ids=ids, place=place))
     return calls
 
 
 def assistant_message(
-    context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int
+    context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int, at: datetime
 ) -> Message:
     """The answer as a message at the place `seq`."""
     return Message(
@@ -70,7 +73,7 @@ def assistant_message(
         by=context.speaker,
         calls=in_message(calls),
         native=response.native,
-        created_at=context.clock.now(),
+        created_at=at,
     )
 
 
@@ -85,9 +88,8 @@ def asked_call(
     call_id = context.new_id("call") if call_id is None else call_id
     step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
-    return new_call(
-        context, context.active, asked, ids=(call_id, call_id), place=(step, position), parent_id=parent_id
-    )
+    ids, place, at = (call_id, call_id), (step, position), context.clock.now()
+    return new_call(context, context.active, asked, at, ids=ids, place=place, parent_id=parent_id)
 
 
 def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
@@ -115,7 +117,7 @@ def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:
     )
 
 
-def step_row(context: RunContext, response: ModelResponse, number: int) -> Step:
+def step_row(context: RunContext, response: ModelResponse, number: int, at: datetime) -> Step:
     """The step's row."""
     return Step(
         run_id=context.run.id,
@@ -124,7 +126,7 @@ def step_row(context: RunContext, response: ModelResponse, number: int) -> Step:
         usage=response.usage,
         cost=response.cost,
         finish_reason=response.finish_reason,
-        created_at=context.clock.now(),
+        created_at=at,
     )
 
 

@@ -131,14 +131,15 @@ class Loop:
 
     async def _answer(self, context: RunContext, before: Changes, response: ModelResponse) -> Next:
         """The model's answer as it is recorded, with what follows from it; `before` it was told those changes."""
-        changes, number = before.copy(), context.run.step_count + 1
-        calls = calls_of(context, response, number) if response.calls else []
-        context.put(changes, assistant_message(context, response, calls, number, context.place(changes)))
+        changes, number, at = before.copy(), context.run.step_count + 1, context.clock.now()
+        calls = calls_of(context, response, number, at) if response.calls else []
+        seq = context.place(changes)
+        context.put(changes, assistant_message(context, response, calls, number, seq, at))
         if context.run.error is not None:  # the model was asked again
             changes.events.insert(0, run_event(changed(context.run, error=None)))
         if context.thread.faults:
             changes = end_back_off(context, changes)
-        changes.step = step_row(context, response, number)
+        changes.step = step_row(context, response, number, at)
         run = changed(
             context.run,
             step_count=number,
