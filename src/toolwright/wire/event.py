@@ -87,6 +87,21 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
     return tool_event("tool.done", call_id, name, {"result": result.result})
 
 
+def live_event(
+    run: Run, type_: EventType, payload: JSONObject, at: datetime, space_id: str | None = None
+) -> Event:
+    """An event of a run that nothing records: whoever follows sees it now, or never."""
+    return Event(
+        thread_id=run.thread_id,
+        run_id=run.id,
+        agent=run.agent,
+        space_id=space_id,
+        type=type_,
+        payload=payload,
+        at=at,
+    )
+
+
 def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
     """`{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
     shown: JSONObject = {"type": event.type, "ts": event.at.isoformat()}

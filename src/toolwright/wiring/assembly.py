@@ -23,7 +23,7 @@ from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.children.start import ChildStart
 from toolwright.runtime.children.step_tools import StepTools, lifecycle_tools
 from toolwright.runtime.children.subagents import Subagents
-from toolwright.runtime.context.listeners import Listeners
+from toolwright.runtime.context.commit import Listeners
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles

@@ -25,7 +25,8 @@ from toolwright.runtime.calls.variables import changed_for, lacking_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, posted
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.context import RunContext, source_of
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.record import source_of
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.facts import said
 from toolwright.wire.event import outcome_event, tool_event
@@ -88,7 +89,7 @@ class Calls:
             changes.events.append(tool_event("tool.started", call.id, call.name))
             instant = self._instants.get(tool.carrier)
             if instant is None:
-                context.prepared[call.id] = prepared
+                context.prepare(prepared)
                 self._move(changes, call, "running", context.clock.now())
                 return
             if not self.take(context, changes, call, self._cut(context, instant(prepared))):
@@ -258,7 +259,7 @@ class Calls:
 
         But a child is stopped with the run that it was called in.
         """
-        context.nested[call.id] = call
+        context.put_nested(call)
         match call.status:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
@@ -293,7 +294,7 @@ class Calls:
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
         if prepared.tool.repeatable:
-            context.prepared[call.id] = prepared
+            context.prepare(prepared)
             return None
         return ToolResult.fail(INTERRUPTED, error_code="interrupted")
 

@@ -72,7 +72,7 @@ class Handlers:
             children,
         )
 
-    async def carry_out(self, context: RunContext, call: Call, invoke: Invoke) -> Ran:
+    async def carry_out(self, context: RunContext, call: Call, prepared: PreparedCall, invoke: Invoke) -> Ran:
         """Run the started call to its end, or until its time is over, or its run is cancelled and the grace is over.
 
         A handler that does not end then is left behind; what it does in its thread later is refused.
@@ -83,7 +83,6 @@ class Handlers:
                 lambda: children_of(self._store, context.thread.id)
             )
         state = self.state(context, call, invoke, children)
-        prepared = context.prepared[call.id]
         if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
             return Ran(await self._run(prepared, state), state)
         seconds = limit_of(prepared.tool)

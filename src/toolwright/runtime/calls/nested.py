@@ -14,6 +14,7 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.message import Message
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.calls.prompt_tools import answer_of, config_of, opening, paths
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import heard_by
@@ -29,17 +30,15 @@ class Nested:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def frame(self, context: RunContext, call: Call) -> Frame | ToolResult:
+    async def frame(self, context: RunContext, call: Call, prepared: PreparedCall) -> Frame | ToolResult:
         """The conversation within this call of a prompt tool, from its beginning or from where it was.
 
         An error result if it cannot begin.
         """
-        tool = context.prepared[call.id].tool
+        tool = prepared.tool
         config = config_of(tool)
         try:
-            files = await self._files(
-                context, paths(context.prepared[call.id].arguments, config.init_attachments_property)
-            )
+            files = await self._files(context, paths(prepared.arguments, config.init_attachments_property))
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
         said = await context.retry_until_available(lambda: self._store.children.within(call.id))
@@ -61,11 +60,11 @@ class Nested:
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
         """What the call of a prompt tool gives, once its model has said its last word."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
-        tool = context.prepared[frame.call.id].tool
-        call_id = frame.call.id
+        call_id, prepared = frame.call.id, context.prepared(frame.call.id)
+        assert prepared is not None, "the call goes on"
         below = await context.retry_until_available(lambda: self._store.children.nested(call_id))
         results = {each.id: result_from_json(each.result) for each in below if each.result is not None}
-        return answer_of(config_of(tool), frame, below, results)
+        return answer_of(config_of(prepared.tool), frame, below, results)
 
     async def recorded(
         self, context: RunContext, state: RunState, name: str, arguments: str

@@ -9,7 +9,8 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import CallShown
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.context.context import RunContext, source_of
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.spaces.showing import Showing
 from toolwright.wire.call import shown_call
@@ -26,7 +27,7 @@ def outside_any_space(tool: Tool) -> ToolResult:
 
 def posted(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
     """The message of a call that begins."""
-    told = () if call.id in context.streamed else (tool_event("tool.started", call.id, call.name),)
+    told = () if context.is_streamed(call.id) else (tool_event("tool.started", call.id, call.name),)
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Post:

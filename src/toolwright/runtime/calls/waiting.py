@@ -53,7 +53,7 @@ class Waiting:
         """How many seconds to wait in memory yet: a handler that waits for the call cannot be parked."""
         if context.holder is not None:
             return math.inf
-        began = context.waits.setdefault(call.id, context.clock.monotonic())
+        began = context.waits_since(call.id)
         return self._inline_wait - (context.clock.monotonic() - began)
 
     async def nested(self, context: RunContext, call: Call) -> ToolResult:

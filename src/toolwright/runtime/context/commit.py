@@ -1,15 +1,22 @@
-"""A drain's way to write to the journal: what it has in hand is tried until it is there, and never dropped."""
+"""Commits of a drain: a unit is tried until it is written, and never dropped; and the listeners of what it has done."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from toolwright.core import backoff
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.effects import Post
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
+from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.event import Event
+from toolwright.wire.call import call_shown_by
+from toolwright.wire.event import live_event
 
 log = logger("toolwright.runtime")
 T = TypeVar("T")
@@ -27,7 +34,7 @@ class ThreadLost(Exception):
     """The thread is another owner's now: this drain writes no more."""
 
 
-class Journaling:
+class UnitWriter:
     """Writes the units of one hold on one thread, one after another; `nonce` is unique to it."""
 
     def __init__(self, store: Store, clock: Clock, thread_id: str, nonce: str) -> None:
@@ -98,3 +105,38 @@ class Journaling:
         delay = backoff.longer(delay)
         await self._clock.sleep(delay)
         return delay
+
+
+Opened: TypeAlias = Callable[[Call, str], None]
+"""Takes a call that somebody outside may answer from now on, and the id of the agent that made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Threads are `woken`, calls `opened` to those who answer them, live events published."""
+
+    woken: Callable[[str], None]
+    opened: Opened
+    publish: Callable[[Sequence[Event]], None]
+
+    def tell(self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]) -> None:
+        """Say what the unit has done: the calls `begun`, which others may answer, and the threads that it has woken.
+
+        `streamed` is the space of each call that was shown while a model wrote it; those that end leave it.
+        """
+        for call in begun:
+            self.opened(call, unit.run.agent)
+        if streamed:
+            self._take_back(unit, streamed)
+        for thread_id, _ in answer.runs:
+            self.woken(thread_id)
+
+    def _take_back(self, unit: Advance, streamed: dict[str, str]) -> None:
+        """What was shown of a call while the model wrote it, and came to nothing, is taken back."""
+        for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
+            streamed.pop(call_shown_by(post.message.id), None)
+        for change in [*unit.calls, *unit.changes]:
+            status = change.status if isinstance(change, Call) else change.now
+            if is_over(status) and (space_id := streamed.pop(change.id, None)) is not None:
+                payload: JSONObject = {"streamId": change.id}
+                self.publish([live_event(unit.run, "space.message.aborted", payload, unit.at, space_id)])

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Bus
-from toolwright.core.threads.event import Event, EventType
+from toolwright.core.threads.event import EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE, SEND_MESSAGE
-from toolwright.runtime.context.context import RunContext, source_of
-from toolwright.wire.event import tool_event
+from toolwright.runtime.context.context import RunContext
+from toolwright.wire.event import live_event, tool_event
 from toolwright.wire.text import partial_json
 
 MOST_SHOWN = 32 * 1024  # characters of one stream
@@ -56,7 +56,7 @@ class SpaceStream:
         if stream is None:
             stream = _Stream(self._context.new_id("call"), self._speaks(name))
             self._streams[index] = stream
-            self._context.streamed[stream.call_id] = self._space_id or ""
+            self._context.stream_call(stream.call_id, self._space_id or "")
         if stream.speech:
             self._show_speech(stream, arguments, redactor)
             return
@@ -79,7 +79,7 @@ class SpaceStream:
     def abort(self) -> None:
         """The answer broke off: what was shown of it is taken back."""
         for stream in self._streams.values():
-            self._context.streamed.pop(stream.call_id, None)
+            self._context.abort_stream(stream.call_id)
             self._publish("space.message.aborted", {"streamId": stream.call_id})
         self._streams.clear()
 
@@ -100,20 +100,8 @@ class SpaceStream:
         self._publish("space.message.streaming", payload)
 
     def _publish(self, type_: EventType, payload: JSONObject) -> None:
-        source = source_of(self._context)
-        self._bus.publish(
-            [
-                Event(
-                    thread_id=source.thread_id,
-                    run_id=source.run_id,
-                    agent=source.agent,
-                    space_id=self._space_id,
-                    type=type_,
-                    payload=payload,
-                    at=self._context.clock.now(),
-                )
-            ]
-        )
+        run, now = self._context.run, self._context.clock.now()
+        self._bus.publish([live_event(run, type_, payload, now, self._space_id)])
 
 
 def _shown(text: str, redactor: Redactor) -> str:

@@ -8,11 +8,12 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
 from toolwright.core.ports import Bus
 from toolwright.core.text import brief
-from toolwright.core.threads.event import Event, EventType
+from toolwright.core.threads.event import EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.redaction import clean_name
 from toolwright.runtime.model.space_stream import SpaceStream
+from toolwright.wire.event import live_event
 from toolwright.wire.text import partial_json
 
 MOST_SHOWN = 32 * 1024  # characters; of more than that only what is new is shown, and of this no more either
@@ -77,7 +78,7 @@ class AnswerStream:
         if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
             self._flush()
         if self._whole:
-            self._context.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
+            self._context.name_calls(self._in_space.ids([index for index in self._parts if index != _TEXT]))
         else:
             self._in_space.abort()
 
@@ -113,19 +114,8 @@ class AnswerStream:
             shown.append(delta)
             if in_space.wanted and in_space.takes(part.name):
                 in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
-        self._bus.publish(
-            [
-                Event(
-                    thread_id=run.thread_id,
-                    run_id=run.id,
-                    agent=run.agent,
-                    type=type_,
-                    payload=payload,
-                    at=self._context.clock.now(),
-                )
-                for type_, payload in shown
-            ]
-        )
+        now = self._context.clock.now()
+        self._bus.publish([live_event(run, type_, payload, now) for type_, payload in shown])
 
 
 class _Part:

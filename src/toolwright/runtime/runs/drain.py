@@ -23,9 +23,8 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
-from toolwright.runtime.context.commit import ThreadLost
+from toolwright.runtime.context.commit import Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.listeners import Listeners
 from toolwright.runtime.runs.ending import RunEnding, presence
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, refused, retries
@@ -98,7 +97,7 @@ class Drainer:
         """The process is to stop: runs in hand are given back after the call or answer that is at work."""
         self._stopping = True
         for context in self._holds.values():
-            context.stopping = True
+            context.stop()
 
     def known(self, thread_id: str) -> Redactor:
         """The secrets that a run at work here has known: also those that were changed or taken away meanwhile."""
@@ -186,7 +185,8 @@ class Drainer:
             self._listeners,
             self._membership,
         )
-        context.stopping = self._stopping
+        if self._stopping:
+            context.stop()
         self._holds[context.thread.id] = context
         try:
             with logging_without(lambda: context.redactor):

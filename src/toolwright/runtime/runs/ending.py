@@ -16,7 +16,8 @@ from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.commit import Answered
-from toolwright.runtime.context.context import RunContext, source_of
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.record import source_of
 from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
@@ -42,7 +43,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
         waits = changes.leaving is not None and changes.leaving.due is not None
         return (back_off if end.fault == "model" and waits else end_back_off)(context, changes), over
     inbox = [event.processed() for event in context.reading.values()]
-    changes = replace(changes, inbox=inbox, leaving=context.leaving())
+    changes = replace(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
     return (keep_back_off if end.status == "cancelled" else end_back_off)(context, changes), over
 
 

@@ -97,7 +97,7 @@ class Loop:
         changes = Changes()
         if context.inbox:
             _read_joined(context, changes)
-        context.call_ids = {}
+        context.name_calls({})
         try:
             response = await self._asking.ask(context, changes)
         except MODEL_FAULTS as error:

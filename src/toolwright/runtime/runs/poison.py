@@ -23,7 +23,7 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
     thread's own messages stay where they are.
     """
     if not context.reading:
-        return replace(changes, inbox=[], leaving=context.leaving())
+        return replace(changes, inbox=[], leaving=context.leaving(context.clock.now()))
     back = [event.given_back(int(failed)) for event in context.reading.values()]
     dropped = [
         message.seq
@@ -59,7 +59,7 @@ def retries(run: Run) -> bool:
 
 def _leaving(context: RunContext, back: list[InboxChange]) -> Leaving:
     """Come back at once for what is to be tried again."""
-    leaving = context.leaving()
+    leaving = context.leaving(context.clock.now())
     if any(change.now == "pending" for change in back):
         return replace(leaving, due=context.clock.now())
     return leaving

@@ -14,6 +14,7 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall, Run
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
@@ -132,7 +133,7 @@ class PromptRuns:
             asked = QueuedCall(name=name, arguments=arguments)
             await self._begin(context, asked_call(context, asked, number, call_id, state.call))
         else:
-            context.nested[call_id] = known
+            context.put_nested(known)
             if known.status == "running":
                 await self._begin_again(context, known)
         call = context.nested[call_id]
@@ -145,7 +146,7 @@ class PromptRuns:
 
     async def _begin(self, context: RunContext, call: Call) -> None:
         """Commit the call, settled at once or begun."""
-        context.nested[call.id] = call
+        context.put_nested(call)
 
         async def begun() -> Next:
             changes = Changes()
@@ -171,20 +172,24 @@ class PromptRuns:
         await context.commit(Result, changes, context.run)
 
     async def _carry_out(self, context: RunContext, state: RunState, call: Call) -> None:
+        prepared = context.prepared(call.id)
+        assert prepared is not None, "a call that runs was begun here"
         try:
-            if context.prepared[call.id].tool.carrier == "prompt":
-                result = await self._converse(context, state, call)
+            if prepared.tool.carrier == "prompt":
+                result = await self._converse(context, state, call, prepared)
                 ran = Ran(result, self._handlers.state(context, call, self.invoke))
             else:
-                ran = await self._handlers.carry_out(context, call, self.invoke)
+                ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         finally:
-            context.prepared.pop(call.id, None)
+            context.carried_out(call.id)
         await self._take(context, call, ran)
         await state.hear(ran.state.execution)
 
-    async def _converse(self, context: RunContext, state: RunState, call: Call) -> ToolResult:
+    async def _converse(
+        self, context: RunContext, state: RunState, call: Call, prepared: PreparedCall
+    ) -> ToolResult:
         """A prompt tool's whole conversation, while a handler waits for its answer."""
-        frame = await self._nested.frame(context, call)
+        frame = await self._nested.frame(context, call, prepared)
         if isinstance(frame, ToolResult):
             return frame
         frame.holder = state.execution

@@ -12,6 +12,7 @@ from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
+from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls, LastWords
 from toolwright.runtime.calls.handlers import Handlers, Ran
@@ -78,10 +79,14 @@ class StepCalls:
     async def answer(self, context: RunContext, call: Call) -> None:
         """Take a call that has no answer one commit farther."""
         match call.status:
-            case "running" if call.id in context.prepared:
-                await self._carry_out(context, call)
             case "running":
-                await self._recover(context, call)
+                prepared = context.prepared(call.id)
+                if prepared is None:
+                    await self._recover(context, call)
+                elif prepared.tool.carrier == "prompt":
+                    await self._enter(context, call, prepared)
+                else:
+                    await self._carry_out(context, call, prepared)
             case "waiting":
                 lost = await self._waiting.wait(context, call)
                 if lost is not None:
@@ -116,20 +121,17 @@ class StepCalls:
                 self._calls.settle(context, changes, call, refused)
         await self._commit(context, changes)
 
-    async def _carry_out(self, context: RunContext, call: Call) -> None:
-        if context.prepared[call.id].tool.carrier == "prompt":
-            await self._enter(context, call)
-            return
-        ran = await self._handlers.carry_out(context, call, self._invoke)
-        del context.prepared[call.id]
+    async def _carry_out(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
+        ran = await self._handlers.carry_out(context, call, prepared, self._invoke)
+        context.carried_out(call.id)
         if ran.outcome is not None:
             await self._take(context, call, ran, ran.outcome)
         elif context.holder is None:  # else the handler that waits for it is cancelled too
             await self._run_ending.end(context, Finish, Changes(), End("cancelled"))
 
-    async def _enter(self, context: RunContext, call: Call) -> None:
+    async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """The conversation of a prompt tool begins, or goes on where it was."""
-        conversation = await self._nested.frame(context, call)
+        conversation = await self._nested.frame(context, call, prepared)
         if isinstance(conversation, Frame):
             context.enter_frame(conversation)
         else:
@@ -137,7 +139,7 @@ class StepCalls:
 
     async def leave(self, context: RunContext, call: Call, result: ToolResult) -> None:
         """The conversation of a prompt tool is over, and so its call."""
-        del context.prepared[call.id]
+        context.carried_out(call.id)
         ran = Ran(result, self._handlers.state(context, call, self._invoke))
         await self._take(context, call, ran, result)
 

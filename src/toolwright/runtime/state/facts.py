@@ -25,8 +25,9 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Injected
-from toolwright.runtime.context.context import RunContext, source_of
+from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
+from toolwright.runtime.context.record import source_of
 from toolwright.runtime.env.redaction import clean_arguments, clean_message
 
 

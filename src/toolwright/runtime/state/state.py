@@ -22,7 +22,7 @@ from toolwright.core.state import checks as given
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import Child, Kin
-from toolwright.core.threads.event import Event, EventDraft
+from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.changes import Changes
@@ -34,7 +34,7 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
 from toolwright.runtime.state.facts import CallsWithin, Facts, Words
 from toolwright.runtime.state.family import Family
-from toolwright.wire.event import bounded, subagent_event
+from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
 Invoke: TypeAlias = Callable[[RunContext, "RunState", str, str], Awaitable[ToolResult]]
@@ -135,13 +135,13 @@ class RunState(Facts):
 
     async def env(self, name: str) -> str | None:
         """The value of a name as it is now, None if no layer has it."""
-        found = await self._env.get(given.text("The name of a value", name))
-        return None if found is None else found.value
+        var = await self._env.get(given.text("The name of a value", name))
+        return None if var is None else var.value
 
     async def env_type(self, name: str) -> EnvType | None:
         """Whether that value is `text` or a `secret`."""
-        found = await self._env.get(given.text("The name of a value", name))
-        return None if found is None else found.type
+        var = await self._env.get(given.text("The name of a value", name))
+        return None if var is None else var.type
 
     @writes
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
@@ -398,15 +398,4 @@ class RunState(Facts):
             return
         said = self._context.redactor.object(told)
         payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, **said}
-        self._bus.publish(
-            [
-                Event(
-                    thread_id=run.thread_id,
-                    run_id=run.id,
-                    agent=run.agent,
-                    type="tool.progress",
-                    payload=payload,
-                    at=self._context.clock.now(),
-                )
-            ]
-        )
+        self._bus.publish([live_event(run, "tool.progress", payload, self._context.clock.now())])

@@ -1,0 +1,212 @@
+"""The record of a run: what the journal says of its thread, its conversations and its calls, as of the last commit."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.journal.child_effects import Activated, BackOff, HandOff
+from toolwright.core.journal.effects import Effect, Source
+from toolwright.core.journal.store import ThreadView
+from toolwright.core.journal.units import Advance, Claim, Committed, Leaving, Takeover
+from toolwright.core.threads.call import OPEN, Call, is_over
+from toolwright.core.threads.inbox import InboxChange, InboxEvent
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.execution import RunExecution
+from toolwright.runtime.context.frame import Frame
+
+_ANSWERED = attrgetter("call_id")
+
+
+class RunRecord:
+    """A thread in the hands of one drain, as the journal has it.
+
+    `root` is the thread's own conversation, `frame` the one at work: that of the innermost prompt tool, else the
+    thread's own. `nested` are calls that other calls have made. `inbox` is what nobody has read, `reading` what the run
+    reads. It is changed by `absorb` with what a commit has written, and with what was read anew.
+    """
+
+    def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
+        self.thread: Thread = view.thread
+        self.run = run
+        self.epoch, self.seq = view.thread.epoch, view.thread.seq
+        self.root = self.frame = Frame.of(active, view.messages, view.calls)
+        self._frames = [self.root]
+        self.nested: dict[str, Call] = {}
+        self.inbox = _by_id(view.inbox)
+        self.reading = _by_id(view.reading)
+        self.posted = view.thread.posted
+        self.gen = view.wake.gen if view.wake is not None else 0
+        self.left = False
+        self._due: datetime | None = None
+
+    @property
+    def frames(self) -> Sequence[Frame]:
+        """The thread's own conversation, and those of the prompt tools within it, the innermost last."""
+        return self._frames
+
+    def enter_frame(self, frame: Frame) -> int:
+        """From now on this conversation is at work; how many there were, for `leave_frames`."""
+        self._frames.append(frame)
+        self.frame = frame
+        return len(self._frames) - 1
+
+    def leave_frames(self, depth: int) -> None:
+        """Only the outermost `depth` conversations go on."""
+        del self._frames[depth:]
+        self.frame = self._frames[-1]
+
+    @property
+    def holder(self) -> RunExecution | None:
+        """The handler that waits in memory for what is at work, if one does: nothing may park or end the run then."""
+        return next((frame.holder for frame in reversed(self._frames) if frame.holder is not None), None)
+
+    def joined(self) -> list[InboxEvent]:
+        """Messages that joined this run and have not been read."""
+        return [event for event in self.inbox.values() if event.run_id == self.run.id]
+
+    def place(self, changes: Changes) -> int:
+        """The place in the thread of the next message of these changes."""
+        return self.seq + len(changes.messages) + 1
+
+    def leaving(self, now: datetime) -> Leaving:
+        """How to leave when the run is over: come back at once if the inbox still holds something."""
+        rest = any(event.run_id != self.run.id for event in self.inbox.values())
+        return Leaving(gen=self.gen, due=now if rest else None)
+
+    def unit(
+        self,
+        kind: Callable[..., Advance],
+        changes: Changes,
+        run: Run,
+        effects: Sequence[Effect],
+        token: str,
+        at: datetime,
+    ) -> Advance:
+        """The unit of that kind that makes these changes, at that moment."""
+        lives, held = run.lives if kind is Takeover else 0, changes.leaving is None
+        if run.lives != lives or run.held != held:
+            run = changed(run, lives=lives, held=held)
+        return kind(
+            token=token,
+            at=at,
+            thread_id=self.thread.id,
+            epoch=self.epoch,
+            seq=self.seq,
+            run=run,
+            messages=tuple(changes.messages),
+            calls=tuple(changes.calls),
+            nested=tuple(changes.nested),
+            edited=tuple(changes.edited),
+            changes=tuple(changes.call_changes),
+            read=tuple(changes.read),
+            files=changes.files,
+            env=changes.env,
+            inbox=tuple(changes.inbox),
+            dropped=tuple(changes.dropped),
+            step=changes.step,
+            events=tuple(changes.events),
+            effects=tuple(effects),
+            leaving=changes.leaving,
+        )
+
+    def absorb(self, unit: Advance, answer: Committed) -> list[Call]:
+        """Take over what a unit has written; the calls that it has begun, and that others may answer from now on."""
+        if isinstance(unit, Claim | Takeover):
+            self.epoch += 1
+        turn, self.run = self.run.turn, unit.run
+        self.seq += len(unit.messages)
+        for message in unit.messages:
+            (self.root if message.within is None else self._frame_of(message.within)).take(message)
+        begun = self._absorb_calls(unit)
+        for edited in unit.edited:
+            self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
+        for event_id in unit.read:
+            self.inbox.pop(event_id, None)
+        for change in unit.inbox:
+            self._absorb_inbox(change)
+        for effect in unit.effects:
+            self._absorb_effect(effect)
+        if unit.leaving is not None:
+            self.left, self._due = answer.left, unit.leaving.due
+        if unit.run.turn != turn:  # the conversations of prompt tools end with the turn in which they began
+            self.leave_frames(1)
+        return begun
+
+    def _absorb_calls(self, unit: Advance) -> list[Call]:
+        if unit.calls:
+            answered = set(map(_ANSWERED, unit.messages))
+            self._frame_of(unit.calls[0].parent_id).begin(unit.calls, answered)
+        for call in unit.nested:
+            self.nested[call.id] = call
+        begun = [call for call in (*unit.calls, *unit.nested) if call.status in OPEN]
+        for change in unit.changes:
+            call = self._call(change.id).moved(change)
+            self.put_call(call)
+            if change.now in OPEN and change.starts:
+                begun.append(call)
+        return begun
+
+    def _absorb_inbox(self, change: InboxChange) -> None:
+        event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
+        if change.now == "processing":
+            self.reading[event.event_id] = event.changed(change)
+        elif change.now == "pending":
+            self.inbox[event.event_id] = event.changed(change)
+
+    def _absorb_effect(self, effect: Effect) -> None:
+        match effect:
+            case HandOff():
+                self.thread = changed(self.thread, active_agent=effect.agent, activated=())
+            case Activated():
+                self.thread = changed(self.thread, activated=effect.sides)
+            case BackOff():
+                self.thread = changed(self.thread, faults=effect.faults, not_before=effect.until)
+            case _:
+                pass
+
+    def put_call(self, call: Call) -> None:
+        """Keep the call, as it stands now, where it belongs: with the step that made it, or below another call."""
+        for frame in reversed(self._frames):
+            if call.id in frame.calls:
+                frame.put(call)
+                return
+        self.nested[call.id] = call
+
+    def put_nested(self, call: Call) -> None:
+        """Keep a call that another call has made, and whose result that one reads."""
+        self.nested[call.id] = call
+
+    def _call(self, call_id: str) -> Call:
+        for frame in reversed(self._frames):
+            call = frame.calls.get(call_id)
+            if call is not None:
+                return call
+        return self.nested[call_id]
+
+    def unsettled(self) -> list[Call]:
+        """The calls that somebody else may have settled meanwhile."""
+        below = [call for call in self.nested.values() if not is_over(call.status)]
+        return [call for frame in self._frames for call in frame.unanswered()] + below
+
+    def _frame_of(self, call_id: str | None) -> Frame:
+        """The conversation within that call, the thread's own for None."""
+        if call_id is None:
+            return self.root
+        return next(frame for frame in reversed(self._frames) if frame.id == call_id)
+
+    def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
+        """The inbox was read anew."""
+        self.inbox = _by_id(unread)
+
+
+def _by_id(events: Iterable[InboxEvent]) -> dict[str, InboxEvent]:
+    return {event.event_id: event for event in events}
+
+
+def source_of(record: RunRecord) -> Source:
+    """The run that is in hand."""
+    return Source(thread_id=record.thread.id, run_id=record.run.id, agent=record.run.agent)
