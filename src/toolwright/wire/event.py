@@ -88,7 +88,7 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
 
 
 def live_event(
-    run: Run, type_: EventType, payload: JSONObject, at: datetime, space_id: str | None = None
+    type_: EventType, run: Run, payload: JSONObject, at: datetime, space_id: str | None = None
 ) -> Event:
     """An event of a run that nothing records: whoever follows sees it now, or never."""
     return Event(

@@ -139,4 +139,4 @@ class Listeners:
             status = change.status if isinstance(change, Call) else change.now
             if is_over(status) and (space_id := streamed.pop(change.id, None)) is not None:
                 payload: JSONObject = {"streamId": change.id}
-                self.publish([live_event(unit.run, "space.message.aborted", payload, unit.at, space_id)])
+                self.publish([live_event("space.message.aborted", unit.run, payload, unit.at, space_id)])

@@ -101,7 +101,7 @@ class SpaceStream:
 
     def _publish(self, type_: EventType, payload: JSONObject) -> None:
         run, now = self._context.run, self._context.clock.now()
-        self._bus.publish([live_event(run, type_, payload, now, self._space_id)])
+        self._bus.publish([live_event(type_, run, payload, now, self._space_id)])
 
 
 def _shown(text: str, redactor: Redactor) -> str:

@@ -394,8 +394,7 @@ class RunState(Facts):
         Raises `InvalidRequest` for what are no finite numbers, or no text.
         """
         run, told = self._context.run, given.progress(done, total, text)
-        if not self._bus.wanted(run.thread_id, run.id):
-            return
-        said = self._context.redactor.object(told)
-        payload: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id, **said}
-        self._bus.publish([live_event(run, "tool.progress", payload, self._context.clock.now())])
+        if self._bus.wanted(run.thread_id, run.id):
+            ids: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id}
+            payload, now = ids | self._context.redactor.object(told), self._context.clock.now()
+            self._bus.publish([live_event("tool.progress", run, payload, now)])
