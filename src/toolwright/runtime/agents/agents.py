@@ -25,6 +25,7 @@ from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAg
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import one_line, plain, unwritable
 from toolwright.core.ports import Clock, Models, NewId
+from toolwright.core.spaces.entity import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.configured import (
@@ -217,6 +218,7 @@ class Agents:
                 at=self._clock.now(),
                 agent_id=was.id,
                 entity_id=entity_id,
+                author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
                 told=(left_event(entity_id),),
             )
             refused = isinstance(await self._store.commit(unit), Conflict)

@@ -3,18 +3,25 @@
 from dataclasses import replace
 
 from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
-from toolwright.adapters.store.programs.children import is_orphan, wake_askers
-from toolwright.adapters.store.programs.locks import lock
-from toolwright.adapters.store.programs.parts import insert, leaving, new_files, write_env, write_files
+from toolwright.adapters.store.programs.children import wake_askers
+from toolwright.adapters.store.programs.late_results import judged
+from toolwright.adapters.store.programs.parts import (
+    insert,
+    leaving,
+    lock,
+    new_files,
+    write_env,
+    write_files,
+)
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables import calls as rows_calls
 from toolwright.adapters.store.tables import events as rows_events
 from toolwright.adapters.store.tables import rows_messages
 from toolwright.adapters.store.tables import threads as rows_threads
-from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.message import Message
@@ -24,11 +31,11 @@ FENCE = 0  # the number of the fence among the ops of an advance
 
 def advance(unit: Advance, sql: Statements) -> Program:
     """A unit of a drain, which begins with its fence."""
+    late = bool(pending_calls(unit))
+    if late:
+        unit = yield from judged(unit, sql)
     run = unit.run
     opens = isinstance(unit, Claim) and unit.opens
-    late = awaits_late_results(unit)
-    if late and (yield from is_orphan(unit.thread_id, sql)):
-        unit = without_late_results(unit)
     moves, again = _moves(unit, sql)
     saves = _saves(unit, opens, sql)
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
