@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
-from toolwright.core.agents.config import Fault, Form, Identity, read_agent
+from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
@@ -110,14 +110,15 @@ def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
 def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
     faults: list[Fault] = []
     for number, entry in enumerate(entries):
+        found = length_faults(entry.config)
         try:
             read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
         except InvalidConfiguration as error:
-            place = f"agents.{number}.config"
-            faults += [
-                {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]}
-                for fault in error.details
-            ]
+            found += error.details
+        place = f"agents.{number}.config"
+        faults += [
+            {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
+        ]
     return faults
 
 

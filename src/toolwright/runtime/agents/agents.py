@@ -30,6 +30,7 @@ from toolwright.core.text import brief
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.configured import (
     check_description,
+    check_lengths,
     check_name,
     env_json,
     identity_of,
@@ -175,6 +176,7 @@ class Agents:
         """
         check_name(name)
         check_description(description)
+        await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
@@ -195,6 +197,7 @@ class Agents:
             check_name(name)
         if description is not None:
             check_description(description)
+        await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._configured(name_or_id)
             saved = await self._save(
