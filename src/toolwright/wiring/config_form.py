@@ -17,6 +17,7 @@ from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.spaces.space import DM_MEMBERS, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
 
 Words = Annotated[str, Field(min_length=1)]
@@ -50,7 +51,7 @@ class EntityEntry(Form):
     """Somebody, known by the `externalId`."""
 
     type: Literal["human"]
-    external_id: Words
+    external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
     display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
