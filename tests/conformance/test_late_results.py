@@ -1,6 +1,7 @@
 """Calls that hope for a late result, in every journal: nobody reads one whose agent was deleted."""
 
 import asyncio
+import json
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -15,9 +16,11 @@ from tests.conformance.test_agents import agent, drop, save
 from tests.conformance.test_spaces import ALL, HERE, act, joins, made, member, space
 from tests.databases import database, opened
 from tests.play import AT, Drain, begun, change, committed, draft, later, new_id, settle, step, token
+from tests.postgres_server import fresh_database
 
 from toolwright.adapters.cipher.memory import MemoryCipher
 from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.core.env.redact import NOTHING
 from toolwright.core.journal.child_effects import Close, HandOff
@@ -140,6 +143,37 @@ async def test_no_call_becomes_pending_beside_the_end_of_its_agent(store: Store)
     assert all(isinstance(answer, Committed) for answer in answers)
     for drain in drains:
         assert await statuses(store, drain) == ["cancelled"]
+
+
+async def test_calls_become_pending_beside_a_new_revision_of_their_agent(store: Store) -> None:
+    drains = [await answered_by(store, number) for number in range(1, RACES + 1)]
+    units = list[Unit]()
+    for number, drain in enumerate(drains, 1):
+        waiting = drain.call("waiting")
+        await drain.answer(waiting)
+        units.append(drain.unit(Result, changes=(change(waiting.id, "waiting", "pending"),)))
+        units.append(save(agent(number, 2), was=1))
+    answers = await asyncio.gather(*[store.commit(unit) for unit in units])
+    assert all(isinstance(answer, Committed) for answer in answers)
+    for drain in drains:
+        assert await statuses(store, drain) == ["pending"]
+
+
+async def test_calls_become_pending_in_one_statement_on_postgres() -> None:
+    async with fresh_database() as url:
+        store = await open_postgres(url, list[Event]().extend)
+        drain = await answered_by(store, 1)
+        waiting = drain.call("waiting")
+        await drain.answer(waiting, drain.call("pending", position=1))
+        flip = drain.unit(Result, changes=(change(waiting.id, "waiting", "pending"),))
+        await drain.do(flip)
+        assert (await store.commit(flip)) == await store.commit(flip)  # its token is known
+        connection = await connect(url)
+        recorded = await connection.fetchval("SELECT answer FROM commits WHERE token = $1", flip.token)
+        await connection.close()
+        assert isinstance(json.loads(recorded), list)  # the rows of one statement
+        assert await statuses(store, drain) == ["pending"] * 2
+        await store.close()
 
 
 async def room(store: Store) -> None:

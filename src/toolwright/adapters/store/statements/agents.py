@@ -12,6 +12,8 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal,
+    or_,
     select,
     update,
 )
@@ -96,6 +98,9 @@ class AgentStatements:
         its_agent = select(answering).where(threads.c.id == _text("thread_id")).scalar_subquery()
         held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
         known = exists().where(agent_revisions.c.agent_id == its_agent)
+        self.answered = compiled(
+            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~known))
+        )
         self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), known))
 
     def _put(self, table: Table, *key: str) -> Statement:
