@@ -286,6 +286,18 @@ async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Pa
         assert [each["column"] for each in shown["broken"]] == ["usage", "body"]
 
 
+async def test_a_client_is_told_what_a_run_could_not_show(tmp_path: Path) -> None:
+    async with journal(tmp_path) as made, client_of(made.api.port) as client:
+        run_id = (await client.runs.list())[0].id
+        assert (await client.runs.get(run_id)).broken == ()
+        made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
+        made.execute("UPDATE messages SET body = '{}' WHERE run_id = ? AND role = 'user'", run_id)
+        shown, over = await client.runs.get(run_id), await client.runs.wait(run_id, 20)
+        assert [each.column for each in shown.broken] == ["usage", "body"]
+        assert shown.broken[0].error.endswith("is broken: usage is JSON of another shape.")
+        assert over.broken == shown.broken
+
+
 async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path) -> None:
     async with journal(tmp_path) as made:
         thread_id = (await made.api.get("/api/threads"))["threads"][0]["id"]

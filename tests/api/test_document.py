@@ -13,6 +13,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import JsonValue
 
 from tests.api.documented import document
+from tests.api.rig import serving
+
+pytestmark = pytest.mark.anyio
 
 CLIENT = Path(__file__).with_name("typescript")
 PATIENCE = 300  # seconds, for a machine with other work to do
@@ -61,6 +64,38 @@ def test_every_text_of_a_body_says_how_long_it_may_be() -> None:
     texts = {where: text for form in forms for where, text in _texts("", form, whole)}
     assert len(texts) >= 30
     assert {where for where, text in texts.items() if "maxLength" not in text} == set(LONG_TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "bounds"),
+    [
+        ("NewReaction", "emoji", {"minLength": 1, "maxLength": 64, "pattern": r"^\S+$"}),
+        ("NewSpace", "id", {"minLength": 1, "maxLength": 128, "pattern": "^[A-Za-z0-9_.~-]+$"}),
+        ("NewEntity", "externalId", {"minLength": 1, "maxLength": 512}),
+        ("EntityChange", "externalId", {"minLength": 1, "maxLength": 512}),
+    ],
+)
+async def test_the_document_says_the_bounds_that_hold(form: str, field: str, bounds: dict[str, Any]) -> None:
+    whole = document().whole
+    texts = dict(_texts(form, whole["components"]["schemas"][form], whole))
+    said = {name: given for name, given in texts[f"{form}.{field}"].items() if name in {*bounds, "pattern"}}
+    assert said == bounds
+    longest = "x" * bounds["maxLength"]
+    async with serving() as api:
+        ada = (await api.post("/api/entities", {"type": "human"}, 201))["entity"]["id"]
+        space = (await api.post("/api/spaces", {"name": "tea", "kind": "public"}, 201))["space"]["id"]
+        said_id = (await api.post(f"/api/spaces/{space}/messages", {"content": "Hi", "entityId": ada}, 201))[
+            "message"
+        ]["id"]
+        path, method, body = {
+            "NewReaction": (f"messages/{said_id}/reactions", "POST", {"entityId": ada}),
+            "NewSpace": ("spaces", "POST", {"name": "tea"}),
+            "NewEntity": ("entities", "POST", {"type": "human"}),
+            "EntityChange": (f"entities/{ada}", "PATCH", {}),
+        }[form]
+        for text, fits in ((longest, True), (longest + "x", False), ("", False)):
+            answer = await api.client.request(method, f"/api/{path}", json={**body, field: text})
+            assert answer.is_success == fits, answer.text
 
 
 def test_a_typescript_client_made_from_the_document_type_checks(tmp_path: Path) -> None:

@@ -220,6 +220,16 @@ async def test_half_a_character_within_a_configuration_is_named_too() -> None:
         await api.post("/api/agents", {"name": "marked", "configJson": "\ufeff" + json.dumps({})}, 201)
 
 
+async def test_half_a_character_in_a_large_body_is_refused_by_its_field_too() -> None:
+    async with serving() as api:
+        for field, given in (("tags.1", ["a", "\ud800"]), ("userId", "half \udfff")):
+            name = field.partition(".")[0]
+            body = json.dumps({"agentId": "tester", "arguments": {"long": "x" * 3_000_000}, name: given})
+            shown = read(await api.client.post("/api/threads", content=body), 400)
+            assert shown["error"] == f"{field} must not hold halves of characters (lone surrogates)."
+            assert [each["path"] for each in shown["details"]] == [field]
+
+
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=99999999999999999999"]
 )

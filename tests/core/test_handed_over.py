@@ -1,13 +1,23 @@
 """What handlers hand over is checked field by field, and what they emit is too."""
 
+import base64
+import binascii
 import enum
+import random
 from typing import Any
 
 import pytest
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.results.content import (
+    LARGE,
+    Attachment,
+    AttachmentRef,
+    ImageContent,
+    TextContent,
+    decoded,
+)
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_result
 from toolwright.core.state.memory import MemoryState
@@ -136,3 +146,27 @@ async def test_a_width_that_the_model_gave_is_the_width_of_the_image() -> None:
 
     [image] = (await Toolset([draw]).call("draw", {"width": 800})).attachments
     assert repr((image.width, image.height)) == "(800, 512)"
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, LARGE * 3 // 4, LARGE * 3 // 4 + 1, LARGE * 9 // 4 - 1, LARGE * 9 // 4]
+)
+def test_a_large_file_is_decoded_in_pieces_as_it_is_in_one(size: int) -> None:
+    content = random.Random(size).randbytes(size)
+    assert decoded(base64.b64encode(content).decode()) == content
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "A" * (LARGE - 2) + "==" + "AAAA",  # padding at the end of a piece, but not of the text
+        "A" * LARGE + "A",
+        "A" * (LARGE - 1) + "\n" + "AAAA",
+        "A" * LARGE + "é",
+    ],
+)
+def test_a_large_file_that_is_not_base64_is_refused_wherever_it_is_faulty(data: str) -> None:
+    with pytest.raises(ValueError):
+        binascii.a2b_base64(data, strict_mode=True)
+    with pytest.raises(ValueError):
+        decoded(data)

@@ -111,18 +111,28 @@ def test_a_text_of_any_size_is_read_strictly(size: int, inner: str, why: str) ->
         read_json(f'{{"long": "{"x" * size}", {inner}}}')
 
 
+@pytest.mark.parametrize("size", [0, EXACT])
 @pytest.mark.parametrize(
     ("text", "path"),
     [
         (r'"\ud800"', ()),
+        (r'["\ud800\ud801"]', (0,)),
+        (r'["x", "\ud83d\ude00\ud83d"]', (1,)),
+        (r'["x", "\ud83d\ude00\udc00"]', (1,)),
+        (r'{"a": "x\\\ud800\n\\ud"}', ("a",)),
+        (r'{"a": {"b": {"c": {"d": 1}}, "\udc00": 2}, "e": "\\ud800"}', ("a",)),
+        (r'{"\udc00": [1, 2]}', ()),
+        ('{"a":\n[\n"é", {},\n[], "é\\ud800\\u0041"], "b": [[]]}', ("a", 3)),
         (r'{"a": [1, {"b": "x\uDFFFy"}]}', ("a", 1, "b")),
         (r'{"a": {"\uDBFF": 1}}', ("a",)),
         (r'["\ude00\ud83d"]', (0,)),
     ],
 )
-def test_half_a_character_is_refused_with_its_place(text: str, path: tuple[str | int, ...]) -> None:
+def test_half_a_character_is_refused_with_its_place(
+    text: str, path: tuple[str | int, ...], size: int
+) -> None:
     with pytest.raises(HalfCharacter) as caught:
-        read_json(text)
+        read_json(text + " " * size)
     assert caught.value.path == path
 
 

@@ -14,6 +14,7 @@ from tests.behaviour.marks import requirement
 import toolwright as tw
 from toolwright.core.env.redact import NOTHING, Redactor, open_end
 from toolwright.core.text import CUT, brief
+from toolwright.runtime.env.redaction import clean_arguments
 
 SECRET = 'k3y/with+odd"chars\\and ümläut&=%'
 REDACTOR = Redactor([("API_KEY", SECRET)])
@@ -315,6 +316,14 @@ def test_a_json_text_within_a_json_text_stays_one() -> None:
         "key": "[redacted:API_KEY]",
         "[redacted:API_KEY]": [True],
     }
+
+
+def test_what_is_written_anew_around_a_secret_has_letters_as_they_are() -> None:
+    assert REDACTOR.json(json.dumps({"Zürich": f"é {SECRET}"}, ensure_ascii=False)) == (
+        '{"Zürich": "é [redacted:API_KEY]"}'
+    )
+    arguments = clean_arguments(json.dumps({"city": "Zürich", "key": SECRET}), REDACTOR)
+    assert arguments == '{"city":"Zürich","key":"[redacted:API_KEY]"}'
 
 
 def test_a_long_number_that_is_a_secret_leaves_a_json_text_what_it_is() -> None:

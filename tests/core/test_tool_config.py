@@ -216,3 +216,11 @@ async def test_an_internal_tool_answers_with_its_arguments_also_outside_a_run() 
     assert result.result == {"success": True, "args": {"city": "Tokyo"}}
     bad = await Toolset([shown]).call("displayChart", {"city": 3})
     assert bad.error_code == "invalid_arguments"
+
+
+def test_a_tool_that_is_given_has_texts_of_a_length() -> None:
+    assert faults(config(name="x" * 201, description="x" * 100_001), "tools.0") == {
+        "tools.0.name": "must have at most 200 characters",
+        "tools.0.description": "must have at most 100000 characters",
+    }
+    assert Tool.from_config(config(name="x" * 200, description="x" * 100_000)).name == "x" * 200

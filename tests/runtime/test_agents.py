@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import yaml
 import toolwright as tw
 from tests.runtime.rig import Rig, running
 from toolwright import testing
+from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import (
     AlreadyThere,
     DefinitionError,
@@ -23,6 +24,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.units import Act, SaveAgent, Unit
+from toolwright.core.threads.event import Event
 from toolwright.core.tools.toolkits import MIND, SPACES
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
@@ -387,6 +389,72 @@ async def test_a_configuration_that_no_longer_fits_the_app_fails_its_runs_and_no
             await rt.threads.create("scout")
         assert (await rt.agents.save("scout", {"tools": ["look"]}, "Looks")).agent.revision == 2
         await rt.agents.delete("scout")
+
+
+async def test_an_agent_that_was_kept_before_texts_had_a_length_is_shown_whole_and_runs(
+    tmp_path: Path,
+) -> None:
+    journal = tmp_path / "journal.db"
+    settings = tw.Settings(database_url=f"sqlite:///{journal}")
+    made = Office(None, None, tmp_path)  # type: ignore[arg-type]  # only its scripts are needed
+    long = {**OUTSIDE, "name": "ask" * 100, "description": "Ask. " * 30_000, "isAsync": True}
+    config: dict[str, Any] = {
+        "model": made.model([calls(str(long["name"])), {"text": "Asked."}]),
+        "agent": {"system": "Be. " * 20_000},
+        "tools": [long],
+    }
+    async with an_app().runtime(settings) as rt:
+        await rt.agents.save("scout", {})
+    store = await open_sqlite(journal, list[Event]().extend)
+    row = await store.agents.named("scout")
+    assert row is not None
+    old = replace(row, config={**config, "trusted": False}, revision=2)
+    await store.commit(SaveAgent(token="old", at=row.updated_at, agent=old, was=1))
+    await store.close()
+    async with an_app().runtime(settings) as rt:
+        for shown in (await rt.agents.show("scout"), (await rt.agents.show_all())[-1]):
+            assert shown.config == config
+            side: Any = shown.agent.side_a
+            assert [tool.name for tool in side.prompt.tools] == [long["name"]]
+        thread = await rt.threads.create("scout")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 20)
+        assert (run.status, run.error) == ("completed", None)
+        assert [call.name for call in await rt.calls.list()] == [long["name"]]
+        assert (await rt.agents.update("scout", description="Asks")).revision == 3
+        said = "config.agent.system must have at most 65536 characters."
+        for given in (rt.agents.save("scout", config), rt.agents.update("scout", config=config)):
+            with pytest.raises(InvalidConfiguration) as refused:
+                await given
+            assert refused.value.message == said
+            assert [each["path"] for each in refused.value.details] == [
+                "config.agent.system",
+                "config.tools.0.name",
+                "config.tools.0.description",
+            ]
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "most"),
+    [
+        ({"mcp": {"servers": [{"name": "x" * 201, "url": "http://a"}]}}, "mcp.servers.0.name", 200),
+        ({"mcp": {"servers": [{"name": "x", "url": "x" * 8193}]}}, "mcp.servers.0.url", 8192),
+        (
+            {"mcp": {"servers": [{"name": "x", "url": "u", "allowedTools": ["a", "x" * 1001]}]}},
+            "mcp.servers.0.allowedTools.1",
+            1000,
+        ),
+        ({"tools": ["x" * 1001]}, "tools.0", 1000),
+        ({"tools": ["look", {"name": "x" * 1001}]}, "tools.1.name", 1000),
+        ({"toolkits": ["x" * 201]}, "toolkits.0", 200),
+        ({"userEnv": ["x" * 201]}, "userEnv.0", 200),
+        ({"model": {"provider": "x" * 201, "name": "x"}}, "model.provider", 200),
+    ],
+)
+async def test_texts_of_a_configuration_have_a_length(config: Any, path: str, most: int) -> None:
+    async with testing.by_hand(an_app()) as (rt, _):
+        with pytest.raises(InvalidConfiguration) as refused:
+            await rt.agents.save("scout", config)
+        assert refused.value.message == f"config.{path} must have at most {most} characters."
 
 
 async def test_a_service_wakes_an_agent_each_time(tmp_path: Path) -> None:

@@ -143,6 +143,18 @@ async def test_the_arguments_of_a_schema_are_validated_and_told_as_json() -> Non
         assert len(below.requests) == 1
 
 
+class Place(BaseModel):
+    city: str
+
+
+async def test_what_a_prompt_is_told_as_json_has_letters_as_they_are() -> None:
+    below = says("Yes.")
+    model = Watched([call("sums", city="Zürich 東京"), {"text": "Done."}])
+    async with talking(app(model, ["sums"], sums(below, required_schema=Place)), "boss") as talk:
+        await talk.say()
+        assert heard(below) == [("user", '{"city":"Zürich 東京"}')]
+
+
 @requirement("S0-4-6")
 async def test_the_property_of_attachments_names_files_of_the_thread() -> None:
     below = says("Read.")

@@ -41,6 +41,22 @@ async def test_what_is_decided_at_once_is_cut() -> None:
         assert len(shown) < 1_200
 
 
+async def test_what_is_cut_has_letters_as_they_are() -> None:
+    @tw.tool(description="List cities.")
+    async def cities() -> list[str]:
+        return ["Zürich"] * 500
+
+    async with running(script("cities"), [cities], settings=LIMIT) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await finished(rig, thread.id)
+        [file] = await rig.rt.files.list(thread.id)
+        whole = json.dumps(["Zürich"] * 500, ensure_ascii=False, separators=(",", ":"))
+        assert (await rig.rt.files.content(file)).decode() == whole
+        shown = (await rig.transcript(thread.id))[2].content
+        assert shown.startswith(whole.encode()[:1_024].decode(errors="ignore"))
+        assert f"[The result has {len(whole.encode())} bytes" in shown
+
+
 def _named(name: str) -> tw.Tool:
     @tw.tool(name=name, description="Do nothing.")
     async def nothing() -> None: ...

@@ -1,8 +1,10 @@
 """Agents in spaces: woken by messages, speaking, showing their calls, staying silent (S3, D7, D10, D12, D15)."""
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from toolwright import testing
 from toolwright.core.errors import InvalidConfiguration, InvalidRequest, TenvsLacking
+from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.spaces.space import SpaceMessage
 from toolwright.core.threads.event import Topic
@@ -481,6 +484,46 @@ async def test_who_is_deleted_leaves_their_spaces_in_front_of_everybody() -> Non
             ("member_removed", made.husam),
         ]
         assert [one.type for one in await made.rt.spaces.members("tea")] == ["agent"]
+
+
+async def test_the_pending_call_of_a_deleted_agent_is_shown_cancelled_in_its_space(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text(
+        json.dumps([calls(ENTER, {"name": "confirmAction", "args": {"question": "Go?"}}), {"text": "."}])
+    )
+    async with house([{"text": "."}]) as made:
+        tool: JSON = {
+            "name": "confirmAction",
+            "description": "Ask.",
+            "inputSchema": {"type": "object"},
+            "executionType": "space",
+            "isAsync": True,
+        }
+        config: JSON = {"model": f"scripted:{script}", "toolkits": ["spaces"], "tools": [tool]}
+        saved = await made.rt.agents.save("guest", config)
+        await made.rt.spaces.add_member("tea", "guest")
+        await made.hears("Go")
+        [call] = await made.rt.calls.list()
+        shown = (await made.said())[-1]
+        assert shown.metadata["status"] == "requires_action"
+        before = len(await made.rt.events.list(Topic(kind="space", id="tea")))
+        await made.rt.agents.delete("guest")
+        after = (await made.said())[-1]
+        assert after.metadata == shown.metadata | {
+            "status": "error",
+            "result": {"error": "Tool call cancelled"},
+        }
+        events = (await made.rt.events.list(Topic(kind="space", id="tea")))[before:]
+        assert [each.type for each in events] == ["tool.error", "message_updated", "member_removed"]
+        assert events[0].payload["error"] == "Tool call cancelled"
+        message: Any = events[1].payload["message"]
+        assert (message["id"], message["seq"]) == (shown.id, shown.seq)
+        assert message["entity"]["id"] == saved.agent.entity_id
+        in_thread = await made.rt.events.list(Topic(kind="thread", id=call.thread_id))
+        assert (in_thread[-1].type, in_thread[-1].run_id) == ("tool.error", call.run_id)
+        await made.motor.run_until_idle()
+        assert len(await made.rt.events.list(Topic(kind="thread", id=call.thread_id))) == len(in_thread)
+        assert (await made.rt.calls.get(call.id)).status == "cancelled"
 
 
 async def test_who_joins_by_speaking_is_announced() -> None:

@@ -6,7 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from tests.conformance.test_agents import agent
+from tests.conformance.test_agents import save as save_agent
 from tests.conformance.test_entities import drop, human, save
+from tests.conformance.test_spaces import act
 from tests.conformance.test_values import of_person, row
 from tests.play import begun, committed, create_thread, draft, dump, post, request_cancel, said, settle
 from tests.postgres_server import database_url, fresh_database, server_url
@@ -21,6 +24,7 @@ from toolwright.adapters.system import new_id
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import StoreError
 from toolwright.core.files.file import FileChange
+from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.units import (
     Answer,
     Committed,
@@ -210,6 +214,47 @@ async def test_events_are_numbered_behind_those_that_came_while_the_unit_waited(
         async with racing(url, unit, "UPDATE threads SET ev = ev + 5") as commit:
             await commit
         assert [event.n for event in await store.events(Topic(kind="thread", id="th_1"))] == [1, 7, 8]
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "status"),
+    [
+        (("DELETE FROM agents WHERE id = 'agt_1'",), "cancelled"),
+        (("UPDATE agents SET revision = 2 WHERE id = 'agt_1'",), "pending"),
+        (
+            (
+                "CREATE TEMP TABLE was ON COMMIT DROP AS TABLE agents",
+                "DELETE FROM agents WHERE id = 'agt_1'",
+                "INSERT INTO agents TABLE was",  # as a new revision is written
+            ),
+            "pending",
+        ),
+    ],
+)
+async def test_a_call_that_waits_for_its_agent_becomes_pending_if_that_is_there_then(
+    theirs: tuple[str, ...], status: str
+):
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        await committed(store, save_agent(agent()))
+        drain = await begun(store)
+        await committed(store, act(HandOff(thread_id="th_1", agent="agt_1")))
+        call = drain.call("pending")
+        unit = drain.unit(Result, nested=(call,), events=(draft("message"),))
+        async with racing(url, unit, *theirs) as commit:
+            assert isinstance(await commit, Committed)
+        stored = await store.call(call.id)
+        assert stored is not None and stored.status == status
+        await store.close()
+
+
+async def test_an_answer_with_more_calls_than_one_statement_takes_is_written():
+    async with fresh_database() as url:
+        store = await open_postgres(url, lambda _: None)
+        drain = await begun(store)
+        await drain.answer(*[drain.call(position=number) for number in range(1_500)])
+        assert len(await store.calls(limit=2_000)) == 1_500
         await store.close()
 
 

@@ -141,6 +141,14 @@ FAULTY: list[tuple[Any, str]] = [
     ({"agents": [{"name": "x", "config": {"loop": {"maxSteps": 0}}}]}, "loop.maxSteps must be at least 1"),
     ({"agents": [{"name": "x", "config": {"model": ""}}]}, "agents.0.config.model must not be empty"),
     ({"agents": [{"name": "x", "config": {"model": {}}}]}, "config.model.provider is required"),
+    (
+        {"agents": [{"name": "x", "config": {"agent": {"system": "x" * 65_537}, "model": ""}}]},
+        "agents.0.config.agent.system must have at most 65536 characters; agents.0.config.model must not be empty",
+    ),
+    (
+        {"agents": [{"name": "x", "config": {"tools": [{**CHECK, "name": "x" * 201}]}}]},
+        "agents.0.config.tools.0.name must have at most 200 characters",
+    ),
     ({"agents": [], "foo": 1}, "foo is not a known field"),
     ({"agents": [{"name": "x", "config": {}, "foo": 1}]}, "agents.0.foo is not a known field"),
     ({"agents": [{"name": "x", "config": {"tools": [{**CHECK, "foo": 1}]}}]}, "agents.0.config.tools.0.foo"),

@@ -7,7 +7,8 @@ from contextlib import aclosing
 from toolwright.client.transport.follow import CONNECTED, follow, signals
 from toolwright.client.transport.http import RETRIABLE, Http, segment
 from toolwright.core.threads.run import OVER, RunStatus
-from toolwright.wire.models.reading import Items, read_field, read_list
+from toolwright.core.value import changed
+from toolwright.wire.models.reading import Items, read_broken, read_field, read_list
 from toolwright.wire.models.threads import Event, Run
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
@@ -21,7 +22,8 @@ class Runs:
 
     async def get(self, run_id: str) -> Run:
         """The run, with its steps."""
-        return read_field(Run, await self._http.get(_path(run_id)), "run")
+        shown = await self._http.get(_path(run_id))
+        return changed(read_field(Run, shown, "run"), broken=read_broken(shown))
 
     async def list(
         self,

@@ -7,6 +7,7 @@ loop. Counting needs neither: it sees the commas and brackets outside strings, s
 import json
 import re
 from codecs import BOM_UTF8
+from collections.abc import Iterator
 from typing import NoReturn
 
 from pydantic_core import from_json
@@ -22,7 +23,8 @@ PIECE = 64 * 1024
 HALF = "must not hold halves of characters (lone surrogates)"
 EXACT = 2 * 1024 * 1024
 """Bytes up to which a text is read once more where the quick parser refuses it: for exact words, for half characters
-(`\\ud800`) that it does not take, and for names given twice. Beyond it the quick parser has the last word.
+(`\\ud800`) that it does not take, and for names given twice. Beyond it the quick parser has the last word: where it
+stops at half a character, the text up to there says in which field that is.
 """
 
 _TELLING = b'"\\[]{},:'
@@ -30,6 +32,9 @@ _OTHERS = bytes(byte for byte in range(256) if byte not in _TELLING.replace(b"\\
 _HOLDING = frozenset((dict, list, str))
 _HALF = re.compile("[\ud800-\udfff]")
 _HALF_WRITTEN = re.compile(rb"\\u[dD][89a-fA-F]")
+_AT_HALF = re.compile(r"hex escape at line (\d+) column (\d+)")
+_PAIR = 13  # bytes, of two halves as they are written, and the one behind them
+_MARK = "\uf8ffhalf\uf8ff"  # what a text is continued with to see where it was broken off
 _LOOKED_AT = frozenset((dict, list, float, int))
 
 
@@ -158,9 +163,50 @@ def _parsed(raw: bytes) -> JSON:
     try:
         return from_json(raw, allow_inf_nan=False, cache_strings="keys")
     except (ValueError, TypeError) as error:
-        if len(raw) > EXACT:
-            raise NotJson(brief(str(error), 300)) from None
-        return _exactly(raw)
+        if len(raw) <= EXACT:
+            return _exactly(raw)
+        for half in _halves_at(raw, str(error)):
+            path = _path_to(raw[: half.start()])
+            if path is not None:
+                raise HalfCharacter(path) from None
+        raise NotJson(brief(str(error), 300)) from None
+
+
+def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
+    """The half characters for which the quick parser may have refused a text, by the place that it names."""
+    place = _AT_HALF.search(fault)
+    if place is None:
+        return iter(())
+    line = 0
+    for _ in range(1, int(place[1])):
+        line = raw.index(b"\n", line + 1)
+    end = line + int(place[2])
+    return _HALF_WRITTEN.finditer(raw, max(0, end - _PAIR), end)
+
+
+def _path_to(text: bytes) -> Path | None:
+    """Where the text ends that is broken off within a string; of a name in an object, where that lies."""
+    path, value = _last(text, f'{_MARK}":"{_MARK}"')
+    if value == _MARK and path and str(path[-1]).endswith(_MARK):
+        return path[:-1]
+    path, value = _last(text, f'{_MARK}"')
+    return path if isinstance(value, str) and value.endswith(_MARK) else None
+
+
+def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
+    """What comes last in the value of a text with that rest, and its place; null if it is no beginning of JSON."""
+    try:
+        value: JSON = from_json(text + rest.encode(), cache_strings="keys", allow_partial=True)
+    except ValueError:
+        return (), None
+    path: Path = ()
+    while value and isinstance(value, dict | list):
+        if isinstance(value, dict):
+            name = next(reversed(value))
+            path, value = (*path, name), value[name]
+        else:
+            path, value = (*path, len(value) - 1), value[-1]
+    return path, value
 
 
 def _names(value: JSON, nesting: int) -> int:

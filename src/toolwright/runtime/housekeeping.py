@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Committed, Prune
+from toolwright.core.journal.units import CancelOrphans, Committed, Prune
 from toolwright.core.ports import Clock, Files, Motor, NewId
 from toolwright.runtime.children.requests import drop_expired
 from toolwright.runtime.env.redaction import Keys
@@ -22,7 +22,8 @@ BATCH = 500
 class Housekeeper:
     """Deletes events that are older than `kept`; a follower that comes back later than that gets a `reset`.
 
-    Requests for values that have expired go with what was given to them in part.
+    Requests for values that have expired go with what was given to them in part. Calls that an older version left
+    pending when it deleted their agent are cancelled, once.
     Secrets that an older key has sealed are sealed by the newest. What killed processes left half-written among the
     files is taken away when nobody has written to it for a day.
     """
@@ -47,9 +48,13 @@ class Housekeeper:
 
     async def run(self) -> None:
         """Tidy up now and every hour, for ever."""
+        orphans = True  # as long as there may be some
         while True:
             if self._motor.driving:
                 try:
+                    if orphans:
+                        await self.cancel_orphans()
+                        orphans = False
                     await self.tidy()
                     await drop_expired(self._store, self._clock, self._new_id)
                     await self._keys.renew()
@@ -57,6 +62,17 @@ class Housekeeper:
                 except ToolwrightError as error:
                     log.warning("What is old could not be tidied up: %s", error)
             await asyncio.sleep(INTERVAL)  # real time: a clock that a test turns shall not turn this
+
+    async def cancel_orphans(self) -> int:
+        """Cancel the pending calls of agents that were deleted before deletion did so; in how many threads."""
+        total = 0
+        while orphans := await self._store.agents.orphans():
+            unit = CancelOrphans(token=self._new_id("unit"), at=self._clock.now(), thread_ids=tuple(orphans))
+            answer = await self._store.commit(unit)
+            if not isinstance(answer, Committed) or not answer.count:
+                break
+            total += answer.count
+        return total
 
     async def tidy(self) -> int:
         """Delete what is old; how many rows that were."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
-from toolwright.core.agents.config import Fault, Form, Identity, read_agent
+from toolwright.core.agents.config import Fault, Form, Identity, length_faults, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.core.form_faults import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
@@ -17,6 +17,7 @@ from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.spaces.space import DM_MEMBERS, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.tool import Tool
+from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
 
 Words = Annotated[str, Field(min_length=1)]
@@ -50,7 +51,7 @@ class EntityEntry(Form):
     """Somebody, known by the `externalId`."""
 
     type: Literal["human"]
-    external_id: Words
+    external_id: Annotated[Words, Field(max_length=LONGEST_EXTERNAL_ID)]
     display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
 
 
@@ -110,14 +111,15 @@ def faulty_file(path: Path, faults: Sequence[Fault]) -> DefinitionError:
 def _agents(entries: Sequence[AgentEntry], tools: Mapping[str, Tool]) -> list[Fault]:
     faults: list[Fault] = []
     for number, entry in enumerate(entries):
+        found = length_faults(entry.config)
         try:
             read_agent(entry.config, Identity(name=entry.name), tools, trusted=True)
         except InvalidConfiguration as error:
-            place = f"agents.{number}.config"
-            faults += [
-                {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]}
-                for fault in error.details
-            ]
+            found += error.details
+        place = f"agents.{number}.config"
+        faults += [
+            {"path": f"{place}.{fault['path']}".rstrip("."), "message": fault["message"]} for fault in found
+        ]
     return faults
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.form_faults import form_fault
-from toolwright.core.json_value import dumps
+from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, TextDelta, ThinkingDelta
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Usage
@@ -131,7 +131,7 @@ def _arguments(call: CallForm, where: str) -> str:
     if isinstance(call.args, str):
         return call.args
     try:
-        return dumps(call.args)
+        return dumps_unescaped(call.args)
     except InvalidJSON as error:
         raise DefinitionError(f"{where}: the args of {call.name!r} are not JSON. {error}") from error
 

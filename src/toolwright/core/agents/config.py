@@ -1,6 +1,6 @@
 """An agent as JSON configures it (API §3): read, every fault by its path; and the configured agent as it is kept."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -27,15 +27,13 @@ from toolwright.core.form_faults import form_fault, known_and_few
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.text import sentence
-from toolwright.core.tools.config import EXECUTION_TYPES
+from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, too_long
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
 from toolwright.core.tools.url_template import LONGEST
 from toolwright.core.value import value
 
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
-Reference: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
-Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+Words: TypeAlias = Annotated[str, Field(min_length=1)]
 Fault: TypeAlias = dict[str, str]
 MOST_TOOLS = 10_000  # of one agent
 MOST_SERVERS = 1_000
@@ -76,24 +74,24 @@ EnvForm: TypeAlias = Annotated[
     ],
     BeforeValidator(_few_names),
 ]
-Names: TypeAlias = Annotated[list[Annotated[str, Field(max_length=MAX_NAME)]], Field(max_length=MOST_NAMES)]
+Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
 
 
 class SystemForm(Form):
     """What the agent is told to be."""
 
-    system: Annotated[str, Field(max_length=MAX_SYSTEM)] = ""
+    system: str = ""
 
 
 class ModelForm(Form):
     """A model by provider and name."""
 
-    provider: Name
-    name: Name
+    provider: Words
+    name: Words
 
 
 ModelChoice: TypeAlias = Annotated[
-    Annotated[Name, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
+    Annotated[Words, Tag(_TEXT)] | Annotated[ModelForm, Tag(_OBJECT)], Discriminator(_kind)
 ]
 
 
@@ -107,10 +105,10 @@ class LoopForm(Form):
 class McpServerForm(Form):
     """A server whose tools the agent may call."""
 
-    name: Name
-    url: Url
+    name: Words
+    url: Words
     transport: Literal["http", "sse", "stdio"] = "http"
-    allowed_tools: Annotated[list[Reference], Field(max_length=MOST_TOOLS)] | None = None
+    allowed_tools: Annotated[list[Words], Field(max_length=MOST_TOOLS)] | None = None
 
 
 class McpForm(Form):
@@ -129,7 +127,7 @@ class ToolOptions(Form):
 class AppToolForm(Form):
     """One of the app's tools, with values of its own."""
 
-    name: Reference
+    name: Words
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
     options: ToolOptions = Field(default_factory=ToolOptions)
 
@@ -201,6 +199,52 @@ def read_agent(config: JSON, who: Identity, tools: Mapping[str, Tool], *, truste
         raise InvalidConfiguration(error.message, [{"path": "", "message": error.message}]) from error
 
 
+LENGTHS: Mapping[str, int] = {
+    "agent.system": MAX_SYSTEM,
+    "model": MAX_NAME,
+    "model.provider": MAX_NAME,
+    "model.name": MAX_NAME,
+    "mcp.servers.*.name": MAX_NAME,
+    "mcp.servers.*.url": LONGEST,
+    "mcp.servers.*.allowedTools.*": MAX_ID,
+    "tools.*": MAX_ID,
+    "toolkits.*": MAX_NAME,
+    "userEnv.*": MAX_NAME,
+}
+"""How many characters a text may have, by its place in a configuration that somebody gives."""
+
+
+def length_faults(config: JSON) -> list[Fault]:
+    """The texts of a configuration that are too long to be given; one that is kept is read and runs all the same."""
+    faults = [
+        _too_long(path, most)
+        for places, most in LENGTHS.items()
+        for path, text in _at(config, places.split("."))
+        if isinstance(text, str) and len(text) > most
+    ]
+    for path, entry in _at(config, ["tools", "*"]):
+        if isinstance(entry, dict) and "executionType" in entry:
+            faults += [_too_long(f"{path}.{name}", most) for name, most in too_long(entry)]
+        elif isinstance(entry, dict) and len(str(entry.get("name"))) > MAX_ID:
+            faults.append(_too_long(f"{path}.name", MAX_ID))
+    return faults[:MOST_FAULTS]
+
+
+def _too_long(path: str, most: int) -> Fault:
+    return {"path": path, "message": f"must have at most {most} characters"}
+
+
+def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[str, JSON]]:
+    """What is at these places, with its path; `*` is each item of a list."""
+    if not places:
+        yield path.removeprefix("."), value
+    elif places[0] == "*" and isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _at(item, places[1:], f"{path}.{number}")
+    elif isinstance(value, dict) and places[0] in value:
+        yield from _at(value[places[0]], places[1:], f"{path}.{places[0]}")
+
+
 def check_script(config: JSON, allowed: Set[str]) -> None:
     """Refuse a configuration whose model is a script, a file of the server, that is not among those allowed.
 
@@ -251,7 +295,7 @@ def _tool(
     entry: JSON, tools: Mapping[str, Tool], path: str, *, trusted: bool
 ) -> tuple[Tool, dict[str, str | JSONObject]]:
     if isinstance(entry, dict) and "executionType" in entry:
-        return Tool.from_config(entry, prefix=path, trusted=trusted), {}
+        return Tool(**read_tool_config(entry, path, trusted)), {}
     if isinstance(entry, dict) and not entry.keys() <= AppToolForm.model_fields.keys():
         kinds = ", ".join(EXECUTION_TYPES)
         message = (

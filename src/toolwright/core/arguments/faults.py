@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import jsonschema_rs
 
-from toolwright.core.json_value import JSON, dumps
+from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, quantity
 
@@ -206,4 +206,4 @@ def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
 
 
 def _shown(value: Any) -> str:  # JSON of the library's own wider type
-    return brief(dumps(value), _MAX_SHOWN)
+    return brief(dumps_unescaped(value), _MAX_SHOWN)

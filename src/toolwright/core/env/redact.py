@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from toolwright.core.env.secret_forms import forms_of, layers, recent
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import CUT
@@ -33,7 +33,7 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
         value = _read(text)
         again = _SCALAR.sub(lambda found: _scalar(found[0], clean), text)
         whole = clean(value)
-        return again if _read(again) == whole else dumps(whole)
+        return again if _read(again) == whole else dumps_unescaped(whole)
     except (ValueError, RecursionError, InvalidJSON):
         return None
 
@@ -41,7 +41,7 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
 def _scalar(text: str, clean: Callable[[JSON], JSON]) -> str:
     value: JSON = json.loads(text)
     new = clean(value)
-    return text if new == value else dumps(new)
+    return text if new == value else dumps_unescaped(new)
 
 
 def _read(text: str) -> JSON:

@@ -28,6 +28,10 @@ class AgentReads(Protocol):
         """The configured agents, the oldest first."""
         ...
 
+    async def orphans(self, *, limit: int = 100) -> Sequence[str]:
+        """The ids of threads with pending calls whose results nobody will read, as their agent was deleted."""
+        ...
+
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         """An agent's goals, the oldest first."""
         ...

@@ -314,13 +314,25 @@ class SaveAgent(Unit):
 class DropAgent(Unit):
     """A configured agent is deleted, with its mind; open runs end with what they began with.
 
-    Calls that hoped for a late result which it would have read are cancelled; so is every one that a unit would make
-    `pending` afterwards. The spaces that it leaves are told the events.
+    Calls that hoped for a late result which it would have read are cancelled, as by `CancelCall` but that nothing
+    comes to an inbox that nobody reads; so is every one that a unit would make `pending` afterwards. `author` is the
+    agent, as the spaces see it in which its calls are shown. The spaces that it leaves are told the events.
     """
 
     agent_id: str
     entity_id: str
+    author: Entity | None = None
     told: tuple[EventDraft, ...] = ()
+
+
+@value
+class CancelOrphans(Unit):
+    """The pending calls of threads whose agent was deleted before deletion cancelled them are so now.
+
+    Answers with `count`: how many of the threads are such.
+    """
+
+    thread_ids: tuple[str, ...]
 
 
 @value

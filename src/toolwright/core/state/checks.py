@@ -7,7 +7,7 @@ from typing import cast
 
 from toolwright.core.checks import brief_value, misfit
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 from toolwright.core.plain import plain, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, Faulty, checked_parts
 from toolwright.core.text import quantity
@@ -69,7 +69,7 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
         raise InvalidRequest(
             f"The arguments of a tool are an object or its JSON text, not {brief_value(arguments)}."
         )
-    return called, dumps(given)
+    return called, dumps_unescaped(given)
 
 
 def key(given: object) -> str:

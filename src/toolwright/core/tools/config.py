@@ -33,6 +33,7 @@ _FIELDS: Mapping[str, str] = {
     "variables": "array",
 }
 _REQUIRED = ("name", "description", "inputSchema", "executionType")
+_LENGTHS: Mapping[str, int] = {"name": MAX_NAME, "description": MAX_DESCRIPTION}  # of a tool that is new
 _EXECUTION: Mapping[str, str] = {"url": "string", "method": "string", "headers": "object"}
 _VARIABLE: Mapping[str, str] = {
     "name": "string",
@@ -58,10 +59,30 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     given = _given(config, fault)
     fields = {} if given is None else _read(given, fault, trusted)
     if details:
-        shown = details[:MOST_FAULTS]
-        told = "; ".join(f"{each['path']} {each['message']}".strip() for each in shown)
-        raise InvalidConfiguration(sentence(f"The tool is not configured rightly: {told}"), shown)
+        raise _faulty(details[:MOST_FAULTS])
     return fields
+
+
+def check_tool_lengths(config: object, prefix: str) -> None:
+    """Refuse a tool that is given with a longer text than there may be, as `read_tool_config` refuses other faults."""
+    details = [
+        {"path": f"{prefix}.{name}" if prefix else name, "message": f"must have at most {most} characters"}
+        for name, most in too_long(config)
+    ]
+    if details:
+        raise _faulty(details)
+
+
+def too_long(config: object) -> list[tuple[str, int]]:
+    """The fields of a tool's configuration that have more characters than a new one may have, and how many that are."""
+    fields = cast("dict[object, object]", config) if isinstance(config, dict) else {}
+    lengths = {name: len(text) for name, text in fields.items() if isinstance(text, str)}
+    return [(name, most) for name, most in _LENGTHS.items() if lengths.get(name, 0) > most]
+
+
+def _faulty(details: list[dict[str, str]]) -> InvalidConfiguration:
+    told = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
+    return InvalidConfiguration(sentence(f"The tool is not configured rightly: {told}"), details)
 
 
 def _given(config: object, fault: Fault) -> JSONObject | None:
@@ -87,9 +108,6 @@ def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
     for name in ("name", "description"):
         if name in fine and not str(fine[name]).strip():
             fault(name, "must not be empty")
-    for name, most in (("name", MAX_NAME), ("description", MAX_DESCRIPTION)):
-        if len(str(fine.get(name, ""))) > most:
-            fault(name, f"must have at most {most} characters")
     if not one_line(str(fine.get("name", ""))):
         fault("name", NOT_ONE_LINE)
     if kind == "space" and fine.get("visible") is False:

@@ -17,7 +17,7 @@ from toolwright.core.env.variable import NamedVariable, Variable, declared_varia
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
-from toolwright.core.tools.config import read_tool_config
+from toolwright.core.tools.config import check_tool_lengths, read_tool_config
 from toolwright.core.tools.http import HttpExecution
 from toolwright.core.tools.relations import Relation
 from toolwright.core.tools.tenvs_needed import Needs
@@ -111,6 +111,7 @@ class Tool:
         Raises `InvalidConfiguration` with the path of every fault, each behind `prefix`. One that is not `trusted`
         came from outside: its URL reaches no private address that the operator has not allowed (D13).
         """
+        check_tool_lengths(config, prefix)
         return cls(**read_tool_config(config, prefix, trusted))
 
     @property

@@ -25,10 +25,12 @@ from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAg
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import one_line, plain, unwritable
 from toolwright.core.ports import Clock, Models, NewId
+from toolwright.core.spaces.entity import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.configured import (
     check_description,
+    check_lengths,
     check_name,
     env_json,
     identity_of,
@@ -174,6 +176,7 @@ class Agents:
         """
         check_name(name)
         check_description(description)
+        await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._store.agents.named(name)
             saved = await self._save(name, description, config, was, trusted=trusted)
@@ -194,6 +197,7 @@ class Agents:
             check_name(name)
         if description is not None:
             check_description(description)
+        await in_thread_if_large(config, check_lengths, config)
         while True:
             was = await self._configured(name_or_id)
             saved = await self._save(
@@ -217,6 +221,7 @@ class Agents:
                 at=self._clock.now(),
                 agent_id=was.id,
                 entity_id=entity_id,
+                author=Entity(id=entity_id, type="agent", display_name=was.name, metadata={}),
                 told=(left_event(entity_id),),
             )
             refused = isinstance(await self._store.commit(unit), Conflict)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.config import ConfiguredAgent, Identity
+from toolwright.core.agents.config import ConfiguredAgent, Identity, faulty, length_faults
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.errors import InvalidRequest
@@ -34,6 +34,13 @@ def check_description(text: object) -> None:
     if len(str(text)) > MAX_DESCRIPTION:
         fault = f"must have at most {MAX_DESCRIPTION} characters"
         raise InvalidRequest(f"description {fault}.", [{"path": "description", "message": fault}])
+
+
+def check_lengths(config: JSON) -> None:
+    """Refuse a configuration that is given with a text longer than it may be. Raises `InvalidConfiguration`."""
+    faults = length_faults(config)
+    if faults:
+        raise faulty([within_config(fault) for fault in faults])
 
 
 def check_text(path: str, text: object) -> None:

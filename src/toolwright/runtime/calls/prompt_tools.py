@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
@@ -13,6 +13,7 @@ from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.frame import Frame
+from toolwright.wire.text import readable
 
 
 def config_of(tool: Tool) -> SubpromptConfig:
@@ -76,8 +77,8 @@ def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
         if isinstance(given, str) and given:
             return given
         if given is not None and given != "" and name == property_:
-            return dumps(given)
-    return dumps({**arguments})
+            return readable(given)
+    return readable({**arguments})
 
 
 def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.store import Store
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
 from toolwright.core.tools.tool import Tool
@@ -17,6 +17,7 @@ from toolwright.runtime.children.immediate import groups, immediate_arguments
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.wire.text import readable
 
 REMEMBERED = 1_000  # voices with what they offer
 
@@ -89,7 +90,9 @@ class StepTools:
                     arguments = {"agent": each.config.name, **arguments}
                 else:
                     name = each.config.name
-                queued = QueuedCall(name=name, arguments=clean_arguments(dumps(arguments), context.redactor))
+                queued = QueuedCall(
+                    name=name, arguments=clean_arguments(dumps_unescaped(arguments), context.redactor)
+                )
                 calls.append(AtOnce(queued, group.values or {}))
         return calls
 
@@ -160,7 +163,7 @@ _PATHS: JSONObject = {
 
 def _told(each: AgentCall) -> str:
     """A line about an agent, with what its arguments must be."""
-    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {dumps(each.schema)}"
+    wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
     return f"\n- {each.config.name}: {each.about}{wanted}"
 
 

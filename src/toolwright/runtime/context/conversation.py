@@ -4,10 +4,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from toolwright.core.agents.agent import Side as SideConfig
 from toolwright.core.agents.turns import answer_in
-from toolwright.core.json_value import dumps
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
 from toolwright.core.value import changed
+from toolwright.wire.text import readable
 
 GO_ON = "Go on."
 
@@ -62,5 +62,5 @@ def _words(message: Message, side: SideConfig | None, went_well: Container[str |
         if call.name == side.stop_tool and call.id in went_well:
             said, given = answer_in(call.arguments, side.stop_tool_response_property)
             if given:
-                return said if isinstance(said, str) else dumps(said)
+                return said if isinstance(said, str) else readable(said)
     return message.content

@@ -9,7 +9,7 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.journal.effects import Effect, SetGoal, SetMemory, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Reseal
-from toolwright.core.json_value import JSON, dumps
+from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.call import Call
@@ -115,7 +115,7 @@ def clean_arguments(text: str, redactor: Redactor) -> str:
         return redactor.text(text)
     clean = redactor.json(value)
     same = clean is value and redactor.text(text) == text  # a name that stands twice hides its first value
-    return text if same else dumps(clean)
+    return text if same else dumps_unescaped(clean)
 
 
 BATCH = 500

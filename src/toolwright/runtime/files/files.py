@@ -1,7 +1,6 @@
 """The files of threads: kept, named, read (D19)."""
 
 import asyncio
-import binascii
 from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from toolwright.core.files.drafts import FileDrafts, written_file
 from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Clock, Files, NewId
-from toolwright.core.results.content import LARGE, Attachment, AttachmentRef
+from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, decoded
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
@@ -153,9 +152,9 @@ class FileKeeper:
             raise self._too_large(given, number)
         try:
             content = (
-                await asyncio.to_thread(_decoded, given.data)
+                await asyncio.to_thread(decoded, given.data)
                 if len(given.data) > LARGE
-                else _decoded(given.data)
+                else decoded(given.data)
             )
         except ValueError:
             raise InvalidRequest(
@@ -171,10 +170,6 @@ class FileKeeper:
         return TooLarge(
             f"attachments.{number}.data: the file {brief(repr(given.name), 200)} is larger than the limit of {limit}."
         )
-
-
-def _decoded(data: str) -> bytes:
-    return binascii.a2b_base64(data, strict_mode=True)
 
 
 async def _once(read: Callable[[], Awaitable[T]]) -> T:

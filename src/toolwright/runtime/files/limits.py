@@ -1,6 +1,6 @@
 """How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
 
-from toolwright.core.json_value import dumps, utf8_size
+from toolwright.core.json_value import dumps_unescaped, utf8_size
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.value import changed
@@ -13,8 +13,8 @@ _MARK = 100  # bytes that a mark in a stack has at the most
 def text_of(result: ToolResult) -> str:
     """What a model is shown of a result."""
     if result.status == "error":
-        return dumps(error_object(result)) if result.error_data else result.error or ""
-    return result.result if isinstance(result.result, str) else dumps(result.result)
+        return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
+    return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)
 
 
 def as_bytes(text: str) -> bytes:

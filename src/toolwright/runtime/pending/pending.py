@@ -26,7 +26,7 @@ from toolwright.core.journal.units import Act, CancelCall, Conflict, Expire, Lea
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results.result import CALL_CANCELLED, ToolResult
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
@@ -37,7 +37,7 @@ from toolwright.runtime.calls.visible import finished
 from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env.redaction import clean_call
 from toolwright.runtime.files.files import FileKeeper, StoredFiles
-from toolwright.runtime.pending.settlement import CANCELLED, EXPIRED, Settling, settlement
+from toolwright.runtime.pending.settlement import EXPIRED, Settling, settlement
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.lineages import Lineages
 
@@ -148,8 +148,8 @@ class PendingCalls:
         Raises `NotFound` for what is no pending call, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
         """
         call = await self.get(call_id)
-        settling = await self._settling(call, CANCELLED, self._clock.now())
-        unit = settlement(CancelCall, call, CANCELLED, settling)
+        settling = await self._settling(call, CALL_CANCELLED, self._clock.now())
+        unit = settlement(CancelCall, call, CALL_CANCELLED, settling)
         if isinstance(await self._store.commit(unit), Conflict):
             raise _why_not_cancelled(await self.get(call_id))
         self._motor.wake(call.thread_id)

@@ -18,7 +18,6 @@ from toolwright.wire.result import error_object, result_to_json
 S = TypeVar("S", bound=Settle)
 
 EXPIRED = ToolResult.fail("Tool call expired")
-CANCELLED = ToolResult.fail("Tool call cancelled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

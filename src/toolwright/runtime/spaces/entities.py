@@ -26,7 +26,7 @@ log = logging.getLogger("toolwright.runtime")
 
 ALL = 1_000_000  # agents
 LONGEST_NAME = 200  # characters of a name, which every agent reads that meets it
-LONGEST = 512  # characters of an external id: what every journal can index
+LONGEST_EXTERNAL_ID = 512  # characters of an external id: what every journal can index
 _TICK = timedelta(microseconds=1)
 
 
@@ -226,8 +226,8 @@ def _external_id(value: object) -> str | None:
         return None
     if not text.strip():
         raise _faulty("external_id", "must not be empty")
-    if len(text) > LONGEST:
-        raise _faulty("external_id", f"must have at most {LONGEST} characters")
+    if len(text) > LONGEST_EXTERNAL_ID:
+        raise _faulty("external_id", f"must have at most {LONGEST_EXTERNAL_ID} characters")
     if text.startswith(OWN_PREFIX):
         raise _faulty("external_id", f"must not begin with {OWN_PREFIX!r}, as our own ids do")
     return text

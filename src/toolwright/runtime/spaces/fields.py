@@ -16,13 +16,16 @@ LONGEST_NAME = 200  # characters
 LONGEST_TEXT = 100_000
 LONGEST_EMOJI = 64
 _TICK = timedelta(microseconds=1)
-_ID = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
+LONGEST_ID = 128
+OWN_ID = r"[A-Za-z0-9_.~-]+"
+_ID = re.compile(OWN_ID)
 
 
 def id_of(given: object) -> str:
     """An id of the caller's choice: URL-safe."""
-    if not isinstance(given, str) or not _ID.fullmatch(given) or given in {".", ".."}:
-        raise faulty("id", "must be 1 to 128 letters, digits or any of _ . ~ -")
+    fits = isinstance(given, str) and len(given) <= LONGEST_ID and _ID.fullmatch(given)
+    if not isinstance(given, str) or not fits or given in {".", ".."}:
+        raise faulty("id", f"must be 1 to {LONGEST_ID} letters, digits or any of _ . ~ -")
     return given
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 
 from toolwright.core.env.env import read_env
 from toolwright.core.spaces.entity import EntityFields
+from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.auth.permits import owner_of_listed, speaker
@@ -19,13 +20,15 @@ from toolwright.web.shapes.entities import ClientAnswer, ClientList, EntityAnswe
 from toolwright.web.shapes.threads import EnvNames
 from toolwright.wire.entity import client_json, entity_json
 
+ExternalId = Annotated[Words, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
+
 router = noun("/api/entities", "entities")
 
 
 class EntityChange(Form):
     """What to change of a human; what is left out stays."""
 
-    external_id: Reference | None = Field(None, description="What the person's tokens call them; unique.")
+    external_id: ExternalId | None = Field(None, description="What the person's tokens call them; unique.")
     display_name: Name | None = None
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
 

@@ -7,14 +7,14 @@ from pydantic import Field
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.runtime.spaces.fields import LONGEST_TEXT
+from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
 from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
 from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.auth.permits import speaker
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Id, Metadata, Name, Reference, Words
+from toolwright.web.requests.query import Id, Metadata, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.shapes.spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken
@@ -24,6 +24,9 @@ router = noun("/api", "spaces")
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
 Content = Annotated[Words, Field(max_length=LONGEST_TEXT)]
+Emoji = Annotated[
+    Words, Field(min_length=1, max_length=LONGEST_EMOJI, json_schema_extra={"pattern": r"^\S+$"})
+]
 
 
 class NewSpaceMessage(Form):
@@ -48,7 +51,7 @@ class NewContent(Form):
 class NewReaction(Form):
     """An emoji for a message."""
 
-    emoji: Name
+    emoji: Emoji
     entity_id: Reference | None = Field(
         None, description="Who reacts: a service says for whom; a person is always themselves."
     )

@@ -8,15 +8,20 @@ from pydantic import Field, JsonValue
 from toolwright.core.json_value import JSON
 from toolwright.core.spaces.space import Member, Space, SpaceFields, SpaceKind
 from toolwright.runtime.runtime import Runtime
+from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
 from toolwright.web.answers.answer import Answer, answer, broken_json
 from toolwright.web.answers.shapes import Deleted, answers
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference
+from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, Here
 from toolwright.web.shapes.spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList
 from toolwright.wire.space import member_json, space_json
+
+SpaceId = Annotated[
+    Words, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
+]
 
 router = noun("/api/spaces", "spaces")
 
@@ -45,9 +50,7 @@ class NewSpace(SpaceChange):
     """A space to make."""
 
     kind: SpaceKind = Field("private", description="Everyone of the app reads and writes a public one.")
-    id: Reference | None = Field(
-        None, description="An id of your choice, of letters, digits or any of _ . ~ -"
-    )
+    id: SpaceId | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
 
 
 class MemberRole(Form):

@@ -38,7 +38,7 @@ def read_field(kind: type[T], shown: JSON, name: str) -> T:
 
 @value
 class BrokenItem:
-    """What a list could not show because its row is broken: what it is called by, which column, and why."""
+    """What an answer could not show because its row is broken: what it is called by, which column, and why."""
 
     id: str
     column: str
@@ -55,17 +55,19 @@ class Items(list[T]):
 
 def read_list(kind: type[T], shown: JSON, name: str) -> Items[T]:
     """The same of a list, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
-    return Items(_each(kind, _field(shown, name), name), _each(BrokenItem, _broken(shown), "broken"))
+    return Items(_each(kind, _field(shown, name), name), read_broken(shown))
+
+
+def read_broken(shown: JSON) -> tuple[BrokenItem, ...]:
+    """What of an answer is broken; nothing if it names nothing."""
+    broken = shown.get("broken") if isinstance(shown, dict) else None
+    return tuple(_each(BrokenItem, broken or [], "broken"))
 
 
 def _each(kind: type[T], items: JSON, name: str) -> list[T]:
     if not isinstance(items, list):
         raise BadAnswer(f"The server's answer has no list {name!r}.")
     return [read(kind, item) for item in items]
-
-
-def _broken(shown: JSON) -> JSON:
-    return (shown.get("broken") if isinstance(shown, dict) else None) or []
 
 
 def _field(shown: JSON, name: str) -> JSON:

@@ -13,7 +13,15 @@ from toolwright.core.threads.inbox import InboxStatus, InboxType
 from toolwright.core.threads.message import Role
 from toolwright.core.threads.run import OVER, RunStatus, StopReason, Usage
 from toolwright.core.value import value
-from toolwright.wire.models.reading import CAMEL, Json, JsonObject, SeenReference, SeenUsage, spelt
+from toolwright.wire.models.reading import (
+    CAMEL,
+    BrokenItem,
+    Json,
+    JsonObject,
+    SeenReference,
+    SeenUsage,
+    spelt,
+)
 
 
 @value
@@ -189,7 +197,7 @@ class Step:
 
 @value
 class Run:
-    """One activation of a thread. `steps` come with a single run, not in lists.
+    """One activation of a thread. `steps` come with a single run, not in lists; `broken` is what these could not show.
 
     Of a run that a person may only know about, just the first fields and the instants are there.
     """
@@ -210,6 +218,7 @@ class Run:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     steps: tuple[Step, ...] = ()
+    broken: tuple[BrokenItem, ...] = ()
 
     @property
     def over(self) -> bool:

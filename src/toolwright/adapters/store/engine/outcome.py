@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.core.journal.effects import SpaceEffect
+from toolwright.core.journal.effects import Edit, SpaceEffect
 from toolwright.core.journal.units import Committed, Guard, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventDraft
@@ -81,9 +81,10 @@ def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
 
 @dataclass(slots=True)
 class Performed:
-    """What came of a unit's effects."""
+    """What came of a unit's effects; `shown` is what these have to show in spaces of calls that they have ended."""
 
     events: list[Event] = field(default_factory=list[Event])
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    shown: list[Edit] = field(default_factory=list[Edit])
     seq: int | None = None
     count: int = 0

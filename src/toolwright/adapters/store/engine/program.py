@@ -3,7 +3,7 @@
 Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
 is sent one row of each: they may be run as one statement. What returns nothing may be run any time
 before COMMIT: no program reads what it wrote. And a program that has nothing to decide yields a `Whole`, which
-may be run with its COMMIT as one statement. Its author obeys:
+may be run with its COMMIT as one statement; an `Attempt` is one that has another way. Its author obeys:
 
 - every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
 - no row is written twice, except by an op marked `again`, which keeps the whole from being one statement;
@@ -49,9 +49,22 @@ class Whole:
     ops: Sequence[Op]
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt(Whole):
+    """The same of a program that goes another way if a guard fails: sent nothing, unless it is run as one statement."""
+
+
 Ops: TypeAlias = Op | Sequence[Op] | Whole
 Program: TypeAlias = Generator[Ops, list[Row], Written]
 Reading: TypeAlias = Generator[Op, list[Row], T]
+
+
+def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
+    """The ops behind another one, which moves the numbers of those that give something."""
+    moved = [
+        {name: (number + 1, column) for name, (number, column) in (op.given or {}).items()} for op in ops
+    ]
+    return [first, *[replace(op, given=given) if given else op for op, given in zip(ops, moved, strict=True)]]
 
 
 def filled(op: Op, found: Sequence[Row]) -> Op:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import TypeAlias
 
+from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.guards import check_files, open_run
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
-from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
@@ -25,8 +25,10 @@ def advance(unit: Advance, tables: Tables) -> Written:
         raise GuardFailed("fence")
     if opens and (thread.run_id is not None or thread.is_over):
         raise GuardFailed("fence")
-    if awaits_late_results(unit) and tables.is_deleted(thread.answering):
-        unit = without_late_results(unit)
+    pending = pending_calls(unit)
+    if pending and tables.is_deleted(handed_to(unit) or thread.answering):
+        stored = [tables.calls[call_id] for call_id in pending if call_id in tables.calls]
+        unit = without_late_results(unit, stored, tables.space_messages)
     moved = _moved(unit, tables) if unit.changes else {}
     _check_new(unit, tables)
     stored = _new_run(unit.run, tables) if opens else open_run(unit.run.id, unit.thread_id, tables)

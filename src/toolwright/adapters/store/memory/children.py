@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from toolwright.adapters.store.engine.late_results import (
+    RESULT,
+    cancelled_event,
+    dropped_timers,
+    shown_cancelled,
+)
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.child_effects import (
@@ -25,7 +31,9 @@ from toolwright.core.journal.child_effects import (
     TakeRequest,
     Terminate,
 )
+from toolwright.core.journal.effects import Edit
 from toolwright.core.journal.units import Unit
+from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft
@@ -112,18 +120,18 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             row = tables.threads[effect.thread_id]
             row.state = "terminated"
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
-            _give_up(row, unit, tables)
+            _give_up(row, unit, tables, done)
         case CancelChildren():
             _stop(tables.below(effect.thread_id), unit, tables)
         case Stop():
             row = tables.threads[effect.thread_id]
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
-            _give_up(row, unit, tables)
+            _give_up(row, unit, tables, done)
         case HandOff():
             row = tables.threads[effect.thread_id]
             row.active_agent, row.activated = effect.agent, ()
             if tables.is_deleted(effect.agent):
-                tables.give_up(row, unit.at)
+                done.shown += give_up(row, unit, tables, done)
         case Activated():
             tables.threads[effect.thread_id].activated = effect.sides
         case BackOff():
@@ -173,7 +181,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
     child.report = None if heard or child.run_id is None else child.report
     child.state = child.state if child.is_over else effect.state
     if not heard:
-        _give_up(child, unit, tables)
+        _give_up(child, unit, tables, done)
         return
     parent.write(effect.files)
     if effect.report is not None:
@@ -233,13 +241,26 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
         tables.wake(row.born.id, unit.at)
 
 
-def _give_up(row: ThreadRow, unit: Unit, tables: Tables) -> None:
+def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: Performed) -> None:
     """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
     if not row.is_over:
         return
-    tables.give_up(row, unit.at)
+    done.shown += give_up(row, unit, tables, done)
     for event in [each for each in row.unread.values() if row.run_id is None]:
         row.change(replace(event, status="failed"))
+
+
+def give_up(
+    row: ThreadRow, unit: Unit, tables: Tables, done: Performed, author: Entity | None = None
+) -> list[Edit]:
+    """Cancel the calls of the thread that hope for a late result; what the spaces see in which they are shown."""
+    calls = tables.pending_in(row.born.id)
+    for call in calls:
+        tables.calls[call.id] = replace(call, status="cancelled", result=RESULT, completed_at=unit.at)
+        _tell(row.born.id, (cancelled_event(call),), call.run_id, unit, tables, done)
+    for timer in dropped_timers(calls):
+        tables.wakes.pop(timer.name, None)
+    return shown_cancelled(calls, tables.space_messages, author)
 
 
 def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:

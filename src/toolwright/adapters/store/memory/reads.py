@@ -37,6 +37,11 @@ class MemoryAgents:
         found = sorted(self._tables.agents.values(), key=lambda one: (micros(one.created_at), one.id))
         return found[offset : offset + limit]
 
+    async def orphans(self, *, limit: int = 100) -> Sequence[str]:
+        gone = {agent_id for agent_id, _ in self._tables.revisions} - {*self._tables.agents}
+        hoping = [row.born.id for agent_id in gone for row in self._tables.hoping_for(agent_id)]
+        return sorted(hoping)[:limit]
+
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         found = [one for one in self._tables.goals.values() if one.agent_id == agent_id]
         return sorted(found, key=lambda one: (micros(one.created_at), one.id))

@@ -70,19 +70,26 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     done = Performed()
     for delivery in deliveries_of(effects):
         deliver(delivery, unit, tables, done)
-    told: list[Event] = []
-    for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
-        told += placed(effect, _space(effect, tables, done), unit.at)
+    told = _told(effects, unit, tables, done)
     for effect in effects:
         if isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
         else:
             _rest(effect, tables)
+    told += _told(done.shown, unit, tables, done)
     for event in told:
         tables.space_ev += 1
         done.events.append(replace(event, n=tables.space_ev))
     tables.space_events += done.events[len(done.events) - len(told) :]
     return done
+
+
+def _told(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
+    """What those on spaces tell there, as they are done."""
+    told: list[Event] = []
+    for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
+        told += placed(effect, _space(effect, tables, done), unit.at)
+    return told
 
 
 def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:

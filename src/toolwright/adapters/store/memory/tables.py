@@ -244,11 +244,16 @@ class Tables:
         """Whether the agent was configured once, and is so no longer."""
         return agent_id not in self.agents and any(each == agent_id for each, _ in self.revisions)
 
-    def give_up(self, thread: ThreadRow, at: datetime) -> None:
-        """Cancel the calls of the thread that hope for a late result."""
-        for call in [self.calls[call_id] for call_id in self.calls_in[thread.born.id]]:
-            if call.status == "pending":
-                self.calls[call.id] = replace(call, status="cancelled", completed_at=at)
+    def hoping_for(self, agent_id: str) -> list[ThreadRow]:
+        """The threads in which that agent answers and calls hope for late results, by id."""
+        rows = [row for row in self.threads.values() if row.answering == agent_id]
+        return sorted([row for row in rows if self.pending_in(row.born.id)], key=lambda row: row.born.id)
+
+    def pending_in(self, thread_id: str) -> list[Call]:
+        """The calls of the thread that hope for a late result, the oldest first."""
+        calls = [self.calls[call_id] for call_id in self.calls_in.get(thread_id, ())]
+        pending = [call for call in calls if call.status == "pending"]
+        return sorted(pending, key=lambda call: (call.created_at, call.id))
 
     def revise(self, space_id: str) -> None:
         """The membership of a space has changed."""

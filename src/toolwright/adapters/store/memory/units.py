@@ -1,16 +1,19 @@
 """Units of work on the tables in memory: every guard is looked at before anything is written."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Written, numbered
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
+from toolwright.adapters.store.memory.children import give_up
 from toolwright.adapters.store.memory.guards import check_files, open_run, thread_in
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
-from toolwright.core.journal.effects import DropMember
+from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
     Act,
     Advance,
+    CancelOrphans,
     Committed,
     CreateThread,
     DropAgent,
@@ -57,6 +60,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _save_agent(unit, tables)
         case DropAgent():
             return _drop_agent(unit, tables)
+        case CancelOrphans():
+            return _cancel_orphans(unit, tables)
         case LeaseCall():
             return _lease_call(unit, tables)
         case RetryEvent():
@@ -224,10 +229,22 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
     tables.drop_mind(unit.agent_id)
-    for thread in tables.threads.values():
-        if thread.answering == unit.agent_id:
-            tables.give_up(thread, unit.at)
-    return _leave_spaces(unit, tables)
+    hoping = tables.hoping_for(unit.agent_id)
+    done = Performed()
+    edits = [edit for row in hoping for edit in give_up(row, unit, tables, done, unit.author)]
+    for row in hoping:
+        tables.wake(row.born.id, unit.at)
+    left = _leave_spaces(unit, tables, edits)
+    return replace(left, events=(*done.events, *left.events))
+
+
+def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> Written:
+    rows = [tables.threads[each] for each in sorted(unit.thread_ids) if each in tables.threads]
+    rows = [row for row in rows if tables.is_deleted(row.answering)]
+    cancelled = Performed()
+    edits = [edit for row in rows for edit in give_up(row, unit, tables, cancelled)]
+    done = spaces.perform(edits, unit, tables)
+    return Written(Committed(count=len(rows)), (*cancelled.events, *done.events))
 
 
 def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
@@ -240,10 +257,11 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> Written:
     return _leave_spaces(unit, tables)
 
 
-def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables) -> Written:
+def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> Written:
+    """Effects on spaces, and `before` these others, which end what is there of who leaves."""
     found = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in found]
-    return Written(Committed(), tuple(spaces.perform(left, unit, tables).events))
+    return Written(Committed(), tuple(spaces.perform([*before, *left], unit, tables).events))
 
 
 def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, Written
-from toolwright.adapters.store.engine.program import Op, Ops, Program, Whole, filled
+from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Program, Whole, filled
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.postgres.connection import Connection
 from toolwright.adapters.store.postgres.merge import (
@@ -28,6 +28,7 @@ from toolwright.core.threads.event import Event
 
 _ANSWER = tuple([field.name for field in fields(Committed)])
 MERGED = 24  # statements in one at the most
+MOST_VALUES = 32_767  # parameters that Postgres takes with one statement
 
 
 async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
@@ -41,6 +42,8 @@ async def in_one_statement(connection: Connection, unit: Unit, sql: Statements) 
     if not isinstance(whole, Whole) or len(whole.ops) > MERGED or any(op.again for op in whole.ops):
         return None
     query, values = at_once(whole.ops, unit.token, micros(unit.at))
+    if len(values) > MOST_VALUES:
+        return None
     try:
         recorded = await connection.fetchval(query, *values)
     except REFUSED:
@@ -89,6 +92,8 @@ class Transaction:
 
     async def _run(self, op: Ops) -> list[Row]:
         if not isinstance(op, Op):
+            if isinstance(op, Attempt):
+                return []
             return await self._run_all(op.ops if isinstance(op, Whole) else op)
         if not op.statement.returns:
             self._put_off(op)

@@ -1,20 +1,27 @@
 """The units of a drain as programs: everything that moves a thread on, behind its fence."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import Written, numbered
-from toolwright.adapters.store.engine.program import Op, Program, Whole
-from toolwright.adapters.store.programs.children import is_orphan, wake_askers
-from toolwright.adapters.store.programs.locks import lock
-from toolwright.adapters.store.programs.parts import insert, leaving, new_files, write_env, write_files
+from toolwright.adapters.store.engine.program import Attempt, Op, Program, Whole, behind
+from toolwright.adapters.store.programs.children import wake_askers
+from toolwright.adapters.store.programs.late_results import judged
+from toolwright.adapters.store.programs.parts import (
+    insert,
+    leaving,
+    lock,
+    new_files,
+    write_env,
+    write_files,
+)
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables import calls as rows_calls
 from toolwright.adapters.store.tables import events as rows_events
 from toolwright.adapters.store.tables import rows_messages
 from toolwright.adapters.store.tables import threads as rows_threads
-from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.message import Message
@@ -22,17 +29,52 @@ from toolwright.core.threads.message import Message
 FENCE = 0  # the number of the fence among the ops of an advance
 
 
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """The ops of an advance but for its effects, and the numbers of those that return what is asked for."""
+
+    all: list[Op]
+    run: int
+    leaving: int
+
+
 def advance(unit: Advance, sql: Statements) -> Program:
-    """A unit of a drain, which begins with its fence."""
+    """A unit of a drain, which begins with its fence; before that, whether anybody will read a late result."""
+    alone = not (unit.effects or unit.env)
+    ops, found = _ops(unit, sql), list[Row]()
+    if pending_calls(unit):
+        if alone:
+            answered = Op(sql.agents.answered, {"thread_id": unit.thread_id}, "agent")
+            found = (yield Attempt(behind(answered, ops.all)))[1:]
+        if not found:
+            unit = yield from judged(unit, sql)
+            ops, alone = _ops(unit, sql), False
+    if unit.effects:
+        yield from lock(unit.effects, unit.thread_id, sql)
+    if not found:
+        found = yield Whole(ops.all) if alone else ops.all
+    yield from wake_askers(unit.env, unit, sql)
+    done = yield from perform(unit.effects, unit, sql)
+    ev, posted = found[FENCE]
     run = unit.run
-    opens = isinstance(unit, Claim) and unit.opens
-    late = awaits_late_results(unit)
-    if late and (yield from is_orphan(unit.thread_id, sql)):
-        unit = without_late_results(unit)
+    answer = Committed(
+        run_id=run.id,
+        posted=posted,
+        cancel_requested=not _opens(unit) and found[ops.run][0] is not None,
+        left=unit.leaving is None or bool(found[ops.leaving]),
+        seq=done.seq,
+        runs=tuple(done.runs),
+    )
+    events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
+    return Written(answer, (*events, *done.events))
+
+
+def _ops(unit: Advance, sql: Statements) -> Ops:
+    run = unit.run
     moves, again = _moves(unit, sql)
-    saves = _saves(unit, opens, sql)
+    saves = _saves(unit, sql)
     reads = [Op(sql.read_inbox, {"thread_id": unit.thread_id, "event_id": one}, "inbox") for one in unit.read]
-    ops = [_fence(unit, opens, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
+    ops = [_fence(unit, sql), *moves, *again, *saves, *reads, *_inbox(unit, sql)]
     saved = len(moves) + len(again) + len(saves)
     if run.over:
         ops.append(_all_read(unit, sql))
@@ -52,28 +94,18 @@ def advance(unit: Advance, sql: Statements) -> Program:
         for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
     ]
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
-    if unit.effects:
-        yield from lock(unit.effects, unit.thread_id, sql)
-    found = yield Whole(ops) if not (unit.effects or unit.env or late) else ops
-    yield from wake_askers(unit.env, unit, sql)
-    done = yield from perform(unit.effects, unit, sql)
-    ev, posted = found[FENCE]
-    answer = Committed(
-        run_id=run.id,
-        posted=posted,
-        cancel_requested=not opens and found[saved][0] is not None,
-        left=unit.leaving is None or bool(found[place]),
-        seq=done.seq,
-        runs=tuple(done.runs),
-    )
-    events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
-    return Written(answer, (*events, *done.events))
+    return Ops(ops, saved, place)
 
 
-def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
+def _opens(unit: Advance) -> bool:
+    """Whether the run is a new one."""
+    return isinstance(unit, Claim) and unit.opens
+
+
+def _saves(unit: Advance, sql: Statements) -> list[Op]:
     """The run's new row. A run that was asked to cancel ends in no other way."""
     row = rows_threads.run_params(unit.run)
-    if opens:
+    if _opens(unit):
         return [Op(sql.insert_run, row, "duplicate")]
     if not unit.run.over or unit.run.status == "cancelled":
         return [Op(sql.save_run, row, "run")]
@@ -89,7 +121,7 @@ def _all_read(unit: Advance, sql: Statements) -> Op:
     return Op(sql.all_read(len(touched)), params, "unread", given={"posted": (FENCE, 1)})
 
 
-def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
+def _fence(unit: Advance, sql: Statements) -> Op:
     params: Params = {
         "thread_id": unit.thread_id,
         "run_id": None if unit.run.over else unit.run.id,
@@ -100,7 +132,7 @@ def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
         "happened": len(unit.events),
         "begun": unit.run.started_at is not None and not unit.run.over,
     }
-    statement = sql.fence_and_open if opens else sql.fence_and_close if unit.run.over else sql.fence
+    statement = sql.fence_and_open if _opens(unit) else sql.fence_and_close if unit.run.over else sql.fence
     return Op(statement, params, "fence")
 
 

@@ -9,6 +9,7 @@ from toolwright.adapters.store.engine.outcome import Performed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.delivery import deliver, refused
+from toolwright.adapters.store.programs.late_results import give_up, is_deleted, shown
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables import children as rows_children
 from toolwright.adapters.store.tables import events as rows_events
@@ -41,24 +42,6 @@ from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
 
-Verdict: TypeAlias = Generator[Ops, list[Row], bool]
-
-
-def is_deleted(agent_id: str, sql: Statements) -> Verdict:
-    """Whether the agent was configured once, and is so no longer."""
-    configured = yield Op(sql.agents.hold_agent, {"agent_id": agent_id})
-    if not configured:
-        return False  # if there is such an agent, the app declares it
-    found = yield Op(sql.agents.find_agent, {"agent_id": agent_id})
-    return not found
-
-
-def is_orphan(thread_id: str, sql: Statements) -> Verdict:
-    """Whether the agent that answers in the thread was deleted."""
-    [(agent_id,)] = yield Op(sql.agents.answering, {"thread_id": thread_id}, "fence")
-    return (yield from is_deleted(str(agent_id), sql))
-
-
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
@@ -78,16 +61,17 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
         case Close() | Terminate():
             yield Op(sql.children.close, here)
             yield from _stop(sql.children.stop, effect, unit)
-            yield from _give_up(effect, unit, sql)
+            yield from _give_up(effect, unit, sql, done)
         case CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
         case Stop():
             yield from _stop(sql.children.stop, effect, unit)
-            yield from _give_up(effect, unit, sql)
+            yield from _give_up(effect, unit, sql, done)
         case HandOff():
             yield Op(sql.children.hand_off, {**here, "agent": effect.agent})
             if (yield from is_deleted(effect.agent, sql)):
-                yield Op(sql.agents.give_up_in, {**here, "at": micros(unit.at)})
+                calls = yield from give_up(sql.agents.give_up_in, here, unit, sql, done)
+                done.shown += yield from shown(calls, sql)
         case Activated():
             yield Op(sql.children.activated, {**here, "activated": dumps([*effect.sides])})
         case BackOff():
@@ -123,9 +107,10 @@ def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> S
         yield Op(statement, params)
 
 
-def _give_up(effect: ChildEffect, unit: Unit, sql: Statements) -> Steps:
+def _give_up(effect: ChildEffect, unit: Unit, sql: Statements, done: Performed) -> Steps:
     """In a thread that is over nobody hopes for late results of its calls, nor reads what waits."""
-    yield Op(sql.children.give_up, {"thread_id": effect.thread_id, "at": micros(unit.at)})
+    calls = yield from give_up(sql.children.give_up, {"thread_id": effect.thread_id}, unit, sql, done)
+    done.shown += yield from shown(calls, sql)
     yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
 
 
@@ -171,7 +156,7 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: Performed) -> Ste
     heard = yield Op(sql.children.report, {**here, "report": effect.report})
     if not heard:
         yield Op(sql.children.end_unheard, here)
-        yield from _give_up(effect, unit, sql)
+        yield from _give_up(effect, unit, sql, done)
         return
     yield from _files(effect.files, sql)
     if effect.report is not None:
@@ -215,7 +200,7 @@ def _tell(
 ) -> Steps:
     """The parent's followers are told."""
     for draft in drafts:
-        [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id}, "thread")
+        [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id, "more": 1}, "thread")
         events = numbered((draft,), ev, unit, parent_id, run_id, agent)
         yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
         done.events += events

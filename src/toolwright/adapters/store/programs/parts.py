@@ -1,17 +1,67 @@
-"""What many programs are made of: the ops for files, values, events and wakes."""
+"""What many programs are made of: locks, and the ops for files, values, events and wakes."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, micros
-from toolwright.adapters.store.engine.program import Op
+from toolwright.adapters.store.engine.codecs import Params, Row, micros
+from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables import events as rows_events
 from toolwright.adapters.store.tables import kept as rows_kept
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
+from toolwright.core.journal.child_effects import (
+    CancelChildren,
+    ChildEffect,
+    Close,
+    Notify,
+    Report,
+    Spawn,
+    Stop,
+    Terminate,
+)
+from toolwright.core.journal.effects import Effect, deliveries_of
 from toolwright.core.journal.units import Leaving, Unit
 from toolwright.core.threads.event import Event
+
+Steps: TypeAlias = Generator[Ops, list[Row], None]
+TOGETHER = 50  # threads locked by one statement
+
+
+def lock(effects: Sequence[Effect], own: str, sql: Statements) -> Steps:
+    """Lock all threads that a unit writes before its `own`; nothing, if it writes no other."""
+    found = {own, *[each.thread.id for each in deliveries_of(effects)]}
+    for effect in effects:
+        if not isinstance(effect, ChildEffect):
+            continue
+        found |= _written(effect)
+        if isinstance(effect, CancelChildren | Close | Stop | Terminate):
+            below = yield Op(sql.children.below, {"thread_id": effect.thread_id})
+            found |= {str(thread_id) for (thread_id,) in below}
+    if len(found) > 1:
+        yield from lock_threads(found, sql)
+
+
+def lock_threads(thread_ids: Iterable[str], sql: Statements) -> Steps:
+    """Lock these threads in the order of their ids: so no two units wait for each other."""
+    ids = sorted(thread_ids)
+    for first in range(0, len(ids), TOGETHER):
+        some = ids[first : first + TOGETHER]
+        yield Op(sql.spaces.lock_threads(len(some)), {f"id_{i}": one for i, one in enumerate(some)})
+
+
+def _written(effect: ChildEffect) -> set[str]:
+    """The threads that are there already and that the effect names."""
+    match effect:
+        case Spawn(thread=thread):
+            return set() if thread.parent_id is None else {thread.parent_id}
+        case Report(parent=parent):
+            return {effect.thread_id, parent.id}
+        case Notify(notice=notice):
+            return {effect.thread_id, notice.thread.id}
+        case _:
+            return {effect.thread_id}
 
 
 def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:

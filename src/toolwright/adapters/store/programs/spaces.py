@@ -56,16 +56,13 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
     done = Performed()
     for delivery in deliveries_of(effects):
         yield from deliver(delivery, unit, sql, done)
-    in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
-    told: list[Event] = []
-    for effect in sorted(in_spaces, key=lambda each: each.space_id):
-        seq = yield from _space(effect, unit, sql, done)
-        told += placed(effect, seq, unit.at)
+    told = yield from _in_spaces(effects, unit, sql, done)
     for effect in effects:
         if isinstance(effect, ChildEffect):
             yield from perform_child(effect, unit, sql, done)
         else:
             yield _rest(effect, unit, sql)
+    told += yield from _in_spaces(done.shown, unit, sql, done)
     if told and sql.spaces.numbers_later:
         params = [
             {**rows_spaces.event_params(event), "unit": unit.token, "i": i} for i, event in enumerate(told)
@@ -81,9 +78,19 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
     return done
 
 
-def _space(
-    effect: SpaceEffect, unit: Unit, sql: Statements, done: Performed
-) -> Generator[Ops, list[Row], int | None]:
+def _in_spaces(
+    effects: Sequence[Effect], unit: Unit, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], list[Event]]:
+    """Do those on spaces; what they tell there."""
+    in_spaces = [each for each in effects if isinstance(each, SpaceEffect)]
+    told: list[Event] = []
+    for effect in sorted(in_spaces, key=lambda each: each.space_id):
+        seq = yield from _space(effect, sql, done)
+        told += placed(effect, seq, unit.at)
+    return told
+
+
+def _space(effect: SpaceEffect, sql: Statements, done: Performed) -> Generator[Ops, list[Row], int | None]:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
     match effect:
         case Post():

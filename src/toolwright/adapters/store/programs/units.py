@@ -6,6 +6,7 @@ know whether its driver is SQLite's writer thread or a Postgres connection. A gu
 author obeys, is in `ops`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import shake_256
 
@@ -16,16 +17,18 @@ from toolwright.adapters.store.engine.codecs import (
     micros_or_none,
     text_or_none,
 )
-from toolwright.adapters.store.engine.outcome import Written, numbered
+from toolwright.adapters.store.engine.outcome import Performed, Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import advance
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.delivery import refused
-from toolwright.adapters.store.programs.locks import lock
+from toolwright.adapters.store.programs.late_results import give_up, is_orphan, shown
 from toolwright.adapters.store.programs.parts import (
     insert_events,
     leaving,
+    lock,
+    lock_threads,
     new_files,
     wake,
     write_env,
@@ -38,10 +41,11 @@ from toolwright.adapters.store.tables import events as rows_events
 from toolwright.adapters.store.tables import kept as rows_kept
 from toolwright.adapters.store.tables import threads as rows_threads
 from toolwright.core.agents.mind import plan_timer
-from toolwright.core.journal.effects import DropMember
+from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
     Act,
     Advance,
+    CancelOrphans,
     Committed,
     CreateThread,
     DropAgent,
@@ -91,6 +95,8 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _save_agent(unit, sql)
         case DropAgent():
             return _drop_agent(unit, sql)
+        case CancelOrphans():
+            return _cancel_orphans(unit, sql)
         case LeaseCall():
             return _lease_call(unit, sql)
         case RetryEvent():
@@ -178,7 +184,7 @@ def _retry_event(unit: RetryEvent, sql: Statements) -> Program:
 def _settle(unit: Settle, sql: Statements) -> Program:
     here: Params = {"thread_id": unit.thread_id}
     yield from lock(unit.effects, unit.thread_id, sql)
-    [(ev, agent)] = yield Op(sql.touch, here, "thread")
+    [(ev, agent)] = yield Op(sql.touch, {**here, "more": 1}, "thread")
     [(route, run_id)] = yield Op(
         _settling(unit, sql),
         {
@@ -253,12 +259,32 @@ def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
 def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     yield Op(sql.agents.lock_agent, {"agent_id": unit.agent_id}, "agent")
     yield Op(sql.agents.drop_agent, {"agent_id": unit.agent_id}, "agent")
-    yield Op(sql.agents.give_up, {"agent_id": unit.agent_id, "at": micros(unit.at)})
+    done = Performed()
+    hoping = yield Op(sql.agents.hoping, {"agent_id": unit.agent_id})
+    yield from lock_threads([thread_id for (thread_id,) in hoping], sql)
+    calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
+    yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
+    edits = yield from shown(calls, sql, unit.author)
     for drop in sql.agents.drop_minds:
         yield Op(drop, {"agent_id": unit.agent_id})
     first = plan_timer(unit.agent_id, "")
     yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
-    return (yield from _leave_spaces(unit, sql))
+    left = yield from _leave_spaces(unit, sql, edits)
+    return replace(left, events=(*done.events, *left.events))
+
+
+def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
+    orphans = list[str]()
+    for thread_id in sorted(unit.thread_ids):
+        if (yield from is_orphan(thread_id, sql)):
+            orphans.append(thread_id)
+    yield from lock_threads(orphans, sql)
+    cancelled, edits = Performed(), list[Effect]()
+    for thread_id in orphans:
+        calls = yield from give_up(sql.agents.give_up_in, {"thread_id": thread_id}, unit, sql, cancelled)
+        edits += yield from shown(calls, sql)
+    done = yield from perform(edits, unit, sql)
+    return Written(Committed(count=len(orphans)), (*cancelled.events, *done.events))
 
 
 def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
@@ -268,10 +294,11 @@ def _drop_entity(unit: DropEntity, sql: Statements) -> Program:
     return (yield from _leave_spaces(unit, sql))
 
 
-def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements) -> Program:
+def _leave_spaces(unit: DropAgent | DropEntity, sql: Statements, before: Sequence[Effect] = ()) -> Program:
+    """Effects on spaces, and `before` these others, which end what is there of who leaves."""
     found = yield Op(sql.spaces.memberships, {"entity_id": unit.entity_id})
     left = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for (one,) in found]
-    done = yield from perform(left, unit, sql)
+    done = yield from perform([*before, *left], unit, sql)
     return Written(Committed(), tuple(done.events))
 
 

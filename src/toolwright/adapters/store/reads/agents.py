@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, select
+from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, select
 
-from toolwright.adapters.store.engine.codecs import Params
-from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.driver import Driver, each_read, first_read, rows_read
 from toolwright.adapters.store.engine.row_reader import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
 from toolwright.adapters.store.reads.readers import AGENTS, GOALS, MEMORIES, PLANS
 from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.broken_rows import Rows
@@ -46,6 +48,10 @@ class AgentQueries:
         self.revision = compiled(
             then.where(of.agent_id == _text("agent_id"), of.revision == _big("revision"))
         )
+        answering = func.coalesce(threads.c.active_agent, threads.c.agent)
+        hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
+        self.orphans = compiled(hoping.where(calls.c.status == "pending", gone).limit(_big("limit")))
         mine = _text("agent_id")
         self.goals = compiled(
             select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
@@ -77,6 +83,9 @@ class SqlAgents:
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
         return await self._each(AGENTS, self._sql.agents, {"limit": limit, "offset": offset})
 
+    async def orphans(self, *, limit: int = 100) -> Sequence[str]:
+        return await self._driver.read(lambda: rows_read(_id, self._sql.orphans, {"limit": limit}))
+
     async def goals(self, agent_id: str) -> Sequence[Goal]:
         return await self._each(GOALS, self._sql.goals, {"agent_id": agent_id})
 
@@ -92,3 +101,7 @@ class SqlAgents:
 
     async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
         return await self._driver.read(lambda: each_read(reader, statement, params))
+
+
+def _id(row: Row) -> str:
+    return str(row[0])

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
-from toolwright.adapters.store.engine.program import Op, Reading, Whole, filled
+from toolwright.adapters.store.engine.program import Attempt, Op, Reading, Whole, filled
 from toolwright.adapters.store.engine.statement import DialectName, statements
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.sqlite.file import connect
@@ -156,6 +156,8 @@ class SqliteDriver:
 
     def _run_all(self, ops: Whole | Sequence[Op]) -> list[Row]:
         found: list[Row] = []
+        if isinstance(ops, Attempt):
+            return found
         for op in ops.ops if isinstance(ops, Whole) else ops:
             rows = self._run(filled(op, found))
             found.append(rows[0] if rows else ())

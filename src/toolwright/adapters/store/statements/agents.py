@@ -12,6 +12,8 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal,
+    or_,
     select,
     update,
 )
@@ -80,12 +82,26 @@ class AgentStatements:
         self.hold_agent = compiled(first.with_for_update(read=True))
         self.find_agent = compiled(select(agents.c.id).where(agents.c.id == mine))
         answering = func.coalesce(threads.c.active_agent, threads.c.agent)
-        self.answering = compiled(select(answering).where(threads.c.id == _text("thread_id")))
-        pending = update(calls).where(calls.c.status == "pending")
-        cancelled = pending.values(status="cancelled", completed_at=_big("at")).returning(calls.c.id)
+        self._late_result_statements(answering, compiled)
+
+    def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
+        """What tells whose calls are pending, and what cancels those that nobody hopes for."""
+        pending, mine = calls.c.status == "pending", _text("agent_id")
+        hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
+        self.hoping = compiled(hoping.where(pending, answering == mine))
+        gone: dict[str, Any] = {"status": "cancelled", "result": _text("result"), "completed_at": _big("at")}
+        cancelled = update(calls).where(pending).values(gone).returning(*calls.c)
         its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
         self.give_up = compiled(cancelled.where(its))
         self.give_up_in = compiled(cancelled.where(calls.c.thread_id == _text("thread_id")))
+        self.find_call = compiled(select(calls).where(calls.c.id == _text("call_id")))
+        its_agent = select(answering).where(threads.c.id == _text("thread_id")).scalar_subquery()
+        held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
+        known = exists().where(agent_revisions.c.agent_id == its_agent)
+        self.answered = compiled(
+            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~known))
+        )
+        self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), known))
 
     def _put(self, table: Table, *key: str) -> Statement:
         """Insert a row, or write it anew; it keeps the time at which it was made."""

@@ -129,8 +129,8 @@ class ChildStatements:
         over = select(threads.c.id).where(threads.c.id == here, not_(NOT_OVER))
         own = calls.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == here))
         hopes = update(calls).where(own, PENDING, over.exists())
-        cancelled = {"status": "cancelled", "completed_at": _big("at")}
-        self.give_up = compiled(hopes.values(**cancelled).returning(calls.c.id))
+        cancelled = {"status": "cancelled", "result": _text("result"), "completed_at": _big("at")}
+        self.give_up = compiled(hopes.values(**cancelled).returning(*calls.c))
         unread = update(inbox).where(inbox.c.thread_id == here, inbox.c.status == "pending")
         unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
         self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))

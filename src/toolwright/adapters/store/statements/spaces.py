@@ -109,6 +109,7 @@ class SpaceStatements:
     def _message_statements(self, compiled: Compiler) -> None:
         here = and_(space_messages.c.id == _text("id"), space_messages.c.space_id == _text("space_id"))
         self.insert_message = compiled(insert(space_messages).values(_all(space_messages)))
+        self.find_message = compiled(select(space_messages).where(here))
         self.edit_message = compiled(
             update(space_messages)
             .where(here)

@@ -144,7 +144,7 @@ class Statements:
         self.touch = compiled(
             update(threads)
             .where(threads.c.id == _text("thread_id"))
-            .values(ev=threads.c.ev + 1)
+            .values(ev=threads.c.ev + _big("more"))
             .returning(threads.c.ev, threads.c.agent)
         )
         self.count_posted = compiled(

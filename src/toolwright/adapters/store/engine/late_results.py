@@ -1,0 +1,114 @@
+"""Late results that nobody will read: the calls that hoped for them are cancelled, and seen so, as by `CancelCall`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.journal.child_effects import HandOff
+from toolwright.core.journal.effects import DropTimer, Edit, Effect, Post, Source
+from toolwright.core.journal.units import Advance
+from toolwright.core.json_value import JSONObject
+from toolwright.core.results.result import CALL_CANCELLED
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.threads.call import Call, CallChange, timer_of
+from toolwright.core.threads.event import EventDraft
+from toolwright.wire.call import message_id_of
+from toolwright.wire.event import outcome_event
+from toolwright.wire.result import result_to_json, s3_result
+from toolwright.wire.space import edited_event
+
+RESULT = result_to_json(CALL_CANCELLED)
+
+
+def pending_calls(unit: Advance) -> list[str]:
+    """The ids of the calls that are pending with this unit, and were not before."""
+    status = {call.id: call.status for call in (*unit.calls, *unit.nested) if call.status == "pending"}
+    status |= {change.id: change.now for change in unit.changes}
+    return [call_id for call_id, now in status.items() if now == "pending"]
+
+
+def handed_to(unit: Advance) -> str | None:
+    """The id of the agent to whom the unit hands its thread."""
+    handed = [each for each in unit.effects if isinstance(each, HandOff) and each.thread_id == unit.thread_id]
+    return handed[-1].agent if handed else None
+
+
+def without_late_results(
+    unit: Advance, stored: Iterable[Call], messages: Mapping[str, SpaceMessage]
+) -> Advance:
+    """The unit, where every call that would become pending is cancelled at once.
+
+    `stored` are those that are there already, `messages` what is shown of calls, each by its own id.
+    """
+    moved = {call.id: call for call in (*stored, *unit.calls, *unit.nested)}
+    for change in unit.changes:
+        if change.id in moved:
+            moved[change.id] = moved[change.id].moved(change)
+    over = [moved[call_id] for call_id in pending_calls(unit) if call_id in moved]
+    own = {each.message.id: each.message for each in unit.effects if isinstance(each, Post | Edit)}
+    ends = {edit.message.id: edit for edit in shown_cancelled(over, {**messages, **own})}
+    posted = [_ended(each, ends) for each in unit.effects]
+    new = {call.id for call in (*unit.calls, *unit.nested) if call.status == "pending"}
+    changes = [
+        CallChange(id=call.id, was="pending", now="cancelled", at=unit.at, result=RESULT)
+        for call in over
+        if call.id not in new
+    ]
+    return replace(
+        unit,
+        changes=(*unit.changes, *changes),
+        calls=tuple([_cancelled(call, unit) for call in unit.calls]),
+        nested=tuple([_cancelled(call, unit) for call in unit.nested]),
+        events=(*unit.events, *[cancelled_event(call) for call in over]),
+        effects=(*posted, *ends.values(), *dropped_timers(over)),
+    )
+
+
+def cancelled_event(call: Call) -> EventDraft:
+    """What the followers of the call's thread read."""
+    return outcome_event(call.id, call.name, CALL_CANCELLED)
+
+
+def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
+    """Calls that had a time to expire have timers, which they need no longer."""
+    return [DropTimer(name=timer_of(call.id)) for call in calls if call.expires_at is not None]
+
+
+def shown_cancelled(
+    calls: Iterable[Call], messages: Mapping[str, SpaceMessage], author: Entity | None = None
+) -> list[Edit]:
+    """What the spaces see in which the calls are shown; `author` is whose calls they are, where it is there still.
+
+    A message is as it was but for its call's status: nothing in it is new, and so no secret is.
+    """
+    edits: list[Edit] = []
+    for call in calls:
+        message = None if call.space_id is None else messages.get(message_id_of(call.id))
+        if message is not None:
+            edits.append(_shown(call, message, author))
+    return edits
+
+
+def _shown(call: Call, message: SpaceMessage, author: Entity | None) -> Edit:
+    rest = {name: value for name, value in message.metadata.items() if name != "timedOut"}
+    metadata: JSONObject = {**rest, "result": s3_result(CALL_CANCELLED), "status": "error"}
+    shown = replace(message, metadata=metadata, edited_at=None)
+    source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
+    entity = author if author is not None and author.id == entity_id_of(call.agent or "") else None
+    told = (cancelled_event(call), edited_event(shown, entity, ()))
+    return Edit(space_id=message.space_id, source=source, message=shown, events=told)
+
+
+def _ended(effect: Effect, ends: dict[str, Edit]) -> Effect:
+    """A message that is posted and ended by one unit is posted as it ends: no unit writes a row twice."""
+    if not isinstance(effect, Post) or effect.message.id not in ends:
+        return effect
+    end = ends.pop(effect.message.id)
+    return replace(effect, message=end.message, events=(*effect.events, *end.events))
+
+
+def _cancelled(call: Call, unit: Advance) -> Call:
+    if call.status != "pending":
+        return call
+    return replace(call, status="cancelled", result=RESULT, completed_at=unit.at)

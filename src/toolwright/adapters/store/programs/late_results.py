@@ -1,0 +1,104 @@
+"""Late results that nobody will read, as programs: whose they are, and how their calls end (see `engine`)."""
+
+from collections.abc import Generator, Iterable, Sequence
+from itertools import groupby
+from typing import TypeAlias
+
+from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros
+from toolwright.adapters.store.engine.late_results import (
+    RESULT,
+    cancelled_event,
+    dropped_timers,
+    handed_to,
+    pending_calls,
+    shown_cancelled,
+    without_late_results,
+)
+from toolwright.adapters.store.engine.outcome import Performed, numbered
+from toolwright.adapters.store.engine.program import Op, Ops
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.programs.parts import insert_events
+from toolwright.adapters.store.reads.readers import CALLS, SPACE_MESSAGES
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.core.journal.effects import Edit
+from toolwright.core.journal.units import Advance, Unit
+from toolwright.core.spaces.entity import Entity
+from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.threads.call import Call
+from toolwright.wire.call import message_id_of
+
+Verdict: TypeAlias = Generator[Ops, list[Row], bool]
+
+
+def is_deleted(agent_id: str, sql: Statements) -> Verdict:
+    """Whether the agent was configured once, and is so no longer."""
+    configured = yield Op(sql.agents.hold_agent, {"agent_id": agent_id})
+    if not configured:
+        return False  # if there is such an agent, the app declares it
+    found = yield Op(sql.agents.find_agent, {"agent_id": agent_id})
+    return not found
+
+
+def is_orphan(thread_id: str, sql: Statements) -> Verdict:
+    """Whether the agent that answers in the thread was deleted; one that was not stays until this commit."""
+    [(agent_id, held, configured)] = yield Op(sql.agents.answering, {"thread_id": thread_id})
+    if held is not None or not configured:
+        return False
+    return (yield from is_deleted(str(agent_id), sql))  # it may be there in another revision
+
+
+def judged(unit: Advance, sql: Statements) -> Generator[Ops, list[Row], Advance]:
+    """The unit, without late results if the agent that answers in its thread then was deleted."""
+    agent_id = handed_to(unit)
+    deleted = is_orphan(unit.thread_id, sql) if agent_id is None else is_deleted(agent_id, sql)
+    if not (yield from deleted):
+        return unit
+    rows = yield [Op(sql.agents.find_call, {"call_id": call_id}) for call_id in pending_calls(unit)]
+    stored = CALLS.each([row for row in rows if row])
+    return without_late_results(unit, stored, (yield from _messages(_placed(unit, stored), sql)))
+
+
+def give_up(
+    statement: Statement, params: Params, unit: Unit, sql: Statements, done: Performed
+) -> Generator[Ops, list[Row], Sequence[Call]]:
+    """Cancel the calls that the statement chooses, whose threads are locked, and tell the followers of these.
+
+    Their timers go; what spaces see of them is to be done later (`shown`).
+    """
+    result = long_text_or_none(RESULT)
+    found = yield Op(statement, {**params, "result": result, "at": micros(unit.at)})
+    calls = sorted(CALLS.each(found), key=lambda each: (each.thread_id, each.created_at, each.id))
+    for thread_id, some in groupby(calls, lambda each: each.thread_id):
+        its = list(some)
+        [(last, agent)] = yield Op(sql.touch, {"thread_id": thread_id, "more": len(its)}, "thread")
+        for ev, call in enumerate(its, last - len(its) + 1):
+            done.events += numbered((cancelled_event(call),), ev, unit, thread_id, call.run_id, agent)
+        yield insert_events(tuple(done.events[-len(its) :]), sql)
+    yield [Op(sql.spaces.drop_timer, {"name": each.name}) for each in dropped_timers(calls)]
+    return calls
+
+
+def shown(
+    calls: Sequence[Call], sql: Statements, author: Entity | None = None
+) -> Generator[Ops, list[Row], list[Edit]]:
+    """What the spaces see in which these calls are shown."""
+    places = [(call.id, call.space_id) for call in calls if call.space_id is not None]
+    return shown_cancelled(calls, (yield from _messages(places, sql)), author)
+
+
+def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
+    """Where the calls are shown, by their ids."""
+    places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
+    places |= {change.id: change.space_id for change in unit.changes if change.space_id is not None}
+    return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]
+
+
+def _messages(
+    places: Iterable[tuple[str, str]], sql: Statements
+) -> Generator[Ops, list[Row], dict[str, SpaceMessage]]:
+    ops = [
+        Op(sql.spaces.find_message, {"id": message_id_of(call_id), "space_id": space_id})
+        for call_id, space_id in places
+    ]
+    rows: list[Row] = (yield ops) if ops else []
+    return {each.id: each for each in SPACE_MESSAGES.each([row for row in rows if row])}
