@@ -7,8 +7,9 @@ from contextlib import aclosing
 from toolwright.client.transport.follow import CONNECTED, follow, signals
 from toolwright.client.transport.http import RETRIABLE, Http, segment
 from toolwright.core.threads.run import OVER, RunStatus
-from toolwright.wire.models.reading import Items, read_field, read_list
-from toolwright.wire.models.threads import Event, Run
+from toolwright.wire.event import Event
+from toolwright.wire.reading import Items, read_field, read_list
+from toolwright.wire.run import Run
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 
