@@ -13,10 +13,10 @@ demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
 test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
-	$(BIN)/python -m pytest -n 3 -m "not exhaustive and not outage and not browser"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive and not outage and not browser"
 
 test-rest: $(VENV)/.dev  ## what `make test` leaves out: every point of the crash matrices, outages, the browser
-	$(BIN)/python -m pytest -n 3 -m "exhaustive or outage or browser"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "exhaustive or outage or browser"
 
 test-all: test test-rest  ## all tests
 
