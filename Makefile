@@ -7,16 +7,16 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
-.PHONY: demo test test-rest test-all check behaviour bench lock clean
+.PHONY: demo test test-rest test-all check behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
 test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
-	$(BIN)/python -m pytest -n 3 -m "not exhaustive and not outage and not browser"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive and not outage and not browser"
 
 test-rest: $(VENV)/.dev  ## what `make test` leaves out: every point of the crash matrices, outages, the browser
-	$(BIN)/python -m pytest -n 3 -m "exhaustive or outage or browser"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "exhaustive or outage or browser"
 
 test-all: test test-rest  ## all tests
 
@@ -30,8 +30,11 @@ check: $(VENV)/.dev  ## everything but the tests
 behaviour: $(VENV)/.dev  ## every statement of the documents with the tests that prove it
 	$(BIN)/python -m tests.behaviour
 
-bench: $(VENV)/.dev  ## what things cost, beside the least they could cost
+bench: $(VENV)/.dev  ## what things cost, beside the least they could cost, and the last figures
 	$(BIN)/python -m bench
+
+bench-save: $(VENV)/.dev  ## the same, and keep the figures in bench/LAST.md
+	$(BIN)/python -m bench --save
 
 lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt

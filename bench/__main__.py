@@ -1,12 +1,14 @@
-"""`python -m bench [part …]`: every figure with its floor, from one run."""
+"""`python -m bench [--save] [part …]`: every figure with its floor, from one run, beside the last ones saved."""
 
+import argparse
 import importlib
 import platform
-import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.last import Figures, read_last, save_last, worsened
 from bench.row import Row
 
 PARTS = (
@@ -26,36 +28,70 @@ PARTS = (
 )
 
 
-def _shown(number: float | None) -> str:
-    if number is None:
-        return "–"
-    return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the parts named, or all of them."""
+    options = _options(arguments)
+    rows: list[Row] = []
+    for part in options.parts or PARTS:
+        rows.extend(importlib.import_module(f"bench.{part}").run())
+    console = Console(width=190)
+    last = read_last()
+    console.print(table(rows, last))
+    for each in worsened(rows, last):
+        console.print(each, markup=False)
+    if options.save:
+        save_last(rows)
 
 
-def _table(rows: list[Row]) -> Table:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="What things cost, beside a floor.")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"all of them, or any of {', '.join(PARTS)}")
+    parser.add_argument("--save", action="store_true", help="write the figures to bench/LAST.md")
+    options = parser.parse_args(arguments)
+    for part in options.parts:
+        if part not in PARTS:
+            parser.exit(2, f"There is no part {part!r}: the parts are {', '.join(PARTS)}.\n")
+    return options
+
+
+def table(rows: Sequence[Row], last: Figures) -> Table:
+    """The figures, each beside its last ratio (its last value where there is no floor)."""
     title = f"Python {platform.python_version()} on {platform.machine()}"
-    table = Table("figure", "value", "unit", "floor", "ratio", "target", "met", "note", title=title)
+    columns = (
+        "figure",
+        "value",
+        "unit",
+        "floor",
+        "ratio",
+        "last value",
+        "last ratio",
+        "target",
+        "met",
+        "note",
+    )
+    made = Table(*columns, title=title)
     for row in rows:
         met = "" if row.met is None else "yes" if row.met else "no"
-        table.add_row(
+        before = last.get(row.name)
+        made.add_row(
             row.name,
             _shown(row.value),
             row.unit,
             _shown(row.floor),
             _shown(row.ratio),
+            _shown(before and before.value),
+            _shown(before.ratio if before and before.floor else None),
             _shown(row.target),
             met,
             row.note,
         )
-    return table
+    return made
 
 
-def main() -> None:
-    """Measure the parts named, or all of them."""
-    rows: list[Row] = []
-    for part in sys.argv[1:] or PARTS:
-        rows.extend(importlib.import_module(f"bench.{part}").run())
-    Console(width=170).print(_table(rows))
+def _shown(number: float | None) -> str:
+    if number is None:
+        return "–"
+    return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
 
 # Many tests start processes of their own: those shall find their bytecode, not compile it anew each time.
@@ -11,9 +12,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Async tests run on asyncio alone."""
-    return "asyncio"
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    """Async tests run on asyncio alone; those that are marked `idle_clock` do not wait, where all is in memory."""
+    node: pytest.Function = request.node
+    kind = node.callspec.params.get("store", "memory") if hasattr(node, "callspec") else "memory"
+    return BACKEND if kind == "memory" and node.get_closest_marker("idle_clock") else "asyncio"
 
 
 @pytest.fixture(scope="session")

@@ -69,6 +69,7 @@ PUBLIC_CLIENT = [
 MOST_IN_A_FOLDER = 15
 MOST_MODULES = 360
 MOST_LINES = 400
+MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 
 
@@ -106,6 +107,42 @@ def test_a_gateway_without_people_loads_nothing_that_only_their_tokens_need() ->
     script = "import sys, toolwright.wiring.gateway; print(*sorted(m for m in sys.modules if '.' not in m))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"httpx", "jwt", "rich", "cryptography"}
+
+
+IN_MEMORY = """
+import asyncio, sys
+import toolwright as tw
+from toolwright import testing
+
+@tw.tool(description="Answers.")
+async def ask() -> str:
+    return "42"
+
+model = testing.ScriptedModel([{"calls": [{"name": "ask", "args": {}}]}, {"text": "Done."}])
+
+async def main() -> None:
+    async with testing.runtime(tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Ask.", model=model, tools=[ask]))])) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
+        assert run.status == "completed"
+
+asyncio.run(main())
+print(*sorted(module for module in sys.modules if "." not in module))
+"""
+
+
+def test_a_run_in_memory_loads_no_library_of_a_database_or_a_server() -> None:
+    done = subprocess.run([sys.executable, "-c", IN_MEMORY], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {
+        "sqlalchemy", "alembic", "asyncpg", "fastapi", "starlette", "uvicorn", "cryptography", "httpx", "pydantic_ai",
+    }  # fmt: skip
+
+
+def test_a_served_app_without_extras_needs_at_most_sixty_distributions() -> None:
+    lock = (ROOT / "requirements" / "base.txt").read_text(encoding="utf-8")
+    names = re.findall(r"^([a-z0-9][\w.-]*)==", lock, re.MULTILINE)
+    assert len(names) == len(set(names))
+    assert 20 < len(names) <= MOST_DISTRIBUTIONS
 
 
 def test_the_public_surface_is_as_agreed() -> None:

@@ -1,12 +1,14 @@
 """Rows of the journal that hold what they cannot hold: lists show what they can."""
 
+import asyncio
 import json
+import shutil
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from sqlalchemy import Text
@@ -75,19 +77,40 @@ class Journal:
         return found
 
 
-@asynccontextmanager
-async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
-    path = tmp_path / "journal.db"
+Filled: TypeAlias = tuple[Path, dict[str, str]]
 
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """The journal that each test has a copy of, and its lists."""
+    path = tmp_path_factory.mktemp("filled") / "journal.db"
+
+    async def fill() -> dict[str, str]:
+        async with _served(path) as api:
+            return await _fill(api)
+
+    return path, asyncio.run(fill())
+
+
+@asynccontextmanager
+async def journal(tmp_path: Path, filled: Filled) -> AsyncGenerator[Journal]:
+    path = tmp_path / "journal.db"
+    shutil.copy(filled[0], path)
+    async with _served(path) as api:
+        yield Journal(api, path, filled[1])
+
+
+@asynccontextmanager
+async def _served(path: Path) -> AsyncGenerator[Api]:
     async def opened(bus: MemoryBus) -> Store:
         return await open_sqlite(path, bus.publish)
 
     model = ScriptedModel([TURN, {"text": "There."}])
     async with serving(model, [draw], store=opened, agent_options={"toolkits": ["mind"]}) as api:
-        yield Journal(api, path, await _filled(api))
+        yield api
 
 
-async def _filled(api: Api) -> dict[str, str]:
+async def _fill(api: Api) -> dict[str, str]:
     for name in ("ada", "bob"):
         await api.post("/api/entities", {"type": "human", "externalId": name, "displayName": name}, 201)
         config: JSON = {"agent": {"system": "Be brief."}, "model": "openai:x"}
@@ -129,8 +152,10 @@ async def _filled(api: Api) -> dict[str, str]:
     }
 
 
-async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made:
+async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(
+    tmp_path: Path, filled: Filled
+) -> None:
+    async with journal(tmp_path, filled) as made:
         before = await made.counts()
         assert min(before.values()) >= 2, before
         tried = 0
@@ -169,9 +194,9 @@ _NAMES = frozenset(
 
 @pytest.mark.parametrize("table", [name for name in all_tables().tables if name not in SEALED])
 async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
-    tmp_path: Path, table: str
+    tmp_path: Path, filled: Filled, table: str
 ) -> None:
-    async with journal(tmp_path) as made:
+    async with journal(tmp_path, filled) as made:
         before = await made.counts()
         where = f"rowid = (SELECT max(rowid) FROM {table})"
         for column in plain_columns(all_tables().tables[table]):
@@ -192,8 +217,8 @@ _FILTERED = frozenset({("calls", "status"), ("events", "n")})
 """By what a list finds its rows: one that is no such word, or no place among the events, it does not find."""
 
 
-async def test_junk_in_a_plain_column_is_named_as_junk_in_json_is(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made:
+async def test_junk_in_a_plain_column_is_named_as_junk_in_json_is(tmp_path: Path, filled: Filled) -> None:
+    async with journal(tmp_path, filled) as made:
         first, *rest = (await made.api.get("/api/runs"))["runs"]
         made.execute("UPDATE runs SET cost = 'abc' WHERE id = ?", first["id"])
         shown = await made.api.get("/api/runs")
@@ -210,8 +235,9 @@ async def test_junk_in_a_plain_column_is_named_as_junk_in_json_is(tmp_path: Path
 
 async def test_lists_below_a_broken_row_show_what_is_there_to_those_whose_rights_do_not_hang_on_it(
     tmp_path: Path,
+    filled: Filled,
 ) -> None:
-    async with journal(tmp_path) as made:
+    async with journal(tmp_path, filled) as made:
         below = [path for path in made.lists if path.startswith(("/api/threads/", "/api/spaces/"))]
         assert len(below) == 4
         before = {path: await made.api.get(path) for path in below}
@@ -222,8 +248,8 @@ async def test_lists_below_a_broken_row_show_what_is_there_to_those_whose_rights
             assert (await made.api.client.get(path)).status_code == 404
 
 
-async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made:
+async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Path, filled: Filled) -> None:
+    async with journal(tmp_path, filled) as made:
         before = (await made.api.get("/api/threads"))["threads"]
         broken, *rest = before
         made.execute("UPDATE threads SET tags = 'no json' WHERE id = ?", broken["id"])
@@ -247,10 +273,10 @@ async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Pat
     ],
 )
 async def test_bytes_that_are_no_text_break_their_row_alone(
-    tmp_path: Path, path: str, table: str, column: str, damage: str
+    tmp_path: Path, filled: Filled, path: str, table: str, column: str, damage: str
 ) -> None:
     """As a disk damages them: they are not even UTF-8."""
-    async with journal(tmp_path) as made:
+    async with journal(tmp_path, filled) as made:
         name = made.lists[path]
         before = await made.api.get(path)
         row_id = before[name][-1]["id"]  # the first entity is the agent's, and no row
@@ -263,8 +289,8 @@ async def test_bytes_that_are_no_text_break_their_row_alone(
         assert [each.sentence for each in inspect_sqlite(made.path)] == [broken["error"]]
 
 
-async def test_a_client_is_told_what_its_list_could_not_show(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made, client_of(made.api.port) as client:
+async def test_a_client_is_told_what_its_list_could_not_show(tmp_path: Path, filled: Filled) -> None:
+    async with journal(tmp_path, filled) as made, client_of(made.api.port) as client:
         assert (await client.threads.list()).broken == ()
         broken, *rest = await client.threads.list()
         made.execute("UPDATE threads SET epoch = 'weird' WHERE id = ?", broken.id)
@@ -276,8 +302,8 @@ async def test_a_client_is_told_what_its_list_could_not_show(tmp_path: Path) -> 
             await client.threads.get(broken.id)
 
 
-async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made:
+async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Path, filled: Filled) -> None:
+    async with journal(tmp_path, filled) as made:
         run_id = (await made.api.get("/api/runs"))["runs"][0]["id"]
         made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
         made.execute("UPDATE messages SET body = '{}' WHERE run_id = ? AND role = 'user'", run_id)
@@ -286,8 +312,8 @@ async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Pa
         assert [each["column"] for each in shown["broken"]] == ["usage", "body"]
 
 
-async def test_a_client_is_told_what_a_run_could_not_show(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made, client_of(made.api.port) as client:
+async def test_a_client_is_told_what_a_run_could_not_show(tmp_path: Path, filled: Filled) -> None:
+    async with journal(tmp_path, filled) as made, client_of(made.api.port) as client:
         run_id = (await client.runs.list())[0].id
         assert (await client.runs.get(run_id)).broken == ()
         made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
@@ -298,8 +324,8 @@ async def test_a_client_is_told_what_a_run_could_not_show(tmp_path: Path) -> Non
         assert over.broken == shown.broken
 
 
-async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made:
+async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path, filled: Filled) -> None:
+    async with journal(tmp_path, filled) as made:
         thread_id = (await made.api.get("/api/threads"))["threads"][0]["id"]
         made.execute("UPDATE events SET payload = '[]' WHERE thread_id = ? AND n = 2", thread_id)
         async with made.api.stream(f"/api/threads/{thread_id}/stream?after=0") as stream:
@@ -309,8 +335,10 @@ async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path)
         assert events[1]["data"] == {"broken": True, "error": said}
 
 
-async def test_an_event_that_is_broken_elsewhere_stays_in_its_place_too(tmp_path: Path) -> None:
-    async with journal(tmp_path) as made:
+async def test_an_event_that_is_broken_elsewhere_stays_in_its_place_too(
+    tmp_path: Path, filled: Filled
+) -> None:
+    async with journal(tmp_path, filled) as made:
         thread_id = (await made.api.get("/api/threads"))["threads"][0]["id"]
         made.execute("UPDATE events SET at = 'noon', type = X'ff' WHERE thread_id = ? AND n = 2", thread_id)
         made.execute("UPDATE events SET n = 'last' WHERE thread_id = ? AND n = 3", thread_id)

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from pydantic import JsonValue
+from pydantic import JsonValue, create_model
 
 from tests.api.documented import document
 from tests.api.rig import serving
+from toolwright.web.answers.document import correct_document
+from toolwright.wire.message import Message
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +44,30 @@ def test_every_body_is_a_schema_of_the_document_by_its_name() -> None:
     ]
     assert len(bodies) >= 20
     assert [set(body) for body in bodies] == [{"$ref"}] * len(bodies)
+
+
+def test_a_shape_describes_what_a_client_reads() -> None:
+    schemas = document().whole["components"]["schemas"]
+    message = schemas[Message.model_config.get("title", "")]
+    assert (message["required"], message["description"]) == (
+        ["id", "role", "content", "createdAt"],
+        "A message; `seq` is its place in the thread, absent until it has one.",
+    )
+    assert set(message["properties"]) == {
+        field.serialization_alias for field in Message.model_fields.values()
+    }
+    member = schemas["MemberShape"]
+    assert member["properties"]["smartSpaceId"] == {"type": "string", "title": "Smartspaceid"}
+    assert member["required"][:3] == ["spaceId", "smartSpaceId", "entityId"]
+
+
+def test_two_shapes_of_one_title_are_refused() -> None:
+    gateway = FastAPI()
+    for path, shape in (("/a", create_model("A", __config__={"title": "C"})), ("/b", create_model("C"))):
+        gateway.get(path, responses={200: {"model": shape}})(lambda: None)
+    correct_document(gateway)
+    with pytest.raises(ValueError, match="one title"):
+        gateway.openapi()
 
 
 LONG_TEXTS = {

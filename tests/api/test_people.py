@@ -22,7 +22,7 @@ from toolwright.web.auth.permits import check_answer, sight_of_run
 from toolwright.web.auth.persons import SharedSecret, SignedByProvider
 from toolwright.web.auth.provider_keys import ProviderKeys, over_http
 from toolwright.web.options import GatewayOptions
-from toolwright.web.shapes.runs import FullRunAnswer
+from toolwright.web.routes.runs import FullRunAnswer
 from toolwright.wire.run import run_status_json
 
 pytestmark = pytest.mark.anyio

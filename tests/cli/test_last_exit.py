@@ -1,8 +1,7 @@
 """The end of every command, though somebody else's threads and tasks do not end: what it says, and its exit code."""
 
 import socket
-
-import pytest
+from contextlib import ExitStack
 
 from tests.cli.shell import Shell
 
@@ -86,26 +85,27 @@ app = tw.App()
 """
 
 
-@pytest.mark.parametrize(
-    ("tool", "code", "printed"),
-    [
-        ("waits", 1, '{"error":"Tool timed out after 50ms","error_code":"timeout"}'),
-        ("leaves", 0, "left"),
-        ("spawns", 0, "left"),
-        ("opens", 0, "left"),
-        ("delegates", 0, "left"),
-        ("interrupted", 130, ""),
-        ("interrupted_here", 130, ""),
-    ],
+CASES = (
+    ("waits", 1, '{"error":"Tool timed out after 50ms","error_code":"timeout"}'),
+    ("leaves", 0, "left"),
+    ("spawns", 0, "left"),
+    ("opens", 0, "left"),
+    ("delegates", 0, "left"),
+    ("interrupted", 130, ""),
+    ("interrupted_here", 130, ""),
 )
-def test_a_call_ends_though_its_handler_leaves_something_at_work(
-    empty: Shell, tool: str, code: int, printed: str
-) -> None:
+
+
+def test_a_call_ends_though_its_handler_leaves_something_at_work(empty: Shell) -> None:
+    """All cases at once: what they leave at work is waited for some seconds."""
     empty.write("app.py", APP)
-    with empty.start("call", tool) as call:
-        assert call.end() == code
-    assert printed in call.shown
-    assert "Traceback" not in call.shown
+    with ExitStack() as at_work:
+        calls = {case: at_work.enter_context(empty.start("call", case[0])) for case in CASES}
+        ends = {case: call.end() for case, call in calls.items()}
+    for (tool, code, printed), call in calls.items():
+        assert ends[tool, code, printed] == code, tool
+        assert printed in call.shown, tool
+        assert "Traceback" not in call.shown, tool
 
 
 def test_a_talk_ends_though_a_handler_leaves_a_thread_at_work(empty: Shell) -> None:

@@ -5,11 +5,10 @@ import json
 import signal
 import sqlite3
 from collections import Counter
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.cli.shell import Running, Shell
 from tests.cli.test_serve import url_of
@@ -99,21 +98,43 @@ app = tw.App(agents=[
 """
 
 
-@pytest.mark.parametrize("who", ["deaf", "sleeps", "threads", "model"])
-def test_a_server_ends_though_somebody_elses_code_does_not(shell: Shell, who: str) -> None:
-    shell.write("app.py", STUCK)
-    with shell.start("serve", "app:app", "--port", "0") as server:
-        with httpx.Client(base_url=url_of(server), timeout=20, trust_env=False) as client:
-            thread_id = client.post("/api/threads", json={"agentId": who}).json()["threadId"]
-            sent = client.post(f"/api/threads/{thread_id}/messages", json={"content": "Go"})
-            run_id = sent.json()["runId"]
-            with client.stream("GET", f"/api/runs/{run_id}/stream", params={"after": 0}) as stream:
-                first = "step.started" if who == "model" else "tool.started"
-                next(line for line in stream.iter_lines() if first in line)
-        server.process.send_signal(signal.SIGTERM)
-        assert server.end() == 0
-    assert _rows(shell.folder, "SELECT status FROM runs") == [("running",)]
-    assert _rows(shell.folder, "SELECT held FROM runs") == [(0,)], "nobody takes it for dead"
+def test_a_server_ends_though_somebody_elses_code_does_not(shell: Shell) -> None:
+    """Each case has its server; all of them are stopped at once, since each takes its whole grace."""
+    shells = {case: _folder(shell, case) for case in ("deaf", "sleeps", "threads", "model")}
+    with ExitStack() as at_work:
+        servers = {
+            case: at_work.enter_context(own.start("serve", "app:app", "--port", "0"))
+            for case, own in shells.items()
+        }
+        for case, server in servers.items():
+            _occupy(case, server)
+        for server in servers.values():
+            server.process.send_signal(signal.SIGTERM)
+        assert {case: server.end() for case, server in servers.items()} == dict.fromkeys(servers, 0)
+    for case, own in shells.items():
+        assert _rows(own.folder, "SELECT status FROM runs") == [("running",)], case
+        assert _rows(own.folder, "SELECT held FROM runs") == [(0,)], f"{case}: nobody takes it for dead"
+
+
+def _folder(shell: Shell, case: str) -> Shell:
+    """A folder for the server of that case."""
+    folder = shell.folder / case
+    folder.mkdir()
+    own = shell.at(folder)
+    own.env |= shell.env
+    own.write("app.py", STUCK)
+    return own
+
+
+def _occupy(case: str, server: Running) -> None:
+    """Let that code be at work in its server."""
+    with httpx.Client(base_url=url_of(server), timeout=20, trust_env=False) as client:
+        thread_id = client.post("/api/threads", json={"agentId": case}).json()["threadId"]
+        sent = client.post(f"/api/threads/{thread_id}/messages", json={"content": "Go"})
+        run_id = sent.json()["runId"]
+        with client.stream("GET", f"/api/runs/{run_id}/stream", params={"after": 0}) as stream:
+            first = "step.started" if case == "model" else "tool.started"
+            next(line for line in stream.iter_lines() if first in line)
 
 
 def test_a_stop_under_load_loses_and_repeats_nothing(shell: Shell) -> None:

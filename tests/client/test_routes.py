@@ -360,8 +360,13 @@ async def test_what_an_agent_keeps_in_mind_is_read() -> None:
         plans = await client.agents.plans("tester")
         assert plans == [
             Plan(id="once", name="Tea", instruction="Make it.", next_run_at=at),
-            replace(
-                plans[0], id="daily", next_run_at=daily.next_run_at, cron="@daily", timezone="Asia/Tokyo"
+            plans[0].model_copy(
+                update={
+                    "id": "daily",
+                    "next_run_at": daily.next_run_at,
+                    "cron": "@daily",
+                    "timezone": "Asia/Tokyo",
+                }
             ),
         ]
         shown = (await api.get("/api/agents/tester/plans"))["plans"][0]

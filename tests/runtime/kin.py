@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import toolwright as tw
 from tests.databases import OpenStore
-from tests.runtime.rig import Barriers, Rig
+from tests.runtime.rig import GRACE, Barriers, Rig
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
@@ -40,4 +40,4 @@ async def kin(
     try:
         yield Rig(rt, barriers)
     finally:
-        await rt.stop(1.0)
+        await rt.stop(GRACE)

@@ -26,6 +26,8 @@ from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
+GRACE = 0.2  # seconds in which what is at work may end with the runtime; much of it never does
+
 Hook = Callable[[int, Unit], Awaitable[None]]
 
 
@@ -137,7 +139,7 @@ async def running(
     try:
         yield Rig(rt, barriers)
     finally:
-        await rt.stop(1.0)
+        await rt.stop(GRACE)
 
 
 def assert_valid(messages: Sequence[Message]) -> None:

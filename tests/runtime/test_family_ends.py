@@ -407,6 +407,7 @@ async def test_a_child_whose_calling_handler_is_over_is_heard_in_the_inbox(store
         assert (await rig.transcript(thread.id))[-1].content == "Late, but heard."
 
 
+@pytest.mark.idle_clock
 async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(store: OpenStore) -> None:
     work = Work()
 
@@ -427,6 +428,7 @@ async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(
         assert len(await rig.store.inbox(thread.id)) == 1
 
 
+@pytest.mark.idle_clock
 @pytest.mark.parametrize("forgets", ["times out", "returns"])
 async def test_nobody_waits_any_more_for_a_child_that_is_stopped_with_its_parent(
     store: OpenStore, forgets: str

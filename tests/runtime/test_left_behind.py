@@ -11,7 +11,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.idle_clock]
 DONE: dict[str, object] = {"text": "Done."}
 
 

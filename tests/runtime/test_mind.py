@@ -22,6 +22,13 @@ from toolwright.testing import MemoryStore
 pytestmark = pytest.mark.anyio
 
 
+def test_each_runtimes_tools_are_its_own_and_their_signatures_read_once() -> None:
+    ours, theirs = (MindToolkit(MemoryStore(lambda _: None)) for _ in range(2))
+    for our, their in zip(ours.tools, theirs.tools, strict=True):
+        assert our.signature is their.signature
+        assert (our.handler, their.handler) == (getattr(ours, our.name), getattr(theirs, our.name))
+
+
 @requirement("S3-6-15")
 def test_the_toolkit_has_the_tools_of_the_document() -> None:
     tools = MindToolkit(MemoryStore(lambda _: None)).tools

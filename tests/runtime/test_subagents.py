@@ -599,6 +599,7 @@ def _valid(messages: Sequence[Message]) -> None:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.idle_clock
 async def test_cancelling_a_parent_cancels_its_children_and_theirs(blocking: bool) -> None:
     begun = asyncio.Event()
 
@@ -646,6 +647,7 @@ async def test_cancelling_a_parent_cancels_its_children_and_theirs(blocking: boo
         assert [r.id for r in await rt.runs.list(thread_id=thread.id)] == [run.id]
 
 
+@pytest.mark.idle_clock
 async def test_a_child_that_is_cancelled_by_itself_is_an_error_of_the_call() -> None:
     begun = asyncio.Event()
 

@@ -169,6 +169,7 @@ async def test_a_message_queued_by_the_call_that_ends_the_session_begins_the_nex
         assert (await rig.rt.runs.wait(second.id, 10)).output == "Again."
 
 
+@pytest.mark.idle_clock
 async def test_what_a_cancelled_call_has_buffered_is_gone() -> None:
     begun = asyncio.Event()
 

@@ -3,26 +3,15 @@
 from toolwright.client.client import Client
 from toolwright.client.transport.http import Token
 from toolwright.client.worker import Worker
-from toolwright.wire.models.agents import Agent, Goal, Memory, Plan
-from toolwright.wire.models.reading import BrokenItem, Items
-from toolwright.wire.models.threads import (
-    Call,
-    Entity,
-    Event,
-    File,
-    FrontEnd,
-    Health,
-    InboxEvent,
-    Message,
-    MessageCall,
-    Offer,
-    Run,
-    Sent,
-    Step,
-    StepEntry,
-    StreamToken,
-    Thread,
-)
+from toolwright.wire.agent import Agent, Goal, InboxEvent, Memory, Plan
+from toolwright.wire.call import Call, Offer
+from toolwright.wire.entity import Entity, FrontEnd
+from toolwright.wire.event import Event
+from toolwright.wire.message import File, Message, MessageCall, Sent
+from toolwright.wire.reading import BrokenItem, Items
+from toolwright.wire.run import Run, Step, StepEntry
+from toolwright.wire.server import Health, StreamToken
+from toolwright.wire.thread import Thread
 
 __all__ = [
     "Agent",

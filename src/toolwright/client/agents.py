@@ -2,9 +2,8 @@
 
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.wire.models.agents import Agent, Goal, Memory, Plan, Told
-from toolwright.wire.models.reading import Items, read, read_field, read_list
-from toolwright.wire.models.threads import InboxEvent
+from toolwright.wire.agent import Agent, Goal, InboxEvent, Memory, Plan, SystemPrompt
+from toolwright.wire.reading import Items, read, read_field, read_list
 
 
 class Agents:
@@ -50,9 +49,9 @@ class Agents:
         body: JSONObject = {"serviceName": service_name, "payload": payload}
         await self._http.call("POST", f"{_path(agent)}/trigger", body)
 
-    async def prompt(self, agent: str, space_id: str | None = None) -> Told:
+    async def prompt(self, agent: str, space_id: str | None = None) -> SystemPrompt:
         """What the agent would be told now, or as if it were in that space."""
-        return read(Told, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
+        return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
 
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Goal]:
         """What the agent wants, the oldest first. Raises `NotFound`."""

@@ -11,8 +11,8 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
-from toolwright.wire.models.reading import Items, read, read_field, read_list
-from toolwright.wire.models.threads import Call, Offer
+from toolwright.wire.call import Call, Offer
+from toolwright.wire.reading import Items, read, read_field, read_list
 
 OFFERED = "tool.call"
 

@@ -13,8 +13,8 @@ from toolwright.client.runs import Runs
 from toolwright.client.spaces import Spaces
 from toolwright.client.threads import Files, Threads
 from toolwright.client.transport.http import Http, Identity, Pause, Token, error_of, shown_in
-from toolwright.wire.models.reading import read
-from toolwright.wire.models.threads import Health, StreamToken
+from toolwright.wire.reading import read
+from toolwright.wire.server import Health, StreamToken
 
 
 class Client:

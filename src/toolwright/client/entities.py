@@ -7,8 +7,8 @@ from toolwright.client.transport.http import Http, segment
 from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.spaces.entity import EntityFields
-from toolwright.wire.models.reading import Items, read_field, read_list
-from toolwright.wire.models.threads import Entity, FrontEnd
+from toolwright.wire.entity import Entity, FrontEnd
+from toolwright.wire.reading import Items, read_field, read_list
 
 _ROOT = "/api/entities"
 

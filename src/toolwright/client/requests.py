@@ -7,8 +7,8 @@ from toolwright.client.transport.http import Http, segment
 from toolwright.core.env.env import EnvType, EnvVar
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
-from toolwright.wire.models.reading import read, read_field
-from toolwright.wire.models.threads import Answered, Wanted
+from toolwright.wire.reading import read, read_field
+from toolwright.wire.variables import VariablesAnswered, VariablesWanted
 
 Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 """Texts by name, or `{"value": …, "type": "text"}`; None takes a name away."""
@@ -34,18 +34,20 @@ class Requests:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    async def get(self, thread_id: str, request_id: str) -> Wanted:
+    async def get(self, thread_id: str, request_id: str) -> VariablesWanted:
         """What is asked for, and which of it has no value now."""
-        return read(Wanted, await self._http.get(_path(thread_id, request_id)))
+        return read(VariablesWanted, await self._http.get(_path(thread_id, request_id)))
 
-    async def answer(self, thread_id: str, request_id: str, env: Values) -> Answered:
+    async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:
         """Give values. When none is missing any more, the run goes on, or the child begins.
 
         Raises `VariablesLacking` with what is still `missing`; what was given is kept then. It is not repeated when
         its answer is lost (`AnswerLost`).
         """
         body: JSONObject = {"env": values_json(env)}
-        return read(Answered, (await self._http.call("POST", _path(thread_id, request_id), body)).json)
+        return read(
+            VariablesAnswered, (await self._http.call("POST", _path(thread_id, request_id), body)).json
+        )
 
 
 def _path(thread_id: str, request_id: str) -> str:

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from toolwright.client.transport.follow import CONNECTED, follow, signals
 from toolwright.client.transport.http import RETRIABLE, Http, segment
 from toolwright.core.threads.run import OVER, RunStatus
-from toolwright.core.value import changed
-from toolwright.wire.models.reading import Items, read_broken, read_field, read_list
-from toolwright.wire.models.threads import Event, Run
+from toolwright.wire.event import Event
+from toolwright.wire.reading import Items, read_broken, read_field, read_list
+from toolwright.wire.run import Run
 
 ENDS = frozenset(f"run.{status}" for status in OVER)
 
@@ -23,7 +23,7 @@ class Runs:
     async def get(self, run_id: str) -> Run:
         """The run, with its steps."""
         shown = await self._http.get(_path(run_id))
-        return changed(read_field(Run, shown, "run"), broken=read_broken(shown))
+        return read_field(Run, shown, "run").lacking(read_broken(shown))
 
     async def list(
         self,

@@ -7,9 +7,9 @@ from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.space import SpaceFields, SpaceKind
-from toolwright.wire.models.reading import Items, read, read_field, read_list
-from toolwright.wire.models.spaces import Member, Reaction, Space, SpaceMessage, Spoken
-from toolwright.wire.models.threads import Event
+from toolwright.wire.event import Event
+from toolwright.wire.reading import Items, read, read_field, read_list
+from toolwright.wire.space import Member, Reaction, Space, SpaceMessage, Spoken
 
 _ROOT = "/api/spaces"
 

@@ -9,9 +9,11 @@ from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import plain
 from toolwright.core.results.content import Attachment
-from toolwright.wire.models.reading import Items, read, read_field, read_list
-from toolwright.wire.models.threads import Child, Event, File, Message, Sent, Thread
+from toolwright.wire.event import Event
+from toolwright.wire.message import File, Message, Sent
+from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.result import attachment_to_json
+from toolwright.wire.thread import Child, Thread
 
 
 class Threads:

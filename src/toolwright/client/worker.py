@@ -34,7 +34,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_failure, as_result
 from toolwright.core.supervision import Supervision
-from toolwright.wire.models.threads import Call, Offer
+from toolwright.wire.call import Call, Offer
 
 log = logging.getLogger("toolwright.worker")
 T = TypeVar("T")

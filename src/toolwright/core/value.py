@@ -2,12 +2,14 @@
 
 A dataclass with `frozen=True` sets each field through `object.__setattr__`, which makes it three to four times
 as dear to build. A step of a run builds some thirty values, so immutability is checked where it costs nothing:
-statically (see docs/decisions/0004-values.md).
+statically (see docs/decisions/0004-values.md). How values are compared and shown is written when that is first asked
+for: a process compares those of a few classes, and imports two hundred.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -16,7 +18,54 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
     """A keyword-only dataclass with slots, hashable and comparable by its fields, never to be changed."""
-    return dataclass(kw_only=True, slots=True, unsafe_hash=True)(cls)
+    for method in (_equal, _hashed, _shown):
+        if method.__name__ not in cls.__dict__:
+            setattr(cls, method.__name__, method)
+    return dataclass(kw_only=True, slots=True, eq=False, repr=False)(cls)
+
+
+def _equal(self: object, other: object) -> bool:
+    _write_methods(type(self))
+    return self.__eq__(other)
+
+
+def _hashed(self: object) -> int:
+    _write_methods(type(self))
+    return self.__hash__()
+
+
+def _shown(self: object) -> str:
+    _write_methods(type(self))
+    return self.__repr__()
+
+
+_equal.__name__, _hashed.__name__, _shown.__name__ = "__eq__", "__hash__", "__repr__"
+
+
+def _write_methods(cls: type[object]) -> None:
+    """Put the methods in the place of those that have asked for them, as `dataclass` would have written them."""
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
+    shown = [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]  # the same
+    space: dict[str, Any] = {"recursive": recursive_repr()}  # what the written functions may name
+    exec("\n".join(_methods(names, shown)), space)  # noqa: S102 - the text is made of field names alone
+    for method in (_equal, _hashed, _shown):
+        owner = next(each for each in cls.__mro__ if method.__name__ in each.__dict__)
+        if owner.__dict__[method.__name__] is method:
+            setattr(cls, method.__name__, space[method.__name__])
+
+
+def _methods(names: list[str], shown: list[str]) -> list[str]:
+    ours, theirs = (f"({''.join(f'{of}.{name}, ' for name in names)})" for of in ("self", "other"))
+    parts = ", ".join(f"{name}={{self.{name}!r}}" for name in shown)
+    return [
+        "def __eq__(self, other):",
+        f" return {ours} == {theirs} if other.__class__ is self.__class__ else NotImplemented",
+        "def __hash__(self):",
+        f" return hash({ours})",
+        "@recursive",
+        "def __repr__(self):",
+        f' return f"{{self.__class__.__qualname__}}({parts})"',
+    ]
 
 
 def changed(old: T, **new: object) -> T:

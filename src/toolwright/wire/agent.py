@@ -1,12 +1,34 @@
-"""Agents, what they keep in mind, and events of their inboxes as JSON on the wire (API §3)."""
+"""Agents, what they keep in mind, and events of their inboxes on the wire: their shapes, and their JSON (API §3)."""
 
-from toolwright.core.agents.agent import Agent
-from toolwright.core.agents.mind import Goal, Memory, Plan
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from toolwright.core.agents.agent import Agent as AgentRow
+from toolwright.core.agents.mind import Goal as GoalRow
+from toolwright.core.agents.mind import Memory as MemoryRow
+from toolwright.core.agents.mind import Plan as PlanRow
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import InboxEvent as InboxEventRow
+from toolwright.core.threads.inbox import InboxStatus, InboxType
+from toolwright.wire.shape import Absent, Also, JsonObject, Shape, spelt
 
 
-def agent_json(agent: Agent, config: JSONObject | None = None) -> JSONObject:
+class Agent(Shape, title="AgentShape"):
+    """An agent."""
+
+    id: Annotated[str, Also("agentId")]
+    entity_id: str
+    name: str
+    description: str = ""
+    type: str
+    config: Absent[JsonObject] = Field(
+        None, description="Of an agent that was configured as JSON, without any values."
+    )
+
+
+def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
     """`{id, agentId, entityId, name, description, type, config?}`; `config` of one that was configured as JSON."""
     shown: JSONObject = {
         "id": agent.id,
@@ -19,7 +41,16 @@ def agent_json(agent: Agent, config: JSONObject | None = None) -> JSONObject:
     return shown if config is None else {**shown, "config": config}
 
 
-def goal_json(goal: Goal) -> JSONObject:
+class Goal(Shape, title="GoalShape"):
+    """Something that an agent wants; `status` and `priority` are its own words."""
+
+    id: str
+    description: str
+    status: str
+    priority: str
+
+
+def goal_json(goal: GoalRow) -> JSONObject:
     """`{id, description, status, priority}`."""
     return {
         "id": goal.id,
@@ -29,12 +60,33 @@ def goal_json(goal: Goal) -> JSONObject:
     }
 
 
-def memory_json(memory: Memory) -> JSONObject:
+class Memory(Shape, title="MemoryShape"):
+    """Something that an agent remembers."""
+
+    key: str
+    value: str
+
+
+def memory_json(memory: MemoryRow) -> JSONObject:
     """`{key, value}`."""
     return {"key": memory.key, "value": memory.value}
 
 
-def plan_json(plan: Plan) -> JSONObject:
+class Plan(Shape, title="PlanShape"):
+    """A plan; `cron`, read in `timezone`, is there if it runs again and again.
+
+    The agent will be told the instruction at `next_run_at`.
+    """
+
+    id: str
+    name: str
+    instruction: str
+    next_run_at: datetime
+    cron: Absent[str] = None
+    timezone: Absent[str] = None
+
+
+def plan_json(plan: PlanRow) -> JSONObject:
     """`{id, name, instruction, nextRunAt, cron?, timezone?}`."""
     shown: JSONObject = {
         "id": plan.id,
@@ -46,7 +98,34 @@ def plan_json(plan: Plan) -> JSONObject:
     return shown | {name: value for name, value in optional.items() if value is not None}
 
 
-def inbox_json(event: InboxEvent) -> JSONObject:
+class PromptSection(Shape):
+    """A part of a prompt."""
+
+    name: str
+    text: str
+
+
+class SystemPrompt(Shape, title="PromptShape"):
+    """What an agent is told, whole and in its parts."""
+
+    prompt: str
+    sections: tuple[PromptSection, ...]
+
+
+class InboxEvent(Shape, title="InboxEventShape"):
+    """An event of an inbox; `processing` while the run that reads it is open, `failed` once it is parked."""
+
+    event_id: str
+    type: InboxType
+    status: InboxStatus
+    attempts: int
+    content: Annotated[
+        JsonObject, spelt("data"), Field(description="What came; its form depends on the type.")
+    ]
+    created_at: Annotated[datetime, spelt("timestamp")]
+
+
+def inbox_json(event: InboxEventRow) -> JSONObject:
     """`{eventId, type, status, attempts, data, timestamp}`."""
     return {
         "eventId": event.event_id,

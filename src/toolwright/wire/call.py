@@ -1,15 +1,18 @@
-"""Tool calls as JSON on the wire (API §3), and as messages of a space show them."""
+"""Tool calls on the wire: their shapes, their JSON (API §3), and the messages of a space that show them."""
 
 import json
 from datetime import datetime
+from typing import Annotated
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import ToolResult
 from toolwright.core.spaces.space import CallShown, SpaceMessage
-from toolwright.core.threads.call import Call
+from toolwright.core.threads.call import Call as CallRow
+from toolwright.core.threads.call import CallStatus
 from toolwright.wire.result import result_from_json, s3_result
+from toolwright.wire.shape import ABSENT, Absent, Json, Shape, documented, spelt
 
 
 def message_id_of(call_id: str) -> str:
@@ -23,7 +26,7 @@ def call_shown_by(message_id: str) -> str:
 
 
 def shown_call(
-    call: Call,
+    call: CallRow,
     space_id: str,
     status: CallShown,
     result: ToolResult | None = None,
@@ -61,12 +64,12 @@ def arguments_json(text: str) -> JSON:
         return text
 
 
-def agent_entity_id(call: Call) -> str | None:
+def agent_entity_id(call: CallRow) -> str | None:
     """The entity of the agent that made the call."""
     return None if call.agent is None else entity_id_of(call.agent)
 
 
-def has_result_to_show(call: Call) -> bool:
+def has_result_to_show(call: CallRow) -> bool:
     """Whether the call's recorded result, if there is one, can be read."""
     if call.result is not None:
         try:
@@ -76,7 +79,41 @@ def has_result_to_show(call: Call) -> bool:
     return True
 
 
-def call_json(call: Call) -> JSONObject:
+class Call(Shape, title="CallShape"):
+    """A tool call.
+
+    `result` is there once it has one, and `resolved_at` says that it has. A call that another one has made, of a
+    prompt tool or a handler, has that as its `parent_id`.
+    """
+
+    id: Annotated[str, spelt("callId")]
+    name: Annotated[str, spelt("toolName")]
+    args: Json
+    status: CallStatus
+    visible: bool
+    space_id: str | None = None
+    thread_id: Annotated[str | None, documented(str)] = None
+    run_id: str
+    parent_id: Annotated[Absent[str], spelt("parentCallId")] = None
+    agent_entity_id: str | None = None
+    created_at: datetime
+    expires_at: datetime | None = None
+    deadline: datetime | None = None
+    result: Annotated[Json, ABSENT] = None
+    resolved_at: Absent[datetime] = None
+
+
+class Offer(Shape):
+    """A call that a worker may claim; `args` are its arguments."""
+
+    call_id: Annotated[str, spelt("toolCallId")]
+    name: Annotated[str, spelt("toolName")]
+    args: Json
+    run_id: str
+    agent_entity_id: str | None = None
+
+
+def call_json(call: CallRow) -> JSONObject:
     """A call as those see it who may answer it; `result` and `resolvedAt` once there is one."""
     shown: JSONObject = {
         "callId": call.id,

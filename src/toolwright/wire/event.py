@@ -1,16 +1,21 @@
-"""Events as they are recorded, and as a follower reads them (API §4)."""
+"""Events on the wire: their shape, and their JSON as it is recorded and as a follower reads it (API §4)."""
 
 from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
 
 from toolwright.core.json_value import JSON, JSONObject, dumps, utf8_size
 from toolwright.core.plain import surely_longer
 from toolwright.core.results.result import ToolResult
-from toolwright.core.threads.event import Event, EventDraft, EventType
+from toolwright.core.threads.event import Event as EventRow
+from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
 from toolwright.wire.result import error_object
 from toolwright.wire.run import usage_json
+from toolwright.wire.shape import Absent, JsonObject, Shape, documented, spelt
 
 MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say where the whole is
 
@@ -89,9 +94,9 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
 
 def live_event(
     type_: EventType, run: Run, payload: JSONObject, at: datetime, space_id: str | None = None
-) -> Event:
+) -> EventRow:
     """An event of a run that nothing records: whoever follows sees it now, or never."""
-    return Event(
+    return EventRow(
         thread_id=run.thread_id,
         run_id=run.id,
         agent=run.agent,
@@ -102,7 +107,25 @@ def live_event(
     )
 
 
-def event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
+class Event(Shape, title="EventShape"):
+    """An event; live ones have no `id` and `seq`.
+
+    `n` is its number; a live event is a delta, or progress.
+    """
+
+    id: Absent[str] = None
+    n: Annotated[Absent[int], spelt("seq", "id")] = None
+    type: str
+    at: Annotated[datetime, spelt("ts")]
+    thread_id: Annotated[str | None, documented(str)] = None
+    run_id: Absent[str] = None
+    agent_entity_id: Absent[str] = None
+    payload: Annotated[
+        JsonObject, spelt("data"), Field(description="What happened; its form depends on the type.")
+    ]
+
+
+def event_json(event: EventRow, agent_entity_id: str | None = None) -> JSONObject:
     """`{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
     shown: JSONObject = {"type": event.type, "ts": event.at.isoformat()}
     if event.n is not None:

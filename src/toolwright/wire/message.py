@@ -1,16 +1,59 @@
-"""Messages and files as JSON on the wire (API §3), as services and as people are shown them."""
+"""Messages and files on the wire: their shapes, and their JSON (API §3) as services and as people are shown it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Literal
 
-from toolwright.core.files.file import File
+from pydantic import JsonValue, PlainValidator
+
+from toolwright.core.files.file import File as FileRow
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.event import Event
-from toolwright.core.threads.message import Message
-from toolwright.wire.result import attachment_to_json
+from toolwright.core.threads.message import Message as MessageRow
+from toolwright.core.threads.message import Role
+from toolwright.wire.result import attachment_to_json, reference_from_json
+from toolwright.wire.shape import ABSENT, Absent, Shape, documented, spelt
+
+_Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json), documented(dict[str, JsonValue])]
 
 
-def message_json(message: Message) -> JSONObject:
+class MessageCall(Shape, title="MessageCallShape"):
+    """A tool call of an assistant's message; `arguments` is JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(Shape, title="MessageShape"):
+    """A message; `seq` is its place in the thread, absent until it has one."""
+
+    id: str
+    role: Role
+    content: str
+    seq: Absent[int] = None
+    run_id: Absent[str] = None
+    calls: Annotated[
+        tuple[MessageCall, ...], ABSENT, documented(list[MessageCall] | None), spelt("toolCalls")
+    ] = ()
+    call_id: Annotated[Absent[str], spelt("toolCallId")] = None
+    tool_name: Absent[str] = None
+    status: Annotated[Absent[Literal["success", "error"]], spelt("toolStatus")] = None
+    attachments: Annotated[tuple[_Reference, ...], ABSENT, documented(list[dict[str, JsonValue]] | None)] = ()
+    stack: Absent[str] = None
+    created_at: datetime
+
+
+class Sent(Shape, title="MessageSent"):
+    """A message that was taken, and the run that reads it."""
+
+    message: Message
+    run_id: str
+
+
+def message_json(message: MessageRow) -> JSONObject:
     """`{id, seq, role, content, toolCalls?, toolCallId?, toolStatus?, attachments?, stack?, createdAt}`."""
     shown: JSONObject = {"id": message.id, "role": message.role, "content": message.content}
     if message.seq is not None:
@@ -32,7 +75,21 @@ def message_json(message: Message) -> JSONObject:
     return shown
 
 
-def file_json(file: File) -> JSONObject:
+class File(Shape, title="FileShape"):
+    """A file of a thread; `size` is in bytes, `width` and `height` are pixels."""
+
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    id: str
+    width: Absent[int] = None
+    height: Absent[int] = None
+    description: Absent[str] = None
+    created_at: datetime
+
+
+def file_json(file: FileRow) -> JSONObject:
     """`{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
     shown = attachment_to_json(file.ref)
     del shown["type"]
@@ -46,7 +103,7 @@ class Presentation:
     `event` gives the same object where an event holds nothing that they do not see.
     """
 
-    message: Callable[[Message], JSONObject]
+    message: Callable[[MessageRow], JSONObject]
     event: Callable[[Event], Event]
 
 
@@ -54,7 +111,7 @@ def _whole(event: Event) -> Event:
     return event
 
 
-def _message_without_stack(message: Message) -> JSONObject:
+def _message_without_stack(message: MessageRow) -> JSONObject:
     shown = message_json(message)
     shown.pop("stack", None)
     return shown

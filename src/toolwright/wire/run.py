@@ -1,17 +1,32 @@
-"""Runs and what they wait for as JSON on the wire (API §3)."""
+"""Runs and their steps on the wire: their shapes, and their JSON (API §3)."""
 
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated, Literal
 
-from toolwright.core.env.variable import Variable
+from pydantic import PlainValidator, PrivateAttr
+
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Run, Step, Usage
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.run import OVER, RunStatus, StopReason
+from toolwright.core.threads.run import Run as RunRow
+from toolwright.core.threads.run import Step as StepRow
+from toolwright.core.threads.run import Usage as UsageRow
+from toolwright.wire.reading import BrokenItem
+from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented, spelt
 
 
-def usage_json(usage: Usage) -> JSONObject:
+class Usage(Shape, title="UsageShape"):
+    """Tokens read and written."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+
+
+def usage_json(usage: UsageRow) -> JSONObject:
     """Tokens read and written."""
     return {
         "inputTokens": usage.input_tokens,
@@ -21,10 +36,10 @@ def usage_json(usage: Usage) -> JSONObject:
     }
 
 
-def usage_from_json(shown: JSONObject) -> Usage:
+def usage_from_json(shown: JSONObject) -> UsageRow:
     """The usage that `usage_json` shows; raises `ValueError` for anything else."""
     try:
-        return Usage(
+        return UsageRow(
             input_tokens=_count(shown["inputTokens"]),
             output_tokens=_count(shown["outputTokens"]),
             cache_read_tokens=_count(shown["cacheReadTokens"]),
@@ -34,7 +49,96 @@ def usage_from_json(shown: JSONObject) -> Usage:
         raise ValueError("this is no usage of tokens") from error
 
 
-def run_json(run: Run) -> JSONObject:
+_Usage = Annotated[UsageRow, PlainValidator(usage_from_json), documented(Usage)]
+
+
+class StepEntry(Shape):
+    """Something said within a step."""
+
+    type: Annotated[
+        Literal[
+            "system_message", "user_message", "assistant_message", "tool_call_message", "tool_return_message"
+        ],
+        spelt("messageType"),
+    ]
+    content: str
+    tool_name: Absent[str] = None
+    call_id: Annotated[Absent[str], spelt("toolCallId")] = None
+    arguments: Annotated[Annotated[Json, ABSENT], spelt("toolInput")] = None
+    created_at: datetime
+
+
+class Step(Shape, title="StepShape"):
+    """One model call and its tool calls.
+
+    `number` counts 1, 2, 3 … within the run.
+    """
+
+    number: Annotated[int, spelt("stepNumber")]
+    model: Annotated[str | None, spelt("modelId")] = None
+    usage: _Usage | None = None
+    messages: tuple[StepEntry, ...] = ()
+
+
+class ListedRun(Shape, title="RunShape"):
+    """A run; `waiting` says what a parked one waits for.
+
+    Of a run that a person may only know about, just what `RunProgress` has is there.
+    """
+
+    id: str
+    agent: Annotated[str, spelt("agentId")]
+    thread_id: Annotated[str | None, documented(str)] = None
+    status: RunStatus
+    stop_reason: StopReason | None = None
+    error: str | None = None
+    output: Json = None
+    chain_depth: int = 0
+    usage: _Usage = UsageRow()
+    cost: float | None = None
+    created_at: Annotated[datetime | None, documented(datetime)] = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    waiting: Absent[JsonObject] = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.status in OVER
+
+
+class Run(ListedRun, title="RunWithSteps"):
+    """A run with its steps.
+
+    They come with a single run, not in lists.
+    """
+
+    steps: tuple[Step, ...] = ()
+    _broken: tuple[BrokenItem, ...] = PrivateAttr(())
+
+    @property
+    def broken(self) -> tuple[BrokenItem, ...]:
+        """What the steps could not show."""
+        return self._broken
+
+    def lacking(self, broken: tuple[BrokenItem, ...]) -> "Run":
+        """The same run, whose steps could not show that."""
+        run = self.model_copy()
+        run._broken = broken
+        return run
+
+
+class RunProgress(Shape, title="RunStatusShape"):
+    """What a person sees of a run that their message caused in a thread that is not theirs."""
+
+    id: str
+    status: RunStatus
+    agent: Annotated[str, spelt("agentId")]
+    started_at: datetime | None
+    completed_at: datetime | None
+
+
+def run_json(run: RunRow) -> JSONObject:
     """A run without its steps."""
     shown: JSONObject = {
         "id": run.id,
@@ -56,7 +160,7 @@ def run_json(run: Run) -> JSONObject:
     return shown
 
 
-def run_status_json(run: Run) -> JSONObject:
+def run_status_json(run: RunRow) -> JSONObject:
     """What somebody sees of a run that is not in a thread of theirs (D24)."""
     return {
         "id": run.id,
@@ -67,7 +171,7 @@ def run_status_json(run: Run) -> JSONObject:
     }
 
 
-def run_with_steps(run: Run, steps: Sequence[Step], messages: Sequence[Message]) -> JSONObject:
+def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Message]) -> JSONObject:
     """A run with its steps, each with what was said in it."""
     by_number: dict[int, list[Message]] = {}
     for message in messages:
@@ -81,7 +185,7 @@ def run_with_steps(run: Run, steps: Sequence[Step], messages: Sequence[Message])
     return whole
 
 
-def _step_json(number: int, step: Step | None, messages: list[Message]) -> JSON:
+def _step_json(number: int, step: StepRow | None, messages: list[Message]) -> JSON:
     return {
         "stepNumber": number,
         "modelId": step.model if step else None,
@@ -121,29 +225,6 @@ def _entries(message: Message) -> list[JSON]:
     return entries
 
 
-def thread_json(thread: Thread) -> JSONObject:
-    """A thread; `status` is `running` while a run is open in it, and `terminated` once none can be any more.
-
-    `activeAgentId` is the agent that answers since it was handed over, null while that is its own.
-    """
-    return {
-        "id": thread.id,
-        "agentId": thread.agent,
-        "activeAgentId": thread.active_agent,
-        "parentThreadId": thread.parent_id,
-        "name": thread.name,
-        "userId": thread.user_id,
-        "tags": list(thread.tags),
-        "status": thread.status,
-        "createdAt": thread.created_at.isoformat(),
-    }
-
-
-def child_json(thread: Thread) -> JSONObject:
-    """A thread as its parent knows it."""
-    return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
-
-
 def _count(shown: JSON) -> int:
     if type(shown) is not int:
         raise TypeError("a count is a whole number")
@@ -152,8 +233,3 @@ def _count(shown: JSON) -> int:
 
 def _instant(value: datetime | None) -> str | None:
     return None if value is None else value.isoformat()
-
-
-def required_json(variables: Sequence[Variable]) -> list[JSON]:
-    """`[{name, type, description}]`."""
-    return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]

@@ -1,17 +1,36 @@
-"""Spaces, members and what is said there as JSON on the wire (API §3, §4)."""
+"""Spaces, members and what is said there on the wire: their shapes, and their JSON (API §3, §4)."""
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Annotated
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces.entity import Entity as EntityRow
+from toolwright.core.spaces.space import Member as MemberRow
+from toolwright.core.spaces.space import Reaction as ReactionRow
+from toolwright.core.spaces.space import Space as SpaceRow
+from toolwright.core.spaces.space import SpaceKind, SpaceRole
+from toolwright.core.spaces.space import SpaceMessage as SpaceMessageRow
 from toolwright.core.threads.event import EventDraft, EventType
-from toolwright.wire.entity import entity_json
+from toolwright.wire.entity import Entity, entity_json
 from toolwright.wire.event import bounded
+from toolwright.wire.shape import Also, JsonObject, Shape
 
 
-def space_json(space: Space) -> JSONObject:
+class Space(Shape, title="SpaceShape"):
+    """A space; `seq` is the place of its newest message."""
+
+    id: str
+    name: str | None = None
+    kind: SpaceKind
+    description: str | None = None
+    metadata: JsonObject
+    seq: int
+    created_at: datetime
+    updated_at: datetime
+
+
+def space_json(space: SpaceRow) -> JSONObject:
     """`{id, name, kind, description, metadata, seq, createdAt, updatedAt}`."""
     return {
         "id": space.id,
@@ -25,7 +44,21 @@ def space_json(space: Space) -> JSONObject:
     }
 
 
-def member_json(member: Member, entity: Entity | None) -> JSONObject:
+class Member(Shape, title="MemberShape"):
+    """A member; `entity` is null once it was deleted.
+
+    It has read up to `read_seq`.
+    """
+
+    space_id: Annotated[str, Also("smartSpaceId")]
+    entity_id: str
+    role: str
+    read_seq: int
+    joined_at: datetime
+    entity: Entity | None = None
+
+
+def member_json(member: MemberRow, entity: EntityRow | None) -> JSONObject:
     """`{spaceId, smartSpaceId, entityId, role, readSeq, joinedAt, entity}`; `entity` is null once it is deleted."""
     return {
         "spaceId": member.space_id,
@@ -38,7 +71,23 @@ def member_json(member: Member, entity: Entity | None) -> JSONObject:
     }
 
 
-def reaction_json(reaction: Reaction) -> JSONObject:
+class Reaction(Shape, title="EmojiShape"):
+    """A reaction as its message carries it."""
+
+    emoji: str
+    entity_id: str
+
+
+class MessageReaction(Shape, title="ReactionShape"):
+    """A reaction."""
+
+    message_id: str
+    entity_id: str
+    emoji: str
+    created_at: datetime
+
+
+def reaction_json(reaction: ReactionRow) -> JSONObject:
     """`{messageId, entityId, emoji, createdAt}`."""
     return {
         "messageId": reaction.message_id,
@@ -48,8 +97,42 @@ def reaction_json(reaction: Reaction) -> JSONObject:
     }
 
 
+class SpaceMessage(Shape, title="SpaceMessageShape"):
+    """A message in a space; that of a visible call has `metadata.type` `tool_call`.
+
+    `seq` is its place (1, 2, 3 …).
+    """
+
+    id: str
+    seq: int
+    space_id: Annotated[str, Also("smartSpaceId")]
+    entity_id: str
+    role: SpaceRole
+    content: str
+    metadata: JsonObject
+    parent_message_id: str | None = None
+    reactions: tuple[Reaction, ...] = ()
+    created_at: datetime
+    edited_at: datetime | None = None
+    entity: Entity | None = None
+
+
+class WokenRun(Shape, title="RunOfMessage"):
+    """The run that reads a message."""
+
+    run_id: str
+    agent_entity_id: str
+
+
+class Spoken(Shape):
+    """A message that was said, and the runs that read it."""
+
+    message: SpaceMessage
+    runs: tuple[WokenRun, ...] = ()
+
+
 def space_message_json(
-    message: SpaceMessage, entity: Entity | None, reactions: Iterable[Reaction] = ()
+    message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow] = ()
 ) -> JSONObject:
     """`{id, seq, spaceId, smartSpaceId, entityId, role, content, metadata, parentMessageId, reactions, …, entity}`."""
     shown: list[JSON] = [{"emoji": each.emoji, "entityId": each.entity_id} for each in reactions]
@@ -70,7 +153,9 @@ def space_message_json(
     }
 
 
-def said_event(message: SpaceMessage, entity: Entity | None, stream_id: str | None = None) -> EventDraft:
+def said_event(
+    message: SpaceMessageRow, entity: EntityRow | None, stream_id: str | None = None
+) -> EventDraft:
     """`space.message {message, streamId?}`."""
     payload: JSONObject = {"message": space_message_json(message, entity)}
     if stream_id is not None:
@@ -78,7 +163,9 @@ def said_event(message: SpaceMessage, entity: Entity | None, stream_id: str | No
     return bounded(EventDraft(type="space.message", payload=payload))
 
 
-def edited_event(message: SpaceMessage, entity: Entity | None, reactions: Iterable[Reaction]) -> EventDraft:
+def edited_event(
+    message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow]
+) -> EventDraft:
     """`message_updated {message}`."""
     payload: JSONObject = {"message": space_message_json(message, entity, reactions)}
     return bounded(EventDraft(type="message_updated", payload=payload))

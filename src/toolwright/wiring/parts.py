@@ -12,7 +12,6 @@ from toolwright.adapters.files.memory import MemoryFiles
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import broken_of
 from toolwright.core.errors import CannotUnseal, NotFound, ToolwrightError
@@ -127,13 +126,15 @@ def key_file(settings: Settings) -> Path | None:
 
 async def _journal(settings: Settings, publish: Callable[[Sequence[Event]], None]) -> tuple[Store, Lock]:
     path = settings.sqlite_path
-    if path is not None:
-        return await open_sqlite(path, publish), FileLock(path)
-    if settings.database_url.startswith("memory:"):
+    if path is None and settings.database_url.startswith("memory:"):
         return MemoryStore(publish), NoLock()
-    store = await open_postgres(settings.database_url, publish, connections=settings.database_connections)
+    opening = import_module("toolwright.adapters.store.opening")  # by name: SQLAlchemy takes its time to load
+    if path is not None:
+        return await opening.open_sqlite(path, publish), FileLock(path)
+    url = settings.database_url
+    store: Store = await opening.open_postgres(url, publish, connections=settings.database_connections)
     locks = import_module("toolwright.adapters.store.postgres.lock")  # by name: it needs the extra
-    return store, locks.PostgresLock(settings.database_url)
+    return store, locks.PostgresLock(url)
 
 
 PAGE, MOST_TOLD = 500, 20  # agents

@@ -11,8 +11,8 @@ from toolwright.client.transport.sse import SseParser
 from toolwright.core.errors import BadAnswer, Reset, ToolwrightError
 from toolwright.core.json_value import JSON
 from toolwright.core.text import brief
-from toolwright.wire.models.reading import read
-from toolwright.wire.models.threads import Event
+from toolwright.wire.event import Event
+from toolwright.wire.reading import read
 
 log = logging.getLogger("toolwright.client")
 

@@ -7,7 +7,24 @@ from contextvars import ContextVar
 
 from toolwright.core.env.redact import Redactor
 
-_KNOWN: ContextVar[Callable[[], Redactor] | None] = ContextVar("toolwright_secrets", default=None)
+
+class _Secrets:
+    """The secrets of a block: what they are now, and from its end on those that they were at last.
+
+    Whatever was started within has a copy of the context, a cancelled timer until its time: it keeps no more than that.
+    """
+
+    __slots__ = ("redactor",)
+
+    def __init__(self, redactor: Callable[[], Redactor]) -> None:
+        self.redactor = redactor
+
+    def close(self) -> None:
+        last = self.redactor()
+        self.redactor = lambda: last
+
+
+_SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()
 
 
@@ -19,8 +36,8 @@ class WithoutSecrets(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always true: the record is kept, without secrets."""
-        known = _KNOWN.get()
-        redactor = None if known is None else known()
+        secrets = _SECRETS.get()
+        redactor = None if secrets is None else secrets.redactor()
         if redactor:
             record.msg, record.args = redactor.text(record.getMessage()), ()
             if record.exc_info:
@@ -44,8 +61,10 @@ def logger(name: str) -> logging.Logger:
 @contextmanager
 def logging_without(secrets: Callable[[], Redactor]) -> Generator[None]:
     """Within the block, and in the tasks that it starts, nothing of these secrets is logged."""
-    token = _KNOWN.set(secrets)
+    block = _Secrets(secrets)
+    token = _SECRETS.set(block)
     try:
         yield
     finally:
-        _KNOWN.reset(token)
+        _SECRETS.reset(token)
+        block.close()

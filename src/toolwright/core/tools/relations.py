@@ -27,6 +27,7 @@ class _Form(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
+        defer_build=True,  # most apps have none
     )
 
     @model_validator(mode="wrap")

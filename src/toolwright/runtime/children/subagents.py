@@ -31,7 +31,7 @@ from toolwright.runtime.files.files import StoredFiles
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.family import child_id_of, copy_files, first_run, message_for
 from toolwright.wire.event import run_event
-from toolwright.wire.run import required_json
+from toolwright.wire.variables import required_json
 
 LONGEST_NAME = 200  # characters
 PUT_OFF = "subagent_env_required"

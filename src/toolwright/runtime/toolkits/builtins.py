@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cache
+from types import FunctionType, MethodType
 from typing import Protocol, TypeVar, runtime_checkable
 
 from toolwright.core.arguments.judge import Judge
-from toolwright.core.arguments.signature import Handler
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import Effect, Source
 from toolwright.core.json_value import JSON, JSONObject
@@ -95,11 +96,20 @@ class BuiltinState(Protocol):
         ...
 
 
-def builtin(handler: Handler) -> Tool:
-    """The tool of that name. It refuses unknown arguments (D3) and runs again after a crash (D14)."""
-    made = tool(idempotent=True)(handler)
+def builtin(method: MethodType) -> Tool:
+    """The tool of a toolkit that is this method: it refuses unknown arguments (D3), runs again after a crash (D14)."""
+    return replace(_described(method.__func__), handler=method)
+
+
+@cache
+def _described(function: FunctionType) -> Tool:
+    """The tool as it is in every runtime: a signature takes its time to read."""
+    made = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
     parameters = {**made.parameters, "additionalProperties": False}
     return replace(made, parameters=parameters, judge=Judge(parameters, made.name))
+
+
+_ANY_TOOLKIT = object()
 
 
 async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitable[JSON]]) -> ToolResult:

@@ -1,7 +1,8 @@
 """The OpenAPI document, where FastAPI does not say it right."""
 
 import threading
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from fastapi import FastAPI
 
@@ -28,10 +29,36 @@ def correct_document(gateway: FastAPI) -> None:
 
 
 def _correct(document: Part) -> None:
+    _call_by_title(document)
     for operations in document["paths"].values():
         for operation in operations.values():
             _join(operation)
             _name_body(operation, document["components"]["schemas"])
+
+
+def _call_by_title(document: Part) -> None:
+    """A schema has the title of its shape as its name, not that of the class."""
+    schemas: Part = document["components"]["schemas"]
+    titles: dict[str, str] = {name: schema.get("title", name) for name, schema in schemas.items()}
+    named = {titles[name]: schema for name, schema in schemas.items()}
+    if len(named) < len(schemas):
+        raise ValueError("Two schemas of the OpenAPI document have one title: give one another.")
+    document["components"]["schemas"] = dict(sorted(named.items()))
+    place = DEFINITIONS.format
+    _refer(document, {place(model=name): place(model=title) for name, title in titles.items()})
+
+
+def _refer(part: Any, names: Mapping[str, str]) -> None:  # any part of an OpenAPI document
+    """Let each reference in that part that is among those names lead where they say."""
+    if isinstance(part, list):
+        for item in cast("list[Any]", part):
+            _refer(item, names)
+    if isinstance(part, dict):
+        fields = cast("Part", part)
+        if "$ref" in fields:
+            fields["$ref"] = names.get(fields["$ref"], fields["$ref"])
+        for field in fields.values():
+            _refer(field, names)
 
 
 def _join(operation: Part) -> None:

@@ -1,16 +1,9 @@
-"""What all answers have in common, for the OpenAPI document: their shapes lie beside it by noun."""
+"""What all answers of the OpenAPI document have in common; those of a noun lie beside its routes."""
 
-from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
-
-class Shape(BaseModel):
-    """A part of an answer: camelCase."""
-
-    model_config = ConfigDict(alias_generator=to_camel)
+from toolwright.wire.reading import BrokenItem
+from toolwright.wire.shape import Absent, Shape
 
 
 class Detail(Shape):
@@ -25,42 +18,25 @@ class ErrorShape(Shape):
 
     error: str
     code: str
-    details: list[Detail] | None = None
-
-
-class HealthShape(Shape):
-    """Whether the server can work."""
-
-    status: Literal["ok", "unavailable"]
-    version: str
-    error: str | None = None
-
-
-class BrokenShape(Shape):
-    """A row of the journal that belongs into this list and cannot be read: which column, and why."""
-
-    id: str
-    column: str
-    error: str
+    details: Absent[list[Detail]] = None
 
 
 class ListShape(Shape):
     """A list; `broken` only where rows of it cannot be read."""
 
-    broken: list[BrokenShape] | None = None
+    broken: Absent[list[BrokenItem]] = None
+
+
+class EnvNames(Shape):
+    """The names that were set, and whether each is a secret; never a value."""
+
+    env: dict[str, dict[Literal["type"], Literal["text", "secret"]]]
 
 
 class Deleted(Shape):
     """It is gone."""
 
     success: Literal[True]
-
-
-class StreamTokenShape(Shape):
-    """A token that opens one stream."""
-
-    token: str
-    expires_at: datetime
 
 
 Responses = dict[int | str, dict[str, Any]]  # as FastAPI spells them

@@ -1,6 +1,6 @@
 """Agents, declared by the app or configured here, what they keep in mind, and their inboxes."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Query, Request
 from pydantic import Field, JsonValue, model_validator
@@ -9,26 +9,57 @@ from toolwright.core.agents.config import check_script
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.runtime.agents.agents import Shown
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import Deleted, answers
+from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
 from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
-from toolwright.web.shapes.agents import (
-    AgentAnswer,
-    AgentList,
-    AgentSaved,
-    InboxEventAnswer,
-    InboxEventList,
-    PromptShape,
-    Triggered,
+from toolwright.wire.agent import (
+    Agent,
+    Goal,
+    InboxEvent,
+    Memory,
+    Plan,
+    SystemPrompt,
+    agent_json,
+    goal_json,
+    inbox_json,
+    memory_json,
+    plan_json,
 )
-from toolwright.web.shapes.minds import GoalList, MemoryList, PlanList
-from toolwright.wire.agent import agent_json, goal_json, inbox_json, memory_json, plan_json
+from toolwright.wire.shape import Shape
 
 router = noun("/api/agents", "agents")
+
+
+class AgentAnswer(Shape):
+    """One agent."""
+
+    agent: Agent
+    agent_id: str
+    entity_id: str
+
+
+class AgentSaved(AgentAnswer):
+    """An agent, and whether it is a new one."""
+
+    created: bool
+
+
+class AgentList(ListShape):
+    """The agents that the app declares, in their order, then the configured ones, the oldest first."""
+
+    agents: list[Agent]
+
+
+class Triggered(Shape):
+    """An agent that was woken."""
+
+    success: Literal[True]
+    agent_entity_id: str
+
 
 SpaceId = Annotated[
     Words | None, Query(alias="spaceId", description="As if the agent were in that space; else where it is.")
@@ -156,7 +187,7 @@ async def trigger_agent(
     return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
 
 
-@router.get("/{agent_id}/prompt", responses=answers(PromptShape, "What it is told.", errors=(404,)))
+@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "What it is told.", errors=(404,)))
 async def get_prompt(_: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None) -> Answer:
     """What the agent would be told now, as its model sees it."""
     told = await runtime.prompts.of(agent_id, space_id)
@@ -174,6 +205,24 @@ def _one(shown: Shown) -> JSONObject:
 
 
 minds_router = noun("/api/agents/{agent_id}", "agents")
+
+
+class GoalList(ListShape):
+    """Goals, the oldest first."""
+
+    goals: list[Goal]
+
+
+class MemoryList(ListShape):
+    """Memories, by key."""
+
+    memories: list[Memory]
+
+
+class PlanList(ListShape):
+    """Plans, the next one first."""
+
+    plans: list[Plan]
 
 
 @minds_router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
@@ -204,6 +253,19 @@ async def list_plans(
 
 
 inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")
+
+
+class InboxEventList(ListShape):
+    """Events of an inbox, the oldest first."""
+
+    events: list[InboxEvent]
+
+
+class InboxEventAnswer(Shape):
+    """One event of an inbox."""
+
+    event: InboxEvent
+
 
 ThreadId = Annotated[
     Words | None, Query(alias="threadId", description="Another thread of the agent than its home thread.")

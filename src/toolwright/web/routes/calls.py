@@ -1,6 +1,6 @@
 """Tool calls that wait for somebody outside, and their results."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
@@ -11,16 +11,36 @@ from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import answers
+from toolwright.web.answers.shapes import ListShape, answers
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Id, Limit, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes.runs import CallAnswer, CallList, ResultTaken
-from toolwright.wire.call import agent_entity_id, call_json
+from toolwright.wire.call import Call, agent_entity_id, call_json
+from toolwright.wire.shape import Shape
 
 router = noun("/api", "calls")
+
+
+class CallAnswer(Shape):
+    """One tool call."""
+
+    call: Call
+
+
+class CallList(ListShape):
+    """Calls, the oldest first."""
+
+    calls: list[Call]
+
+
+class ResultTaken(Shape):
+    """A result that was handed in."""
+
+    success: Literal[True]
+    agent_entity_id: str | None
+
 
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 

@@ -9,20 +9,31 @@ from toolwright.core.env.env import read_env
 from toolwright.core.spaces.entity import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import Deleted, answers
+from toolwright.web.answers.shapes import Deleted, EnvNames, ListShape, answers
 from toolwright.web.auth.permits import owner_of_listed, speaker
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, NewEnv, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, Here
-from toolwright.web.shapes.entities import ClientAnswer, ClientList, EntityAnswer, EntityList
-from toolwright.web.shapes.threads import EnvNames
-from toolwright.wire.entity import client_json, entity_json
+from toolwright.wire.entity import Entity, FrontEnd, client_json, entity_json
+from toolwright.wire.shape import Shape
 
 ExternalId = Annotated[Words, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
 
 router = noun("/api/entities", "entities")
+
+
+class EntityAnswer(Shape):
+    """One entity."""
+
+    entity: Entity
+
+
+class EntityList(ListShape):
+    """Entities: the agents, then the humans, the oldest first."""
+
+    entities: list[Entity]
 
 
 class EntityChange(Form):
@@ -110,6 +121,19 @@ async def set_entity_env(
 
 
 clients_router = noun("/api/clients", "clients")
+
+
+class ClientAnswer(Shape):
+    """One client."""
+
+    client: FrontEnd
+
+
+class ClientList(ListShape):
+    """Clients, the oldest first."""
+
+    clients: list[FrontEnd]
+
 
 EntityId = Annotated[Words | None, Query(alias="entityId", description="Those of one entity.")]
 

@@ -8,18 +8,24 @@ from starlette.responses import Response
 
 from toolwright.core.broken_rows import sliced
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.file import File
+from toolwright.core.files.file import File as FileRow
 from toolwright.core.text import quantity
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import answers, failures
+from toolwright.web.answers.shapes import ListShape, answers, failures
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.query import Id, Limit, Offset, Unsatisfiable, Words, part_of
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes.threads import FileList
-from toolwright.wire.message import file_json
+from toolwright.wire.message import File, file_json
 
 router = noun("/api/threads/{thread_id}/files", "files")
+
+
+class FileList(ListShape):
+    """A thread's files, by path."""
+
+    files: list[File]
+
 
 SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
 """Types that a browser may show in place; all others it saves: in none of these can a script be."""
@@ -88,7 +94,7 @@ async def describe_file(caller: Known, here: Here, thread_id: Id, path: FilePath
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
 
 
-def _headers(file: File) -> dict[str, str]:
+def _headers(file: FileRow) -> dict[str, str]:
     """What a browser needs to know, and what it must not do with somebody else's file."""
     shown = file.mime_type in SHOWN
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""

@@ -3,9 +3,9 @@
 from toolwright.core.errors import StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers.answer import Answer, answer, status_of
-from toolwright.web.answers.shapes import HealthShape
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
+from toolwright.wire.server import Health
 
 router = noun("", "health")
 
@@ -13,8 +13,8 @@ router = noun("", "health")
 @router.get(
     "/health",
     responses={
-        200: {"model": HealthShape, "description": "The journal and the files can be written."},
-        503: {"model": HealthShape, "description": "One of them cannot, or not at the moment."},
+        200: {"model": Health, "description": "The journal and the files can be written."},
+        503: {"model": Health, "description": "One of them cannot, or not at the moment."},
     },
 )
 async def health(here: Here) -> Answer:

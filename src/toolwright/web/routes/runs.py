@@ -9,16 +9,42 @@ from toolwright.core.broken_rows import Rows, broken_of
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
 from toolwright.web.answers.answer import Answer, answer, broken_json, listed
-from toolwright.web.answers.shapes import answers
+from toolwright.web.answers.shapes import ListShape, answers
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.query import EventId, Id, Limit, Offset, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes.runs import EventList, FullRunAnswer, RunAnswer, RunList
-from toolwright.wire.event import event_json
-from toolwright.wire.run import run_json, run_status_json, run_with_steps
+from toolwright.wire.event import Event, event_json
+from toolwright.wire.reading import BrokenItem
+from toolwright.wire.run import ListedRun, Run, RunProgress, run_json, run_status_json, run_with_steps
+from toolwright.wire.shape import Absent, Shape
 
 router = noun("/api/runs", "runs")
+
+
+class RunAnswer(Shape):
+    """One run."""
+
+    run: ListedRun
+
+
+class FullRunAnswer(Shape):
+    """One run, whole, or what the caller may see of it."""
+
+    run: Run | RunProgress
+    broken: Absent[list[BrokenItem]] = None
+
+
+class RunList(ListShape):
+    """Runs, the newest first."""
+
+    runs: list[ListedRun]
+
+
+class EventList(ListShape):
+    """Recorded events, in order."""
+
+    events: list[Event]
 
 
 @router.get("", responses=answers(RunList, "The runs."))

@@ -10,17 +10,36 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
 from toolwright.runtime.spaces.history import LONGEST_PAGE, Shown
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import Deleted, answers
+from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.auth.permits import speaker
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Id, Metadata, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes.spaces import ReactionAnswer, SpaceMessageAnswer, SpaceMessageList, Spoken
-from toolwright.wire.space import reaction_json, space_message_json
+from toolwright.wire.shape import Shape
+from toolwright.wire.space import MessageReaction, SpaceMessage, Spoken, reaction_json, space_message_json
 
 router = noun("/api", "spaces")
+
+
+class SpaceMessageAnswer(Shape):
+    """One message."""
+
+    message: SpaceMessage
+
+
+class SpaceMessageList(ListShape):
+    """Messages, the oldest first."""
+
+    messages: list[SpaceMessage]
+
+
+class ReactionAnswer(Shape):
+    """One reaction."""
+
+    reaction: MessageReaction
+
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
 Content = Annotated[Words, Field(max_length=LONGEST_TEXT)]

@@ -6,24 +6,52 @@ from fastapi import Depends
 from pydantic import Field, JsonValue
 
 from toolwright.core.json_value import JSON
-from toolwright.core.spaces.space import Member, Space, SpaceFields, SpaceKind
+from toolwright.core.spaces.space import Member as MemberRow
+from toolwright.core.spaces.space import Space as SpaceRow
+from toolwright.core.spaces.space import SpaceFields, SpaceKind
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
 from toolwright.web.answers.answer import Answer, answer, broken_json
-from toolwright.web.answers.shapes import Deleted, answers
+from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
 from toolwright.web.requests.query import Description, Id, Limit, Metadata, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork, Here
-from toolwright.web.shapes.spaces import MemberList, MembershipAnswer, SpaceAnswer, SpaceList
-from toolwright.wire.space import member_json, space_json
+from toolwright.wire.shape import Shape
+from toolwright.wire.space import Member, Space, member_json, space_json
 
 SpaceId = Annotated[
     Words, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
 ]
 
 router = noun("/api/spaces", "spaces")
+
+
+class SpaceAnswer(Shape):
+    """One space, under both of its names."""
+
+    space: Space
+    smart_space: Space
+
+
+class SpaceList(ListShape):
+    """Spaces, the oldest first, under both of their names."""
+
+    spaces: list[Space]
+    smart_spaces: list[Space]
+
+
+class MembershipAnswer(Shape):
+    """One membership."""
+
+    membership: Member
+
+
+class MemberList(ListShape):
+    """Members, who came first first."""
+
+    members: list[Member]
 
 
 class SpaceChange(Form):
@@ -179,10 +207,10 @@ async def mark_read(
     return answer({"membership": await _member(here.runtime, member)})
 
 
-def _both(space: Space) -> dict[str, JSON]:
+def _both(space: SpaceRow) -> dict[str, JSON]:
     shown = space_json(space)
     return {"space": shown, "smartSpace": shown}
 
 
-async def _member(runtime: Runtime, member: Member) -> JSON:
+async def _member(runtime: Runtime, member: MemberRow) -> JSON:
     return member_json(member, await runtime.entities.shown(member.entity_id))

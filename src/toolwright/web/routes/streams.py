@@ -9,12 +9,13 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.web.answers.answer import Answer, answer
-from toolwright.web.answers.shapes import Responses, StreamTokenShape, answers, failures
+from toolwright.web.answers.shapes import Responses, answers, failures
 from toolwright.web.dependencies import Follower, FollowingService, Known
 from toolwright.web.requests.query import EventId, Id, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.web.streams.stream import EventStream
+from toolwright.wire.server import StreamToken
 
 router = noun("/api", "streams")
 
@@ -92,7 +93,7 @@ def _ids(entity_id: str | None, **ids: str) -> JSONObject:
 tokens_router = noun("/api/stream-tokens", "streams")
 
 
-@tokens_router.post("", responses=answers(StreamTokenShape, "The token."))
+@tokens_router.post("", responses=answers(StreamToken, "The token."))
 async def create_stream_token(caller: Known, here: Here) -> Answer:
     """A token that opens one stream within a minute, as `?token=`, for the one who asks for it."""
     token, expires_at = here.tokens.issue(caller)

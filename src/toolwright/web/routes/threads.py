@@ -9,30 +9,66 @@ from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import Given, read_env, stored_only
 from toolwright.core.results.content import Attachment
 from toolwright.web.answers.answer import Answer, answer, listed
-from toolwright.web.answers.shapes import answers
+from toolwright.web.answers.shapes import EnvNames, ErrorShape, ListShape, answers
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import Form, NewEnv, Values, described, env_names, reads
 from toolwright.web.requests.query import Id, Limit, Name, Offset, Reference, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes.threads import (
-    ChildList,
-    EnvNames,
-    MessageList,
-    MessageSent,
-    ThreadAnswer,
-    ThreadCreated,
-    ThreadList,
-    ThreadRefused,
-)
-from toolwright.wire.message import message_json
-from toolwright.wire.run import child_json, thread_json
+from toolwright.wire.message import Message, Sent, message_json
+from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.thread import Child, Thread, child_json, thread_json
 
 MOST_LISTED = 1_000
 """What a body lists; how many files a message may have is told in other words where they are kept."""
 
 router = noun("/api/threads", "threads")
+
+
+class InvalidTenv(Shape):
+    """A tenv of a wrong type; its value is not repeated."""
+
+    name: str
+    message: str
+
+
+class ThreadRefused(ErrorShape):
+    """A thread that would not bring what its tools need: every missing name, and every one of a wrong type."""
+
+    missing: Absent[list[str]] = None
+    invalid: Absent[list[InvalidTenv]] = None
+
+
+class ThreadCreated(Shape):
+    """A new thread."""
+
+    thread: Thread
+    thread_id: str
+
+
+class ThreadAnswer(Shape):
+    """One thread."""
+
+    thread: Thread
+
+
+class ThreadList(ListShape):
+    """Threads, the oldest first."""
+
+    threads: list[Thread]
+
+
+class ChildList(ListShape):
+    """The threads that one has made, the oldest first."""
+
+    children: list[Child]
+
+
+class MessageList(ListShape):
+    """Messages, the oldest first."""
+
+    messages: list[Message]
 
 
 class NewThread(Form):
@@ -128,7 +164,7 @@ async def list_children(
 @router.post(
     "/{thread_id}/messages",
     status_code=202,
-    responses=answers(MessageSent, "The message, and the run that reads it.", 202, (404, 413)),
+    responses=answers(Sent, "The message, and the run that reads it.", 202, (404, 413)),
     openapi_extra=described(NewMessage),
 )
 async def send_message(

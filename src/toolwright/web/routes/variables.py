@@ -10,16 +10,21 @@ from fastapi import Depends
 from toolwright.core.env.env import Given
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.web.answers.answer import Answer, answer
-from toolwright.web.answers.shapes import answers
+from toolwright.web.answers.shapes import ErrorShape, answers
 from toolwright.web.dependencies import Known
 from toolwright.web.requests.body import NewEnv, described, reads
 from toolwright.web.requests.query import Id
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
-from toolwright.web.shapes.threads import VariablesAnswered, VariablesMissing, VariablesWanted
-from toolwright.wire.run import required_json
+from toolwright.wire.variables import VariablesAnswered, VariablesWanted, required_json
 
 router = noun("/api/threads", "variables")
+
+
+class VariablesMissing(ErrorShape):
+    """The names that are still missing."""
+
+    missing: list[str]
 
 
 @router.get(

@@ -1,22 +1,15 @@
-"""Reading answers: JSON from the wire as the client's values, the way back of the renderers."""
+"""Reading answers: JSON from the wire as shapes, the way back of the renderers."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import TypeVar
 
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, PlainValidator, TypeAdapter, ValidationError
-from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, core_schema
+from pydantic import TypeAdapter, ValidationError
 
 from toolwright.core.errors import BadAnswer
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.json_value import JSON
 from toolwright.core.text import sentence
-from toolwright.core.threads.run import Usage
-from toolwright.core.value import value
-from toolwright.wire.result import reference_from_json
-from toolwright.wire.run import usage_from_json
+from toolwright.wire.shape import Shape
 
 T = TypeVar("T")
 Path = tuple[int | str, ...]
@@ -36,9 +29,8 @@ def read_field(kind: type[T], shown: JSON, name: str) -> T:
     return read(kind, _field(shown, name))
 
 
-@value
-class BrokenItem:
-    """What an answer could not show because its row is broken: what it is called by, which column, and why."""
+class BrokenItem(Shape, title="BrokenShape"):
+    """A row of the journal that belongs into this list and cannot be read: which column, and why."""
 
     id: str
     column: str
@@ -86,28 +78,3 @@ def _unreadable(kind: type[object], path: Path, why: str) -> BadAnswer:
     return BadAnswer(
         sentence(f"The server's answer is not a {kind.__name__} that this client knows{where}: {why}")
     )
-
-
-CAMEL = ConfigDict(alias_generator=to_camel, extra="ignore")
-"""The configuration of each such value: the wire's names, and nothing refused that is not known yet."""
-
-
-def spelt(name: str) -> Any:  # what pydantic returns for a field
-    """A field that the wire calls by that name."""
-    return Field(validation_alias=name)
-
-
-@dataclass(frozen=True, eq=False)
-class _As:
-    """Reads a field as that schema says: JSON comes from a parser, and is not looked through again."""
-
-    schema: CoreSchema
-
-    def __get_pydantic_core_schema__(self, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
-        return self.schema
-
-
-Json = Annotated[JSON, _As(core_schema.any_schema())]
-JsonObject = Annotated[JSONObject, _As(core_schema.is_instance_schema(dict))]
-SeenUsage = Annotated[Usage, PlainValidator(usage_from_json)]
-SeenReference = Annotated[AttachmentRef, PlainValidator(reference_from_json)]

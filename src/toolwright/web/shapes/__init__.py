@@ -1,1 +1,0 @@
-"""The forms of answers in the OpenAPI document."""

@@ -1,1 +1,0 @@
-"""Values as the client reads them from JSON."""

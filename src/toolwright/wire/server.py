@@ -1,0 +1,24 @@
+"""The server itself on the wire: its health, and the tokens that open its streams (API §3)."""
+
+from datetime import datetime
+from typing import Literal
+
+from toolwright.wire.shape import Absent, Shape
+
+
+class Health(Shape, title="HealthShape"):
+    """Whether the server can work."""
+
+    status: Literal["ok", "unavailable"]
+    version: str
+    error: Absent[str] = None
+
+
+class StreamToken(Shape, title="StreamTokenShape"):
+    """A token that opens one stream.
+
+    It is given as `?token=`, until it expires.
+    """
+
+    token: str
+    expires_at: datetime

@@ -1,0 +1,99 @@
+"""Values: comparable, hashable and shown by their fields, as dataclasses are."""
+
+from dataclasses import dataclass, field, fields, replace
+
+import pytest
+
+from toolwright.core.value import changed, value
+
+
+@value
+class Point:
+    """A place."""
+
+    x: int
+    y: int = 0
+    note: str = field(default="", repr=False)
+
+
+@value
+class Place(Point):
+    """A place with a name."""
+
+    name: str = ""
+
+
+@value
+class Named:
+    """It says itself how it is shown and compared."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and other.name.lower() == self.name.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.name.lower())
+
+
+@value
+class Chain:
+    """It may hold itself."""
+
+    links: list[object]
+
+
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
+class Plain:
+    """As `dataclasses` would write it."""
+
+    x: int
+    y: int = 0
+
+
+def test_values_of_one_class_are_equal_by_their_fields() -> None:
+    assert Point(x=1) == Point(x=1)
+    assert Point(x=1) != Point(x=2)
+    assert Point(x=1, note="a") != Point(x=1)
+    assert len({Point(x=1), Point(x=1), Point(x=2)}) == 2
+    assert hash(Point(x=1, y=2, note="")) == hash((1, 2, ""))
+
+
+@pytest.mark.parametrize("other", [Place(x=1), Plain(x=1), (1, 0, ""), None])
+def test_a_value_equals_nothing_of_another_class(other: object) -> None:
+    assert Point(x=1) != other
+    assert other != Point(x=1)
+
+
+def test_what_derives_from_a_value_has_all_its_fields_whoever_is_compared_first() -> None:
+    assert Point(x=1) == Point(x=1)
+    assert Place(x=1, name="a") != Place(x=1, name="b")
+    assert repr(Place(x=1, name="a")) == "Place(x=1, y=0, name='a')"
+    assert hash(Place(x=1, name="a")) != hash(Place(x=1, name="b"))
+
+
+def test_a_value_is_shown_as_a_dataclass_is() -> None:
+    assert repr(Point(x=1, note="a")) == "Point(x=1, y=0)"
+    assert repr(Plain(x=1)) == "Plain(x=1, y=0)"
+    chain = Chain(links=[])
+    chain.links.append(chain)
+    assert repr(chain) == "Chain(links=[...])"
+
+
+def test_what_a_class_says_itself_stays() -> None:
+    assert repr(Named(name="A")) == "<A>"
+    assert Named(name="A") == Named(name="a")
+    assert len({Named(name="A"), Named(name="a")}) == 1
+
+
+def test_an_unhashable_field_is_said() -> None:
+    with pytest.raises(TypeError, match="unhashable type: 'list'"):
+        hash(Chain(links=[]))
+
+
+def test_a_value_is_a_dataclass() -> None:
+    assert [each.name for each in fields(Place(x=1))] == ["x", "y", "note", "name"]  # type: ignore[arg-type]  # a value
+    assert changed(Point(x=1), y=5) == replace(Point(x=1), y=5) == Point(x=1, y=5)  # type: ignore[type-var]  # the same

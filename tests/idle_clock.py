@@ -1,0 +1,42 @@
+"""An event loop whose clock goes on to the next timer when nothing is at work: waits cost no time.
+
+It is for tests whose waits are all on the loop (in memory, no other process): `@pytest.mark.idle_clock`. What a thread
+does is waited for a little; what takes longer than that there would be overtaken by the next timer.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Mapping
+from typing import Any
+
+A_LITTLE = 0.002  # seconds
+
+
+class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]  # which one depends on the system
+    """Tells nothing later than a little: the seconds that were not waited for are `skipped`."""
+
+    skipped = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout <= A_LITTLE:
+            return super().select(timeout)
+        events = super().select(A_LITTLE)
+        if not events:
+            self.skipped += timeout - A_LITTLE
+        return events
+
+
+class IdleClockLoop(asyncio.SelectorEventLoop):
+    """The event loop."""
+
+    def __init__(self) -> None:
+        self._idle = _Selector()
+        super().__init__(self._idle)
+
+    def time(self) -> float:
+        """Seconds, those among them that were not waited for."""
+        return super().time() + self._idle.skipped
+
+
+BACKEND: tuple[str, Mapping[str, Any]] = ("asyncio", {"loop_factory": IdleClockLoop})
+"""The backend of anyio with such a loop."""

@@ -1,0 +1,36 @@
+"""The loop whose clock goes on when nothing is at work: its waits take no time, and end in their order."""
+
+import asyncio
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.anyio, pytest.mark.idle_clock]
+LONG = 3_600.0  # seconds: more than any test may take
+
+
+async def test_a_wait_ends_at_its_time_by_the_loops_clock_alone() -> None:
+    began = asyncio.get_running_loop().time()
+    await asyncio.sleep(LONG)
+    assert asyncio.get_running_loop().time() - began >= LONG
+
+
+async def test_waits_end_in_their_order() -> None:
+    ended: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        ended.append(seconds)
+
+    await asyncio.gather(wait(LONG), wait(LONG / 3), wait(LONG / 2))
+    assert ended == [LONG / 3, LONG / 2, LONG]
+
+
+async def test_a_deadline_passes_while_nothing_is_at_work() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(LONG):
+            await asyncio.Event().wait()
+
+
+async def test_a_thread_is_waited_for_where_there_is_no_timer() -> None:
+    assert await asyncio.to_thread(lambda: time.sleep(0.05) or "done") == "done"
