@@ -52,10 +52,10 @@ class Housekeeper:
         while True:
             if self._motor.driving:
                 try:
+                    await self.tidy()
                     if orphans:
                         await self.cancel_orphans()
                         orphans = False
-                    await self.tidy()
                     await drop_expired(self._store, self._clock, self._new_id)
                     await self._keys.renew()
                     await self._files.tidy(self._clock.now() - LEFTOVERS_KEPT)
