@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.program import Op, Reading
-from toolwright.adapters.store.engine.row_reader import Reader
 from toolwright.adapters.store.engine.statement import DialectName, Statement
 from toolwright.core.broken_rows import Rows
 from toolwright.core.journal.units import Committed, Conflict, Unit

@@ -21,7 +21,7 @@ from toolwright.adapters.store.postgres.merge import (
 )
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables.events import EVENTS
 from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.event import Event
@@ -176,6 +176,6 @@ async def written_before(connection: Connection, unit: Unit, sql: Statements) ->
     events: list[Event] = []
     for whose, first, last in recorded.pop("events", ()):
         told = await connection.fetch(sql.events_between.sql, whose, first, last)
-        events += [rows_events.event(row) for row in told]
+        events += [EVENTS.read(row) for row in told]
     runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
     return Written(Committed(**recorded, runs=runs), tuple(events))

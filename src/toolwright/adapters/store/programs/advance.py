@@ -10,10 +10,10 @@ from toolwright.adapters.store.programs.locks import lock
 from toolwright.adapters.store.programs.parts import insert, leaving, new_files, write_env, write_files
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import calls as rows_calls
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import rows_messages
-from toolwright.adapters.store.tables import threads as rows_threads
+from toolwright.adapters.store.tables.calls import CALLS
+from toolwright.adapters.store.tables.events import EVENTS
+from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.threads import RUNS, STEPS
 from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import CallChange, is_over
@@ -41,15 +41,14 @@ def advance(unit: Advance, sql: Statements) -> Program:
     if unit.leaving is not None:
         ops.append(leaving(unit.thread_id, unit.leaving, sql))
     ops += [*write_files(unit.thread_id, unit.files, sql), *write_env(unit.env, sql)]
-    ops += insert(sql.insert_call, [rows_calls.call_params(call) for call in (*unit.calls, *unit.nested)])
+    ops += insert(sql.insert_call, [CALLS.params(call) for call in (*unit.calls, *unit.nested)])
     ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
     ops += insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
-        ops.append(Op(sql.insert_step, rows_threads.step_params(unit.step)))
+        ops.append(Op(sql.insert_step, STEPS.params(unit.step)))
     events = [
-        rows_events.event_params(event)
-        for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
+        EVENTS.params(event) for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
     ]
     ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
     if unit.effects:
@@ -72,7 +71,7 @@ def advance(unit: Advance, sql: Statements) -> Program:
 
 def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
     """The run's new row. A run that was asked to cancel ends in no other way."""
-    row = rows_threads.run_params(unit.run)
+    row = RUNS.params(unit.run)
     if opens:
         return [Op(sql.insert_run, row, "duplicate")]
     if not unit.run.over or unit.run.status == "cancelled":
@@ -152,11 +151,10 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
 
 def _message_params(unit: Advance) -> list[Params]:
     return [
-        rows_messages.message_params(message, unit.thread_id, seq)
+        MESSAGES.params(message, thread_id=unit.thread_id, seq=seq)
         for seq, message in enumerate(unit.messages, unit.seq + 1)
     ]
 
 
 def _edited_params(message: Message, unit: Advance) -> Params:
-    row = rows_messages.message_params(message, unit.thread_id, message.seq or 0)
-    return {"thread_id": unit.thread_id, "seq": row["seq"], "body": row["body"]}
+    return MESSAGES.params(message, thread_id=unit.thread_id)

@@ -7,10 +7,19 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, select
 
 from toolwright.adapters.store.engine.codecs import Params
 from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
-from toolwright.adapters.store.engine.row_reader import Reader
+from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.reads.readers import AGENTS, GOALS, MEMORIES, PLANS
-from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.tables.agents import (
+    AGENTS,
+    GOALS,
+    MEMORIES,
+    PLANS,
+    agent_revisions,
+    agents,
+    goals,
+    memories,
+    plans,
+)
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.broken_rows import Rows

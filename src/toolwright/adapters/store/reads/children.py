@@ -9,11 +9,11 @@ from sqlalchemy import BigInteger, Text, bindparam, func, literal, select
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first, first_read, rows_read
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, statements
-from toolwright.adapters.store.reads.readers import CALLS, MESSAGES, REQUESTS, THREADS
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.children import asked, requests, thread_values
+from toolwright.adapters.store.tables.calls import CALLS, calls
+from toolwright.adapters.store.tables.children import REQUESTS, asked, requests, thread_values
 from toolwright.adapters.store.tables.conditions import NOT_OVER
-from toolwright.adapters.store.tables.threads import messages, threads
+from toolwright.adapters.store.tables.messages import MESSAGES, messages
+from toolwright.adapters.store.tables.threads import THREADS, threads
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import Call

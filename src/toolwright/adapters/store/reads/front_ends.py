@@ -9,8 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from toolwright.adapters.store.engine.codecs import Params
 from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, statements
-from toolwright.adapters.store.reads.readers import FRONT_ENDS
-from toolwright.adapters.store.tables.kept import clients
+from toolwright.adapters.store.tables.kept import FRONT_ENDS, clients
 from toolwright.core.spaces.entity import FrontEnd
 
 

@@ -10,8 +10,7 @@ from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select, text
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.driver import Driver, rows_read
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.reads.readers import CALLS
-from toolwright.adapters.store.tables.calls import ON_OFFER, calls
+from toolwright.adapters.store.tables.calls import CALLS, ON_OFFER, calls
 from toolwright.adapters.store.tables.threads import runs
 from toolwright.core.journal.reads import Offer
 from toolwright.core.json_value import dumps

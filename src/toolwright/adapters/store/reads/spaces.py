@@ -6,14 +6,22 @@ from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
 
-from toolwright.adapters.store.engine.codecs import Params, Row, UnreadableColumn, a_text, read_or_none
+from toolwright.adapters.store.engine.codecs import Params, Row, read_text
 from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first_read, rows_read
-from toolwright.adapters.store.engine.row_reader import Reader
+from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.reads.readers import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.tables.events import inbox
 from toolwright.adapters.store.tables.kept import entities
-from toolwright.adapters.store.tables.spaces import members, reactions, space_messages, spaces
+from toolwright.adapters.store.tables.spaces import (
+    MEMBERS,
+    REACTIONS,
+    SPACE_MESSAGES,
+    SPACES,
+    members,
+    reactions,
+    space_messages,
+    spaces,
+)
 from toolwright.adapters.store.tables.threads import runs
 from toolwright.core.broken_rows import Rows
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
@@ -32,8 +40,8 @@ def _text(name: str) -> Any:  # as above
 def _with_name(row: Row) -> tuple[Member, str | None]:
     [member] = MEMBERS.all([row])
     try:
-        return member, read_or_none(row, len(row) - 1, a_text)
-    except UnreadableColumn:  # a person whose row is broken has no name
+        return member, None if row[-1] is None else read_text(row[-1])
+    except (ValueError, TypeError):  # a person whose row is broken has no name
         return member, None
 
 

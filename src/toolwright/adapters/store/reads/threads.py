@@ -23,27 +23,13 @@ from sqlalchemy import (
 from toolwright.adapters.store.engine.codecs import Params, instant_or_none, micros
 from toolwright.adapters.store.engine.program import Op, Reading
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement
-from toolwright.adapters.store.reads.readers import (
-    CALLS,
-    ENTITIES,
-    ENV,
-    EVENTS,
-    FILES,
-    INBOX,
-    MESSAGES,
-    RUNS,
-    SHOWN_CALLS,
-    SPACE_EVENTS,
-    STEPS,
-    THREADS,
-    WAKES,
-    each_event,
-)
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.events import events, inbox, wakes
-from toolwright.adapters.store.tables.kept import entities, env, files
-from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
-from toolwright.adapters.store.tables.threads import messages, runs, steps, threads
+from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
+from toolwright.adapters.store.tables.calls import CALLS, calls
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES, events, inbox, wakes
+from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, entities, env, files
+from toolwright.adapters.store.tables.messages import MESSAGES, messages
+from toolwright.adapters.store.tables.spaces import SPACE_EVENTS, members, space_events, space_messages
+from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS, runs, steps, threads
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.store import Sight, ThreadView

@@ -35,8 +35,9 @@ from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
+from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import space_events
-from toolwright.adapters.store.tables.threads import messages, runs, steps, threads
+from toolwright.adapters.store.tables.threads import runs, steps, threads
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.run import OVER
 
