@@ -2,7 +2,8 @@
 
 Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
 is sent one row of each: they may be run as one statement. What returns nothing may be run any time
-before COMMIT: no program reads what it wrote. And a program that has nothing to decide yields a `Whole`, which
+before COMMIT: no program reads what it wrote. Rows of the logs (`statement.LOGS`) may even wait for other units.
+And a program that has nothing to decide yields a `Whole`, which
 may be run with its COMMIT as one statement. Its author obeys:
 
 - every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
@@ -14,8 +15,8 @@ may be run with its COMMIT as one statement. Its author obeys:
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.outcome import Written
@@ -25,8 +26,7 @@ from toolwright.core.journal.units import Guard
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheapest of values
     """One statement to run. With a `guard` it must give exactly one row; `more` are further executions.
 
     `given` are parameters that come from an earlier op of the same whole: its number there, and the column of
@@ -54,11 +54,11 @@ Program: TypeAlias = Generator[Ops, list[Row], Written]
 Reading: TypeAlias = Generator[Op, list[Row], T]
 
 
-def filled(op: Op, found: Sequence[Row]) -> Op:
+def filled(op: Op, rows: Sequence[Row]) -> Op:
     """The op with what it is given by those that have been run."""
     if op.given is None:
         return op
-    given: Params = {name: found[number][column] for name, (number, column) in op.given.items()}
-    return replace(
-        op, params={**op.params, **given}, more=[{**params, **given} for params in op.more or ()], given=None
+    given: Params = {name: rows[number][column] for name, (number, column) in op.given.items()}
+    return op._replace(
+        params={**op.params, **given}, more=[{**params, **given} for params in op.more or ()], given=None
     )

@@ -1,9 +1,7 @@
 """The units of a drain as programs: everything that moves a thread on, behind its fence."""
 
-from dataclasses import replace
-
 from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, micros_or_none
-from toolwright.adapters.store.engine.outcome import Written, numbered
+from toolwright.adapters.store.engine.outcome import Performed, Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
 from toolwright.adapters.store.programs.children import is_orphan, wake_askers
 from toolwright.adapters.store.programs.locks import lock
@@ -11,15 +9,16 @@ from toolwright.adapters.store.programs.parts import insert, leaving, new_files,
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.calls import CALLS
-from toolwright.adapters.store.tables.events import EVENTS
 from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.threads import RUNS, STEPS
 from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
+from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.message import Message
 
 FENCE = 0  # the number of the fence among the ops of an advance
+NOTHING = Performed()  # what a unit without effects has done by them
 
 
 def advance(unit: Advance, sql: Statements) -> Program:
@@ -47,26 +46,26 @@ def advance(unit: Advance, sql: Statements) -> Program:
     ops += insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
         ops.append(Op(sql.insert_step, STEPS.params(unit.step)))
-    events = [
-        EVENTS.params(event) for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
-    ]
-    ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
-    if unit.effects:
+    ops += insert(sql.insert_event, _event_params(unit), {"base": (FENCE, 0)})
+    done = NOTHING
+    if unit.effects or unit.env or late:
         yield from lock(unit.effects, unit.thread_id, sql)
-    found = yield Whole(ops) if not (unit.effects or unit.env or late) else ops
-    yield from wake_askers(unit.env, unit, sql)
-    done = yield from perform(unit.effects, unit, sql)
-    ev, posted = found[FENCE]
+        rows = yield ops
+        yield from wake_askers(unit.env, unit, sql)
+        done = yield from perform(unit.effects, unit, sql)
+    else:
+        rows = yield Whole(ops)
+    ev, posted = rows[FENCE]
     answer = Committed(
         run_id=run.id,
         posted=posted,
-        cancel_requested=not opens and found[saved][0] is not None,
-        left=unit.leaving is None or bool(found[place]),
+        cancel_requested=not opens and rows[saved][0] is not None,
+        left=unit.leaving is None or bool(rows[place]),
         seq=done.seq,
         runs=tuple(done.runs),
     )
     events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
-    return Written(answer, (*events, *done.events))
+    return Written(answer, (*events, *done.events) if done.events else events)
 
 
 def _saves(unit: Advance, opens: bool, sql: Statements) -> list[Op]:
@@ -103,6 +102,16 @@ def _fence(unit: Advance, opens: bool, sql: Statements) -> Op:
     return Op(statement, params, "fence")
 
 
+def _event_params(unit: Advance) -> list[Params]:
+    """The rows of the events, numbered from the thread's last number backwards."""
+    run = unit.run
+    same: Params = {"thread_id": unit.thread_id, "run_id": run.id, "agent": run.agent, "at": micros(unit.at)}
+    return [
+        {**same, "n": n, "type": draft.type, "payload": dumps(draft.payload)}
+        for n, draft in enumerate(unit.events, 1 - len(unit.events))
+    ]
+
+
 def _inbox(unit: Advance, sql: Statements) -> list[Op]:
     return [
         Op(
@@ -128,7 +137,7 @@ def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
     for change in unit.changes:
         op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
         if moves.setdefault(change.id, op) is not op:
-            again.append(replace(op, again=True))
+            again.append(op._replace(again=True))
     return list(moves.values()), again
 
 

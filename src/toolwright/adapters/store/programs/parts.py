@@ -1,6 +1,6 @@
 """What many programs are made of: the ops for files, values, events and wakes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from toolwright.adapters.store.engine.codecs import Params, micros
 from toolwright.adapters.store.engine.program import Op
@@ -62,6 +62,8 @@ def insert_events(events: tuple[Event, ...], sql: Statements) -> list[Op]:
     return insert(sql.insert_event, [EVENTS.params(event, base=0) for event in events])
 
 
-def insert(statement: Statement, params: list[Params]) -> list[Op]:
+def insert(
+    statement: Statement, params: list[Params], given: Mapping[str, tuple[int, int]] | None = None
+) -> list[Op]:
     """One statement for all of these rows; nothing for none."""
-    return [Op(statement, params[0], more=params[1:])] if params else []
+    return [Op(statement, params[0], more=params[1:], given=given)] if params else []
