@@ -11,6 +11,8 @@ def awaits_late_results(unit: Advance) -> bool:
     for change in unit.changes:
         if change.now == "pending":
             return True
+    if not (unit.calls or unit.nested):
+        return False
     return any(call.status == "pending" for call in (*unit.calls, *unit.nested))
 
 

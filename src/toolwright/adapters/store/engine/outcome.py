@@ -87,3 +87,6 @@ class Performed:
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     seq: int | None = None
     count: int = 0
+
+
+NOTHING = Performed()  # what comes of no effects

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
+from toolwright.adapters.store.engine.outcome import NOTHING, GuardFailed, Written, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.guards import check_files, open_run
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
@@ -18,7 +18,7 @@ Moved: TypeAlias = dict[str, Call]
 
 
 def advance(unit: Advance, tables: Tables) -> Written:
-    """A unit of a drain: fenced, then written whole."""
+    """A unit of a drain: fenced, then written whole. It looks only at what the unit has."""
     thread = tables.threads.get(unit.thread_id)
     opens = isinstance(unit, Claim) and unit.opens
     if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
@@ -27,18 +27,27 @@ def advance(unit: Advance, tables: Tables) -> Written:
         raise GuardFailed("fence")
     if awaits_late_results(unit) and tables.is_deleted(thread.answering):
         unit = without_late_results(unit)
+    run = unit.run
     moved = _moved(unit, tables) if unit.changes else {}
-    _check_new(unit, tables)
-    stored = _new_run(unit.run, tables) if opens else open_run(unit.run.id, unit.thread_id, tables)
-    _check_inbox(unit, thread, stored)
-    check_files(unit.files, thread)
-    spaces.check(unit.effects, tables)
+    if unit.step is not None or unit.calls or unit.nested:
+        _check_new(unit, tables)
+    stored = _new_run(run, tables) if opens else open_run(run.id, unit.thread_id, tables)
+    if unit.read or unit.inbox or run.over:
+        _check_inbox(unit, thread, stored)
+    if unit.files:
+        check_files(unit.files, thread)
+    if unit.effects:
+        spaces.check(unit.effects, tables)
 
     tables.calls.update(moved)
-    tables.runs[stored.id] = _merged(unit.run, stored)
-    tables.set_env(unit.env)
-    tables.wake_askers(unit.env, unit.at)
-    thread.write(unit.files)
+    tables.runs[stored.id] = _merged(run, stored)
+    if unit.env:
+        tables.set_env(unit.env)
+        tables.wake_askers(unit.env, unit.at)
+    if unit.files:
+        thread.write(unit.files)
+    if isinstance(unit, Claim | Takeover):
+        thread.epoch += 1
     events = _write_thread(unit, thread)
     for call in (*unit.calls, *unit.nested):
         tables.calls[call.id] = call
@@ -47,9 +56,8 @@ def advance(unit: Advance, tables: Tables) -> Written:
     if unit.step is not None:
         tables.steps[unit.step.run_id].append(unit.step)
     left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
-    posted, done = thread.posted, Performed()
-    if unit.effects:
-        done = spaces.perform(unit.effects, unit, tables)
+    posted = thread.posted
+    done = spaces.perform(unit.effects, unit, tables) if unit.effects else NOTHING
     answer = Committed(
         run_id=stored.id,
         posted=posted,
@@ -62,10 +70,9 @@ def advance(unit: Advance, tables: Tables) -> Written:
 
 
 def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
-    if isinstance(unit, Claim | Takeover):
-        thread.epoch += 1
-    thread.run_id, thread.begun = unit.run.id, unit.run.started_at is not None
-    if unit.run.over:
+    run = unit.run
+    thread.run_id, thread.begun = run.id, run.started_at is not None
+    if run.over:
         thread.run_id, thread.next_run_id, thread.begun = thread.next_run_id, None, False
     for event_id in unit.read:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
@@ -79,8 +86,10 @@ def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
         thread.seq += 1
         placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
         thread.messages.append(placed)
+    if not unit.events:
+        return ()
     thread.ev += len(unit.events)
-    events = numbered(unit.events, thread.ev, unit, unit.thread_id, unit.run.id, unit.run.agent)
+    events = numbered(unit.events, thread.ev, unit, unit.thread_id, run.id, run.agent)
     thread.events += events
     return events
 
@@ -96,17 +105,16 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
 
 
 def _check_new(unit: Advance, tables: Tables) -> None:
-    if any(call.id in tables.calls for call in (*unit.calls, *unit.nested)):
-        raise Unwritable("The journal cannot hold this: a call with this id is there already.")
+    for call in (*unit.calls, *unit.nested):
+        if call.id in tables.calls:
+            raise Unwritable("The journal cannot hold this: a call with this id is there already.")
     step = unit.step
-    steps = tables.steps.get(step.run_id) if step is not None else None
+    steps = None if step is None else tables.steps.get(step.run_id)
     if step is not None and steps and steps[-1].number >= step.number:
         raise Unwritable("The journal cannot hold this: this step is there already.")
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
-    if not (unit.read or unit.inbox or unit.run.over):
-        return
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
     seen = {*unit.read}

@@ -1,7 +1,7 @@
 """The units of a drain as programs: everything that moves a thread on, behind its fence."""
 
 from toolwright.adapters.store.engine.codecs import Params, long_text_or_none, micros, micros_or_none
-from toolwright.adapters.store.engine.outcome import Performed, Written, numbered
+from toolwright.adapters.store.engine.outcome import NOTHING, Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
 from toolwright.adapters.store.programs.children import is_orphan, wake_askers
 from toolwright.adapters.store.programs.locks import lock
@@ -18,7 +18,6 @@ from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.message import Message
 
 FENCE = 0  # the number of the fence among the ops of an advance
-NOTHING = Performed()  # what a unit without effects has done by them
 
 
 def advance(unit: Advance, sql: Statements) -> Program:
