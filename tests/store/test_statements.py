@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 from tests.play import Drain, begun, change, committed, draft, said
+from tests.postgres_server import fresh_database
 
+from toolwright.adapters.store.postgres.connection import Connection, Limits, Pool, Pools, connect_pools
+from toolwright.adapters.store.postgres.driver import PostgresDriver
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.sqlite.file import connect
@@ -76,6 +79,43 @@ def result(drain: Drain, calls: list[Call]) -> Result:
     message = said("sunny", drain.run.id, call_id=calls[0].id, status="success", step=1)
     events = (draft("tool.done"), draft("message"), draft("tool.started"))
     return drain.unit(Result, changes=moves, messages=(message,), events=events)
+
+
+class Counted:
+    """A session that counts what it is asked."""
+
+    def __init__(self, connection: Connection, asked: list[str]) -> None:
+        self._connection = connection
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:  # whatever a session has
+        if name in {"execute", "fetch", "fetchval"}:
+            self._asked.append(name)
+        return getattr(self._connection, name)
+
+
+class CountedPool:
+    """A pool of sessions that count together."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._lent: dict[int, Connection] = {}
+        self.asked: list[str] = []
+
+    async def acquire(self) -> Connection:
+        connection = await self._pool.acquire()
+        counted: Any = Counted(connection, self.asked)  # a session, as far as the driver sees
+        self._lent[id(counted)] = connection
+        return counted
+
+    async def release(self, connection: Connection) -> None:
+        await self._pool.release(self._lent.pop(id(connection)))
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        self._pool.terminate()
 
 
 async def all_at_once(store: SqlStore, units: list[Unit]) -> list[Committed | Conflict]:
@@ -162,3 +202,35 @@ async def test_a_unit_sees_what_those_of_its_turn_have_appended(tmp_path: Path) 
     [message] = await store.messages("th_1")
     assert (message.id, message.kept) == (first.messages[0].id, False)
     await store.close()
+
+
+async def test_a_result_on_postgres_takes_one_round_trip() -> None:
+    async with fresh_database() as url:
+        pools = await connect_pools(url, Limits())
+        commits = CountedPool(pools.commits)
+        driver = PostgresDriver(Pools(commits, pools.reads), lambda _: None, Limits())
+        await driver.open()
+        store = SqlStore(driver)
+        drain, calls = await ready(store)
+        commits.asked.clear()
+        await committed(store, result(drain, calls))
+        assert commits.asked == ["fetchval"]
+        await store.close()
+
+
+async def test_a_session_that_comes_back_is_lent_to_who_waits_and_one_that_was_closed_is_not() -> None:
+    async with fresh_database() as url:
+        pools = await connect_pools(url, Limits(connections=2))
+        first = await pools.commits.acquire()
+        waiting = asyncio.create_task(pools.commits.acquire())
+        await asyncio.sleep(0)
+        await pools.commits.release(first)
+        second = await waiting
+        await pools.commits.release(second)
+        assert await pools.commits.acquire() is second
+        second.terminate()
+        await pools.commits.release(second)
+        third = await pools.commits.acquire()
+        assert await third.fetchval("SELECT 1") == 1
+        await pools.commits.release(third)
+        await pools.close(5.0)

@@ -109,7 +109,8 @@ class PostgresDriver:
             raise StoreError("The journal is closed.")
         fault: BaseException | None = None
         for pause in PAUSES:
-            await asyncio.sleep(pause)
+            if pause:
+                await asyncio.sleep(pause)
             try:
                 async with asyncio.timeout(self._limits.attempt):
                     return await work()
