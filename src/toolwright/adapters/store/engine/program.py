@@ -14,7 +14,7 @@ may be run with its COMMIT as one statement. Its author obeys:
   where it sees an older state than the op that holds the lock (`all_read`).
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -24,6 +24,7 @@ from toolwright.adapters.store.engine.statement import Statement
 from toolwright.core.journal.units import Guard
 
 T = TypeVar("T")
+Y = TypeVar("Y")
 
 
 class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheapest of values
@@ -52,6 +53,28 @@ class Whole:
 Ops: TypeAlias = Op | Sequence[Op] | Whole
 Program: TypeAlias = Generator[Ops, list[Row], Written]
 Reading: TypeAlias = Generator[Op, list[Row], T]
+
+
+def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T:
+    """What a program or a reading returns, each of whose ops is run by `run`."""
+    rows: list[Row] | None = None
+    while True:
+        try:
+            ops = next(steps) if rows is None else steps.send(rows)
+        except StopIteration as stop:
+            return stop.value
+        rows = run(ops)
+
+
+async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awaitable[list[Row]]]) -> T:
+    """The same on a session that is waited for."""
+    rows: list[Row] | None = None
+    while True:
+        try:
+            ops = next(steps) if rows is None else steps.send(rows)
+        except StopIteration as stop:
+            return stop.value
+        rows = await run(ops)
 
 
 def filled(op: Op, rows: Sequence[Row]) -> Op:

@@ -6,7 +6,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from sqlalchemy import Delete, Insert, Select, Table, Update
+from sqlalchemy import BigInteger, Delete, Insert, Select, Table, Text, Update, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row
@@ -64,6 +64,21 @@ class Statement:
 
 def _is_plain_insert(statement: Insert | Update | Delete | Rows) -> bool:
     return type(statement) is Insert and cast("Table", statement.table).name in LOGS
+
+
+def number(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    """A whole number that is given when the statement is run."""
+    return bindparam(name, type_=BigInteger)
+
+
+def string(name: str) -> Any:  # as above
+    """A text that is given when the statement is run."""
+    return bindparam(name, type_=Text)
+
+
+def row_params(table: Table) -> dict[str, Any]:  # as above
+    """A whole row that is given when the statement is run."""
+    return {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
 
 
 class Compiler:

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, Written
-from toolwright.adapters.store.engine.program import Op, Ops, Program, Whole, filled
+from toolwright.adapters.store.engine.program import Op, Ops, Program, Whole, drive_async, filled
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.postgres.connection import Connection
 from toolwright.adapters.store.postgres.merge import (
@@ -76,16 +76,9 @@ class Transaction:
         return written
 
     async def _apply(self) -> Written:
-        steps = program(self._unit, self._sql)
-        found: list[Row] | None = None
-        while True:
-            try:
-                op = next(steps) if found is None else steps.send(found)
-            except StopIteration as stop:
-                written: Written = stop.value
-                await self._write_later(written)
-                return written
-            found = await self._run(op)
+        written = await drive_async(program(self._unit, self._sql), self._run)
+        await self._write_later(written)
+        return written
 
     async def _run(self, op: Ops) -> list[Row]:
         if not isinstance(op, Op):

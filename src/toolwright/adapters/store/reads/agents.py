@@ -1,14 +1,21 @@
 """What is read of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, select
+from sqlalchemy import and_, select
 
 from toolwright.adapters.store.engine.codecs import Params
 from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
 from toolwright.adapters.store.engine.mapping import Reader
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    statements,
+    string,
+)
 from toolwright.adapters.store.tables.agents import (
     AGENTS,
     GOALS,
@@ -27,14 +34,6 @@ from toolwright.core.broken_rows import Rows
 T = TypeVar("T")
 
 
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
-
-
 class AgentQueries:
     """The queries about agents; each attribute is one of them."""
 
@@ -47,22 +46,22 @@ class AgentQueries:
         now = select(*head).select_from(
             agents.outerjoin(agent_revisions, newest)
         )  # a lost revision breaks its agent
-        self.agent = compiled(now.where(agents.c.id == _text("agent_id")))
-        self.named = compiled(now.where(agents.c.name == _text("name")))
+        self.agent = compiled(now.where(agents.c.id == string("agent_id")))
+        self.named = compiled(now.where(agents.c.name == string("name")))
         in_order = now.order_by(agents.c.created_at, agents.c.id)
-        self.agents = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
+        self.agents = compiled(in_order.limit(number("limit")).offset(number("offset")))
         then = select(*columns, of.created_at, of.created_at.label("updated_at"))
         self.revision = compiled(
-            then.where(of.agent_id == _text("agent_id"), of.revision == _big("revision"))
+            then.where(of.agent_id == string("agent_id"), of.revision == number("revision"))
         )
-        mine = _text("agent_id")
+        mine = string("agent_id")
         self.goals = compiled(
             select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
         )
         self.memories = compiled(select(memories).where(memories.c.agent_id == mine).order_by(memories.c.key))
         of_agent = select(plans).where(plans.c.agent_id == mine)
         self.plans = compiled(of_agent.order_by(plans.c.next_run_at, plans.c.id))
-        self.plan = compiled(of_agent.where(plans.c.id == _text("id")))
+        self.plan = compiled(of_agent.where(plans.c.id == string("id")))
 
 
 class SqlAgents:

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import BigInteger, Text, bindparam, func, literal, select
+from sqlalchemy import BigInteger, func, literal, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first, first_read, rows_read
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, statements
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
 from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.children import REQUESTS, asked, requests, thread_values
 from toolwright.adapters.store.tables.conditions import NOT_OVER
@@ -21,45 +20,40 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
 
 
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
-
-
 class ChildQueries:
     """The queries about families, compiled for one dialect; each attribute is one of them."""
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
         above = select(threads.c.parent_id.label("id"), literal(1, BigInteger).label("far"))
-        above = above.where(threads.c.id == _text("thread_id")).cte("above", recursive=True)
+        above = above.where(threads.c.id == string("thread_id")).cte("above", recursive=True)
         farther = select(threads.c.parent_id, above.c.far + 1).join(above, threads.c.id == above.c.id)
         above = above.union_all(farther)
         self.lineage = compiled(select(threads).join(above, threads.c.id == above.c.id).order_by(above.c.far))
-        below = select(threads).where(threads.c.parent_id == _text("thread_id"))
+        below = select(threads).where(threads.c.parent_id == string("thread_id"))
         in_order = below.order_by(threads.c.created_at, threads.c.id)
-        self.children = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
-        made = threads.c.parent_id == _text("thread_id")
+        self.children = compiled(in_order.limit(number("limit")).offset(number("offset")))
+        made = threads.c.parent_id == string("thread_id")
         alive = select(threads.c.agent, func.count()).where(made, NOT_OVER)
         self.living = compiled(alive.group_by(threads.c.agent))
         at_work = select(threads.c.id).where(made, threads.c.run_id.is_not(None))
-        self.awaited = compiled(at_work.where(threads.c.report == _text("call_id")).limit(1))
-        nested = select(calls).where(calls.c.parent_id == _text("call_id"))
+        self.awaited = compiled(at_work.where(threads.c.report == string("call_id")).limit(1))
+        nested = select(calls).where(calls.c.parent_id == string("call_id"))
         self.nested = compiled(nested.order_by(calls.c.step, calls.c.position))
-        within = select(messages).where(messages.c.within == _text("call_id"))
+        within = select(messages).where(messages.c.within == string("call_id"))
         self.within = compiled(within.order_by(messages.c.seq))
-        self.request = compiled(select(requests).where(requests.c.id == _text("id")))
-        of_thread = select(requests).where(requests.c.thread_id == _text("thread_id"))
+        self.request = compiled(select(requests).where(requests.c.id == string("id")))
+        of_thread = select(requests).where(requests.c.thread_id == string("thread_id"))
         self.requests = compiled(of_thread.order_by(requests.c.created_at, requests.c.id))
-        over = select(requests).where(requests.c.expires_at <= _big("at"))
-        self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(_big("limit")))
+        over = select(requests).where(requests.c.expires_at <= number("at"))
+        self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(number("limit")))
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
-        asking = select(asked.c.thread_id).where(asked.c.name == _text("name")).distinct()
+        asking = select(asked.c.thread_id).where(asked.c.name == string("name")).distinct()
         self.askers = compiled(asking.order_by(asked.c.thread_id))
-        this = (thread_values.c.thread_id == _text("thread_id"), thread_values.c.key == _text("key"))
+        this = (
+            thread_values.c.thread_id == string("thread_id"),
+            thread_values.c.key == string("key"),
+        )
         self.value = compiled(select(thread_values.c.value).where(*this))
 
 

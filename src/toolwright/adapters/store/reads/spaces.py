@@ -2,14 +2,21 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
+from sqlalchemy import and_, or_, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, read_text
 from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first_read, rows_read
 from toolwright.adapters.store.engine.mapping import Reader
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    statements,
+    string,
+)
 from toolwright.adapters.store.tables.events import inbox
 from toolwright.adapters.store.tables.kept import entities
 from toolwright.adapters.store.tables.spaces import (
@@ -29,14 +36,6 @@ from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 T = TypeVar("T")
 
 
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
-
-
 def _with_name(row: Row) -> tuple[Member, str | None]:
     [member] = MEMBERS.all([row])
     try:
@@ -51,48 +50,51 @@ class SpaceQueries:
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
         by_time = select(spaces).order_by(spaces.c.created_at, spaces.c.id)
-        page = by_time.limit(_big("limit")).offset(_big("offset"))
-        of_entity = select(members.c.space_id).where(members.c.entity_id == _text("entity_id"))
-        self.space = compiled(select(spaces).where(spaces.c.id == _text("space_id")))
+        page = by_time.limit(number("limit")).offset(number("offset"))
+        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        self.space = compiled(select(spaces).where(spaces.c.id == string("space_id")))
         self.spaces = compiled(page)
         self.spaces_of = compiled(page.where(or_(spaces.c.kind == "public", spaces.c.id.in_(of_entity))))
 
         in_time = select(spaces).where(spaces.c.id.in_(of_entity))
         in_time = in_time.order_by(spaces.c.created_at, spaces.c.id)
-        self.mine = compiled(in_time.limit(_big("limit")))
+        self.mine = compiled(in_time.limit(number("limit")))
         named = select(members, entities.c.display_name).select_from(
             members.outerjoin(entities, entities.c.id == members.c.entity_id)
         )
         with_me = named.where(members.c.space_id.in_(of_entity))
         self.company = compiled(
             with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id).limit(
-                _big("limit")
+                number("limit")
             )
         )
 
-        in_space, of = members.c.space_id == _text("space_id"), members.c.entity_id == _text("entity_id")
+        in_space, of = (
+            members.c.space_id == string("space_id"),
+            members.c.entity_id == string("entity_id"),
+        )
         self.members = compiled(
             select(members).where(in_space).order_by(members.c.joined_at, members.c.entity_id)
         )
         self.member = compiled(select(members).where(in_space, of))
         self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
 
-        self.message = compiled(select(space_messages).where(space_messages.c.id == _text("id")))
-        here, seq = space_messages.c.space_id == _text("space_id"), space_messages.c.seq
-        newest = select(space_messages).where(here).order_by(seq.desc()).limit(_big("limit"))
-        self.newest = compiled(newest.offset(_big("offset")))
-        self.before = compiled(newest.where(seq < _big("before")))
-        behind = select(space_messages).where(here, seq > _big("after")).order_by(seq)
-        self.after = compiled(behind.limit(_big("limit")))
+        self.message = compiled(select(space_messages).where(space_messages.c.id == string("id")))
+        here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
+        newest = select(space_messages).where(here).order_by(seq.desc()).limit(number("limit"))
+        self.newest = compiled(newest.offset(number("offset")))
+        self.before = compiled(newest.where(seq < number("before")))
+        behind = select(space_messages).where(here, seq > number("after")).order_by(seq)
+        self.after = compiled(behind.limit(number("limit")))
         self.reactions = cache(self._reactions)
 
-        this = and_(runs.c.id == _text("run_id"), runs.c.thread_id == inbox.c.thread_id)
-        read = or_(inbox.c.run_id == _text("run_id"), inbox.c.promised == _text("run_id"))
-        caused = select(inbox.c.n).where(this, read, inbox.c.author == _text("author"))
+        this = and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
+        read = or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
+        caused = select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
         self.caused = compiled(caused.limit(1))
 
     def _reactions(self, count: int) -> Statement:
-        chosen = reactions.c.message_id.in_([_text(f"id_{i}") for i in range(count)])
+        chosen = reactions.c.message_id.in_([string(f"id_{i}") for i in range(count)])
         in_order = (reactions.c.created_at, reactions.c.entity_id, reactions.c.emoji)
         return self._compiled(select(reactions).where(chosen).order_by(*in_order))
 

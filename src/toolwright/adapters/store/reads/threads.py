@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     ColumnElement,
     Text,
@@ -22,7 +21,7 @@ from sqlalchemy import (
 
 from toolwright.adapters.store.engine.codecs import Params, instant_or_none, micros
 from toolwright.adapters.store.engine.program import Op, Reading
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement, number, string
 from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
 from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES, events, inbox, wakes
@@ -45,20 +44,12 @@ from toolwright.core.threads.thread import Thread
 T = TypeVar("T")
 
 
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
-
-
 def _of_users(count: int) -> ColumnElement[bool]:
-    return or_(false(), *[threads.c.user_id == _text(f"user_{i}") for i in range(count)])
+    return or_(false(), *[threads.c.user_id == string(f"user_{i}") for i in range(count)])
 
 
 def _page(statement: Rows) -> Rows:
-    return statement.limit(_big("limit")).offset(_big("offset"))
+    return statement.limit(number("limit")).offset(number("offset"))
 
 
 MOST = 2**63 - 1
@@ -76,7 +67,7 @@ class Queries:
         self.runs = cache(self._runs)
         self.calls = cache(self._calls)
 
-        in_thread = _text("thread_id")
+        in_thread = string("thread_id")
         self.thread = compiled(select(threads).where(threads.c.id == in_thread))
         self.threads = cache(self._threads)
 
@@ -84,66 +75,68 @@ class Queries:
         here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
         self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
         self.messages = compiled(_page(here))
-        self.run_messages = compiled(said.where(messages.c.run_id == _text("run_id")))
+        self.run_messages = compiled(said.where(messages.c.run_id == string("run_id")))
 
         waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
         self.unread = compiled(waiting.where(inbox.c.status == "pending"))
         open_events = waiting.where(or_(inbox.c.status == "pending", inbox.c.status == "processing"))
         self.open_inbox = compiled(open_events)
         self.inbox = compiled(_page(waiting))
-        self.inbox_event = compiled(waiting.where(inbox.c.event_id == _text("event_id")))
+        self.inbox_event = compiled(waiting.where(inbox.c.event_id == string("event_id")))
 
-        self.run = compiled(select(runs).where(runs.c.id == _text("run_id")))
-        self.steps = compiled(select(steps).where(steps.c.run_id == _text("run_id")).order_by(steps.c.number))
-        self.call = compiled(select(calls).where(calls.c.id == _text("call_id")))
+        self.run = compiled(select(runs).where(runs.c.id == string("run_id")))
+        self.steps = compiled(
+            select(steps).where(steps.c.run_id == string("run_id")).order_by(steps.c.number)
+        )
+        self.call = compiled(select(calls).where(calls.c.id == string("call_id")))
         of_step = (
-            calls.c.run_id == _text("run_id"),
-            calls.c.step == _big("step"),
+            calls.c.run_id == string("run_id"),
+            calls.c.step == number("step"),
             calls.c.parent_id.is_(None),
         )
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
-        due = select(wakes).where(wakes.c.due <= _big("at")).order_by(wakes.c.due)
-        self.due = compiled(due.limit(_big("limit")))
+        due = select(wakes).where(wakes.c.due <= number("at")).order_by(wakes.c.due)
+        self.due = compiled(due.limit(number("limit")))
         self.next_due = compiled(
-            select(func.min(wakes.c.due)).where(wakes.c.due > _big("at"), wakes.c.due <= MOST)
+            select(func.min(wakes.c.due)).where(wakes.c.due > number("at"), wakes.c.due <= MOST)
         )
         self._event_queries(compiled)
         self._env_queries(compiled)
         self._entity_queries(compiled)
         of_thread = select(files).where(files.c.thread_id == in_thread)
         self.files = compiled(of_thread.order_by(files.c.path))
-        self.file = compiled(of_thread.where(files.c.folded == _text("folded")))
+        self.file = compiled(of_thread.where(files.c.folded == string("folded")))
         self.files_at = cache(self._files_at)
 
     def _env_queries(self, compiled: Compiler) -> None:
-        user = select(threads.c.user_id).where(threads.c.id == _text("thread_id")).scalar_subquery()
+        user = select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
         person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
         by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
-        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == _text("thread_id"))
+        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
         up = here.cte("up", recursive=True)
         up = up.union_all(select(threads.c.id, threads.c.parent_id).join(up, threads.c.id == up.c.parent_id))
         theirs = env.c.owner.in_(select(up.c.id))
         self.env = compiled(
-            by_name.where(or_(env.c.owner == _text("thread_id"), theirs, env.c.owner.in_(person)))
+            by_name.where(or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
         )
-        self.env_of = compiled(by_name.where(env.c.owner == _text("owner")))
-        otherwise = or_(env.c.key < _text("key"), env.c.key > _text("key"))
-        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
+        self.env_of = compiled(by_name.where(env.c.owner == string("owner")))
+        otherwise = or_(env.c.key < string("key"), env.c.key > string("key"))
+        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(number("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
         newer = _page(
-            select(events).where(events.c.n > _big("after"), events.c.n <= MOST).order_by(events.c.n)
+            select(events).where(events.c.n > number("after"), events.c.n <= MOST).order_by(events.c.n)
         )
-        of_thread = events.c.thread_id == _text("topic")
-        of_run = events.c.run_id == _text("topic")
+        of_thread = events.c.thread_id == string("topic")
+        of_run = events.c.run_id == string("topic")
         bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
         bounds = bounds.where(events.c.n <= MOST)
         n = space_events.c.n
-        newer_told = _page(select(space_events).where(n > _big("after"), n <= MOST).order_by(n))
+        newer_told = _page(select(space_events).where(n > number("after"), n <= MOST).order_by(n))
         told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
-        of_space = space_events.c.space_id == _text("topic")
+        of_space = space_events.c.space_id == string("topic")
         self.events = {
             "thread": compiled(newer.where(of_thread)),
             "run": compiled(newer.where(of_run)),
@@ -158,13 +151,13 @@ class Queries:
         }
 
     def _entity_queries(self, compiled: Compiler) -> None:
-        self.entity = compiled(select(entities).where(entities.c.id == _text("entity_id")))
-        self.entity_named = compiled(select(entities).where(entities.c.external_id == _text("external_id")))
+        self.entity = compiled(select(entities).where(entities.c.id == string("entity_id")))
+        self.entity_named = compiled(select(entities).where(entities.c.external_id == string("external_id")))
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
 
     def _files_at(self, count: int) -> Statement:
-        paths = [_text(f"path_{i}") for i in range(count)]
-        there = select(files.c.folded).where(files.c.thread_id == _text("thread_id"))
+        paths = [string(f"path_{i}") for i in range(count)]
+        there = select(files.c.folded).where(files.c.thread_id == string("thread_id"))
         return self._compiled(there.where(files.c.folded.in_(paths)))
 
     def _threads(self, users: int) -> Statement:
@@ -174,17 +167,17 @@ class Queries:
         )
 
     def _runs(self, filters: tuple[str, ...]) -> Statement:
-        chosen = [runs.c[name] == _text(name) for name in filters]
+        chosen = [runs.c[name] == string(name) for name in filters]
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         return self._compiled(_page(newest_first.where(*chosen)))
 
     def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
         """Calls; with `users` those of their threads, and those shown in the spaces of an entity."""
-        chosen = [calls.c[name] == _text(name) for name in filters]
+        chosen = [calls.c[name] == string(name) for name in filters]
         if statuses:
-            chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
+            chosen.append(calls.c.status.in_([string(f"status_{i}") for i in range(statuses)]))
         if users is not None:
-            in_space = select(members.c.space_id).where(members.c.entity_id == _text("seen_by"))
+            in_space = select(members.c.space_id).where(members.c.entity_id == string("seen_by"))
             message = _SHOWING + func.substr(calls.c.id, len(_CALL) + 1)
             shown = exists().where(space_messages.c.id == message)
             theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))

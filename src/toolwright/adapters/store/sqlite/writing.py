@@ -6,7 +6,7 @@ from itertools import chain
 
 from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.outcome import GuardFailed, Written
-from toolwright.adapters.store.engine.program import Op, Whole, filled
+from toolwright.adapters.store.engine.program import Op, Ops, Whole, drive, filled
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.statements.threads import Statements
@@ -28,15 +28,7 @@ class Writing:
         """Do what the unit says; if it raises, `leaves_no_trace` tells whether anything of it is there."""
         self._changes = self._connection.total_changes
         self._lengths = {statement: len(rows) for statement, rows in self._appended.items()}
-        steps = program(unit, self._sql)
-        rows: list[Row] | None = None
-        while True:
-            try:
-                ops = next(steps) if rows is None else steps.send(rows)
-            except StopIteration as stop:
-                written: Written = stop.value
-                return written
-            rows = self._run(ops) if isinstance(ops, Op) else self._run_all(ops)
+        return drive(program(unit, self._sql), self._run_all)
 
     def leaves_no_trace(self) -> bool:
         """Whether a unit that has raised had written nothing; what it put off is forgotten."""
@@ -54,7 +46,9 @@ class Writing:
         """The transaction is undone, and with it what was put off."""
         self._appended.clear()
 
-    def _run_all(self, ops: Whole | Sequence[Op]) -> list[Row]:
+    def _run_all(self, ops: Ops) -> list[Row]:
+        if isinstance(ops, Op):
+            return self._run(ops)
         rows: list[Row] = []
         for op in ops.ops if isinstance(ops, Whole) else ops:
             of_op = self._run(op if op.given is None else filled(op, rows))

@@ -1,39 +1,20 @@
 """The statements that write configured agents, and what agents keep in mind."""
 
-from typing import Any
-
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    exists,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Table, delete, exists, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    row_params,
+    string,
+)
 from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import wakes
 from toolwright.adapters.store.tables.threads import threads
-
-
-def _big(name: str) -> ColumnElement[int]:
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> ColumnElement[str]:
-    return bindparam(name, type_=Text)
-
-
-def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
-    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
 
 
 class AgentStatements:
@@ -42,20 +23,20 @@ class AgentStatements:
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
-        once = self._insert(agents).values(_all(agents)).on_conflict_do_nothing()
+        once = self._insert(agents).values(row_params(agents)).on_conflict_do_nothing()
         self.insert_agent = compiled(once.returning(agents.c.id))
-        self.insert_revision = compiled(insert(agent_revisions).values(_all(agent_revisions)))
-        gone = delete(agents).where(agents.c.id == _text("agent_id"))
+        self.insert_revision = compiled(insert(agent_revisions).values(row_params(agent_revisions)))
+        gone = delete(agents).where(agents.c.id == string("agent_id"))
         self.drop_agent = compiled(gone.returning(agents.c.id))
-        self.drop_agent_seen = compiled(gone.where(agents.c.revision == _big("was")).returning(agents.c.id))
+        self.drop_agent_seen = compiled(gone.where(agents.c.revision == number("was")).returning(agents.c.id))
 
         self._end_statements(compiled)
-        mine = _text("agent_id")
+        mine = string("agent_id")
         self.drop_minds = [
             compiled(delete(table).where(table.c.agent_id == mine)) for table in (goals, memories, plans)
         ]
         self.drop_timers = compiled(
-            delete(wakes).where(wakes.c.thread_id >= _text("first"), wakes.c.thread_id < _text("last"))
+            delete(wakes).where(wakes.c.thread_id >= string("first"), wakes.c.thread_id < string("last"))
         )
 
         self.put_goal = self._put(goals, "agent_id", "id")
@@ -64,32 +45,32 @@ class AgentStatements:
         self.drop_goal = self._drop(goals, "id")
         self.drop_memory = self._drop(memories, "key")
         self.drop_plan = self._drop(plans, "id")
-        this = (plans.c.agent_id == _text("agent_id"), plans.c.id == _text("id"))
-        seen = plans.c.next_run_at == _big("seen")
+        this = (plans.c.agent_id == string("agent_id"), plans.c.id == string("id"))
+        seen = plans.c.next_run_at == number("seen")
         self.drop_plan_seen = compiled(delete(plans).where(*this, seen).returning(plans.c.id))
         self.move_plan = compiled(
-            update(plans).where(*this, seen).values(next_run_at=_big("next_run_at")).returning(plans.c.id)
+            update(plans).where(*this, seen).values(next_run_at=number("next_run_at")).returning(plans.c.id)
         )
 
     def _end_statements(self, compiled: Compiler) -> None:
         """What a deletion and whoever counts on the agent agree by: its first revision, which is never rewritten."""
-        mine = _text("agent_id")
+        mine = string("agent_id")
         rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
         first = rows.where(agent_revisions.c.agent_id == mine)
         self.lock_agent = compiled(first.with_for_update())
         self.hold_agent = compiled(first.with_for_update(read=True))
         self.find_agent = compiled(select(agents.c.id).where(agents.c.id == mine))
         answering = func.coalesce(threads.c.active_agent, threads.c.agent)
-        self.answering = compiled(select(answering).where(threads.c.id == _text("thread_id")))
+        self.answering = compiled(select(answering).where(threads.c.id == string("thread_id")))
         pending = update(calls).where(calls.c.status == "pending")
-        cancelled = pending.values(status="cancelled", completed_at=_big("at")).returning(calls.c.id)
+        cancelled = pending.values(status="cancelled", completed_at=number("at")).returning(calls.c.id)
         its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
         self.give_up = compiled(cancelled.where(its))
-        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == _text("thread_id")))
+        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == string("thread_id")))
 
     def _put(self, table: Table, *key: str) -> Statement:
         """Insert a row, or write it anew; it keeps the time at which it was made."""
-        inserted = self._insert(table).values(_all(table))
+        inserted = self._insert(table).values(row_params(table))
         rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
         return self._compiled(
             inserted.on_conflict_do_update(
@@ -98,5 +79,5 @@ class AgentStatements:
         )
 
     def _drop(self, table: Table, key: str) -> Statement:
-        here = (table.c.agent_id == _text("agent_id"), table.c[key] == _text(key))
+        here = (table.c.agent_id == string("agent_id"), table.c[key] == string(key))
         return self._compiled(delete(table).where(*here))
