@@ -1,17 +1,14 @@
 """What is read of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from sqlalchemy import and_, select
 
 from toolwright.adapters.store.engine.codecs import Params
-from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
-from toolwright.adapters.store.engine.mapping import Reader
+from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import (
     Compiler,
     DialectName,
-    Statement,
     number,
     statements,
     string,
@@ -29,9 +26,6 @@ from toolwright.adapters.store.tables.agents import (
 )
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.broken_rows import Rows
-
-T = TypeVar("T")
 
 
 class AgentQueries:
@@ -73,30 +67,27 @@ class SqlAgents:
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:
-            return await self._driver.read(
-                lambda: first_read(AGENTS, self._sql.agent, {"agent_id": agent_id})
-            )
+            return await read_rows(self._driver, AGENTS.first, self._sql.agent, {"agent_id": agent_id})
         this: Params = {"agent_id": agent_id, "revision": revision}
-        return await self._driver.read(lambda: first_read(AGENTS, self._sql.revision, this))
+        return await read_rows(self._driver, AGENTS.first, self._sql.revision, this)
 
     async def named(self, name: str) -> ConfiguredAgent | None:
-        return await self._driver.read(lambda: first_read(AGENTS, self._sql.named, {"name": name}))
+        return await read_rows(self._driver, AGENTS.first, self._sql.named, {"name": name})
 
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
-        return await self._each(AGENTS, self._sql.agents, {"limit": limit, "offset": offset})
+        return await read_rows(
+            self._driver, AGENTS.each, self._sql.agents, {"limit": limit, "offset": offset}
+        )
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
-        return await self._each(GOALS, self._sql.goals, {"agent_id": agent_id})
+        return await read_rows(self._driver, GOALS.each, self._sql.goals, {"agent_id": agent_id})
 
     async def memories(self, agent_id: str) -> Sequence[Memory]:
-        return await self._each(MEMORIES, self._sql.memories, {"agent_id": agent_id})
+        return await read_rows(self._driver, MEMORIES.each, self._sql.memories, {"agent_id": agent_id})
 
     async def plans(self, agent_id: str) -> Sequence[Plan]:
-        return await self._each(PLANS, self._sql.plans, {"agent_id": agent_id})
+        return await read_rows(self._driver, PLANS.each, self._sql.plans, {"agent_id": agent_id})
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         this: Params = {"agent_id": agent_id, "id": plan_id}
-        return await self._driver.read(lambda: first_read(PLANS, self._sql.plan, this))
-
-    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
-        return await self._driver.read(lambda: each_read(reader, statement, params))
+        return await read_rows(self._driver, PLANS.first, self._sql.plan, this)

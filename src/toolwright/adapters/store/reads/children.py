@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, func, literal, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first, first_read, rows_read
+from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
 from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.children import REQUESTS, asked, requests, thread_values
@@ -66,52 +66,53 @@ class SqlChildren:
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: all_read(THREADS, self._sql.lineage, here))
+        return await read_rows(self._driver, THREADS.all, self._sql.lineage, here)
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await self._driver.read(lambda: each_read(THREADS, self._sql.children, page))
+        return await read_rows(self._driver, THREADS.each, self._sql.children, page)
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
         here: Params = {"thread_id": thread_id}
-        return dict(await self._driver.read(lambda: rows_read(_count, self._sql.living, here)))
+        return await read_rows(self._driver, _counts, self._sql.living, here)
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
         this: Params = {"thread_id": thread_id, "call_id": call_id}
-        return bool(await self._driver.read(lambda: rows_read(_value, self._sql.awaited, this)))
+        return bool(await read_rows(self._driver, _values, self._sql.awaited, this))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        return await self._driver.read(lambda: all_read(CALLS, self._sql.nested, {"call_id": call_id}))
+        return await read_rows(self._driver, CALLS.all, self._sql.nested, {"call_id": call_id})
 
     async def within(self, call_id: str) -> Sequence[Message]:
-        return await self._driver.read(lambda: all_read(MESSAGES, self._sql.within, {"call_id": call_id}))
+        return await read_rows(self._driver, MESSAGES.all, self._sql.within, {"call_id": call_id})
 
     async def request(self, request_id: str) -> VariablesRequest | None:
         one: Params = {"id": request_id}
-        return await self._driver.read(lambda: first_read(REQUESTS, self._sql.request, one))
+        return await read_rows(self._driver, REQUESTS.first, self._sql.request, one)
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: all_read(REQUESTS, self._sql.requests, here))
+        return await read_rows(self._driver, REQUESTS.all, self._sql.requests, here)
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
         page: Params = {"at": micros(at), "limit": limit}
-        return await self._driver.read(lambda: all_read(REQUESTS, self._sql.expired, page))
+        return await read_rows(self._driver, REQUESTS.all, self._sql.expired, page)
 
     async def asked(self) -> Sequence[str]:
-        return await self._driver.read(lambda: rows_read(_value, self._sql.asked, {}))
+        return await read_rows(self._driver, _values, self._sql.asked, {})
 
     async def askers(self, name: str) -> Sequence[str]:
-        return await self._driver.read(lambda: rows_read(_value, self._sql.askers, {"name": name}))
+        return await read_rows(self._driver, _values, self._sql.askers, {"name": name})
 
     async def value(self, thread_id: str, key: str) -> str | None:
         this: Params = {"thread_id": thread_id, "key": dumps(key)}
-        return first(await self._driver.read(lambda: rows_read(_value, self._sql.value, this)))
+        values = await read_rows(self._driver, _values, self._sql.value, this)
+        return values[0] if values else None
 
 
-def _count(row: Row) -> tuple[str, int]:
-    return str(row[0]), int(row[1])
+def _values(rows: Sequence[Row]) -> list[str]:
+    return [str(row[0]) for row in rows]
 
 
-def _value(row: Row) -> str:
-    return str(row[0])
+def _counts(rows: Sequence[Row]) -> dict[str, int]:
+    return {str(name): int(count) for name, count in rows}

@@ -6,7 +6,7 @@ from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params
-from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
+from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
 from toolwright.adapters.store.tables.kept import FRONT_ENDS, clients
 from toolwright.core.spaces.entity import FrontEnd
@@ -38,13 +38,13 @@ class SqlFrontEnds:
         self._sql = statements(FrontEndStatements, driver.dialect)
 
     async def front_end(self, id: str) -> FrontEnd | None:
-        return await self._driver.read(lambda: first_read(FRONT_ENDS, self._sql.one, {"id": id}))
+        return await read_rows(self._driver, FRONT_ENDS.first, self._sql.one, {"id": id})
 
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
         asked: Params = {"limit": limit, "offset": offset}
         if entity_id is None:
-            return await self._driver.read(lambda: each_read(FRONT_ENDS, self._sql.all, asked))
+            return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, asked)
         asked["entity_id"] = entity_id
-        return await self._driver.read(lambda: each_read(FRONT_ENDS, self._sql.all_of, asked))
+        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_of, asked)

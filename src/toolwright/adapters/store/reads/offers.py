@@ -7,7 +7,7 @@ from functools import cache
 from sqlalchemy import and_, or_, select, text
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.driver import Driver, rows_read
+from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import (
     Compiler,
     DialectName,
@@ -75,10 +75,9 @@ class SqlOffers:
         return await self._all(self._sql.lapsed, {"at": micros(at), "since": micros(since), "limit": limit})
 
     async def _all(self, statement: Statement, params: Params) -> list[Offer]:
-        found = await self._driver.read(lambda: rows_read(_offers, statement, params))
-        return [offer for each in found for offer in each]
+        return await read_rows(self._driver, _offers, statement, params)
 
 
-def _offers(row: Row) -> list[Offer]:
-    """The offer of a row; none of one that is broken: it must not hold up the others."""
-    return [Offer(call=call, agent=row[-1]) for call in CALLS.each([row])]
+def _offers(rows: Sequence[Row]) -> list[Offer]:
+    """The offers of the rows, without those that are broken: they must not hold up the others."""
+    return [Offer(call=call, agent=row[-1]) for row in rows for call in CALLS.each([row])]

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TypeVar
 
 from sqlalchemy import and_, or_, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, read_text
-from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first_read, rows_read
-from toolwright.adapters.store.engine.mapping import Reader
+from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import (
     Compiler,
     DialectName,
@@ -33,15 +31,16 @@ from toolwright.adapters.store.tables.threads import runs
 from toolwright.core.broken_rows import Rows
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 
-T = TypeVar("T")
+
+def _with_names(rows: Sequence[Row]) -> list[tuple[Member, str | None]]:
+    return [(member, _name(row[-1])) for member, row in zip(MEMBERS.all(rows), rows, strict=True)]
 
 
-def _with_name(row: Row) -> tuple[Member, str | None]:
-    [member] = MEMBERS.all([row])
+def _name(written: str | None) -> str | None:
     try:
-        return member, None if row[-1] is None else read_text(row[-1])
+        return None if written is None else read_text(written)
     except (ValueError, TypeError):  # a person whose row is broken has no name
-        return member, None
+        return None
 
 
 class SpaceQueries:
@@ -107,68 +106,63 @@ class SqlSpaces:
         self._sql = statements(SpaceQueries, driver.dialect)
 
     async def space(self, space_id: str) -> Space | None:
-        return await self._first(SPACES, self._sql.space, {"space_id": space_id})
+        return await read_rows(self._driver, SPACES.first, self._sql.space, {"space_id": space_id})
 
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
         page: Params = {"limit": limit, "offset": offset}
         if seen_by is None:
-            return await self._each(SPACES, self._sql.spaces, page)
-        return await self._each(SPACES, self._sql.spaces_of, {**page, "entity_id": seen_by})
+            return await read_rows(self._driver, SPACES.each, self._sql.spaces, page)
+        return await read_rows(self._driver, SPACES.each, self._sql.spaces_of, {**page, "entity_id": seen_by})
 
     async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await self._all(SPACES, self._sql.mine, asked)
+        return await read_rows(self._driver, SPACES.all, self._sql.mine, asked)
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await self._driver.read(lambda: rows_read(_with_name, self._sql.company, asked))
+        return await read_rows(self._driver, _with_names, self._sql.company, asked)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        return await self._all(MEMBERS, self._sql.memberships, {"entity_id": entity_id})
+        return await read_rows(self._driver, MEMBERS.all, self._sql.memberships, {"entity_id": entity_id})
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        return await self._each(MEMBERS, self._sql.members, {"space_id": space_id})
+        return await read_rows(self._driver, MEMBERS.each, self._sql.members, {"space_id": space_id})
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         here: Params = {"space_id": space_id, "entity_id": entity_id}
-        return await self._first(MEMBERS, self._sql.member, here)
+        return await read_rows(self._driver, MEMBERS.first, self._sql.member, here)
 
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit}
         if after is not None:
-            return await self._each(SPACE_MESSAGES, self._sql.after, {**here, "after": after})
+            return await read_rows(
+                self._driver, SPACE_MESSAGES.each, self._sql.after, {**here, "after": after}
+            )
         if before is None:
             return await self.newest(space_id, limit, 0)
-        found = await self._each(SPACE_MESSAGES, self._sql.before, {**here, "before": before})
+        found = await read_rows(
+            self._driver, SPACE_MESSAGES.each, self._sql.before, {**here, "before": before}
+        )
         return Rows(found[::-1], found.broken)
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
-        found = await self._each(SPACE_MESSAGES, self._sql.newest, here)
+        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, here)
         return Rows(found[::-1], found.broken)
 
     async def message(self, message_id: str) -> SpaceMessage | None:
-        return await self._first(SPACE_MESSAGES, self._sql.message, {"id": message_id})
+        return await read_rows(self._driver, SPACE_MESSAGES.first, self._sql.message, {"id": message_id})
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
         if not message_ids:
             return []
         ids: Params = {f"id_{i}": one for i, one in enumerate(message_ids)}
-        return await self._each(REACTIONS, self._sql.reactions(len(message_ids)), ids)
+        return await read_rows(self._driver, REACTIONS.each, self._sql.reactions(len(message_ids)), ids)
 
     async def caused(self, run_id: str, author: str) -> bool:
         asked: Params = {"run_id": run_id, "author": author}
-        return bool(await self._driver.read(lambda: rows_read(tuple, self._sql.caused, asked)))
-
-    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
-        return await self._driver.read(lambda: each_read(reader, statement, params))
-
-    async def _all(self, reader: Reader[T], statement: Statement, params: Params) -> list[T]:
-        return await self._driver.read(lambda: all_read(reader, statement, params))
-
-    async def _first(self, reader: Reader[T], statement: Statement, params: Params) -> T | None:
-        return await self._driver.read(lambda: first_read(reader, statement, params))
+        return bool(await read_rows(self._driver, list, self._sql.caused, asked))
