@@ -1,20 +1,21 @@
 """The units of a drain on the tables in memory: everything that moves a thread on, behind its fence."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.outcome import NOTHING, GuardFailed, Written, numbered
 from toolwright.adapters.store.memory import spaces
-from toolwright.adapters.store.memory.guards import check_files, open_run
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.late_results import awaits_late_results, without_late_results
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
-from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Run, Step
 
 Moved: TypeAlias = dict[str, Call]
+RAISING = (Claim, Takeover)  # the units that raise the epoch
 
 
 def advance(unit: Advance, tables: Tables) -> Written:
@@ -29,27 +30,27 @@ def advance(unit: Advance, tables: Tables) -> Written:
         unit = without_late_results(unit)
     run = unit.run
     moved = _moved(unit, tables) if unit.changes else {}
-    if unit.step is not None or unit.calls or unit.nested:
-        _check_new(unit, tables)
-    stored = _new_run(run, tables) if opens else open_run(run.id, unit.thread_id, tables)
+    calls = (*unit.calls, *unit.nested) if unit.nested else unit.calls
+    if calls or unit.step is not None:
+        _check_new(calls, unit.step, tables)
+    stored = _new_run(run, tables) if opens else tables.open_run(run.id, unit.thread_id)
     if unit.read or unit.inbox or run.over:
         _check_inbox(unit, thread, stored)
     if unit.files:
-        check_files(unit.files, thread)
-    if unit.effects:
-        spaces.check(unit.effects, tables)
+        thread.check_files(unit.files)
 
-    tables.calls.update(moved)
+    if moved:
+        tables.calls.update(moved)
     tables.runs[stored.id] = _merged(run, stored)
     if unit.env:
         tables.set_env(unit.env)
         tables.wake_askers(unit.env, unit.at)
     if unit.files:
         thread.write(unit.files)
-    if isinstance(unit, Claim | Takeover):
+    if isinstance(unit, RAISING):
         thread.epoch += 1
     events = _write_thread(unit, thread)
-    for call in (*unit.calls, *unit.nested):
+    for call in calls:
         tables.calls[call.id] = call
         tables.calls_of[call.run_id, call.step].append(call.id)
         tables.calls_in[call.thread_id].append(call.id)
@@ -78,8 +79,11 @@ def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
     for change in unit.inbox:
         thread.change(thread.inbox[change.event_id].changed(change))
-    for seq in unit.dropped:
-        thread.messages[seq - 1] = replace(thread.messages[seq - 1], kept=False)
+    if unit.dropped:
+        skipped = {*unit.dropped}
+        thread.messages = [
+            replace(each, kept=False) if each.seq in skipped else each for each in thread.messages
+        ]
     for edited in unit.edited:
         thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
     for message in unit.messages:
@@ -104,11 +108,10 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
     return moved
 
 
-def _check_new(unit: Advance, tables: Tables) -> None:
-    for call in (*unit.calls, *unit.nested):
+def _check_new(calls: Sequence[Call], step: Step | None, tables: Tables) -> None:
+    for call in calls:
         if call.id in tables.calls:
             raise Unwritable("The journal cannot hold this: a call with this id is there already.")
-    step = unit.step
     steps = None if step is None else tables.steps.get(step.run_id)
     if step is not None and steps and steps[-1].number >= step.number:
         raise Unwritable("The journal cannot hold this: this step is there already.")

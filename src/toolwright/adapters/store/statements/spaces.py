@@ -74,7 +74,9 @@ class SpaceStatements:
         put = self._insert(members).values(row_params(members))
         key = [members.c.space_id, members.c.entity_id]
         self.put_member = compiled(
-            put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role})
+            put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role}).returning(
+                members.c.entity_id  # so that it is there for the unit's later effects
+            )
         )
         self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
         self.drop_member = compiled(delete(members).where(here).returning(members.c.entity_id))
