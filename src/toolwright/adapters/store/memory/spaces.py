@@ -67,10 +67,10 @@ def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:
 
 def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
-    found: int | None = None
+    place: int | None = None
     match effect:
         case Post():
-            found = done.seq = _post(effect, tables)
+            place = done.seq = _post(effect, tables)
         case SaveSpace():
             _save_space(effect, tables)
         case DropSpace():
@@ -92,9 +92,9 @@ def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
             read_seq = max(known.read_seq, effect.seq)
             tables.members[effect.space_id, effect.entity_id] = replace(known, read_seq=read_seq)
         case _:
-            found = _message(effect, tables)
-    done.count += found != -1
-    return found
+            place = _message(effect, tables)
+    done.count += place != -1
+    return place
 
 
 def _member(effect: DropMember | MarkRead, tables: Tables) -> Member:
