@@ -1,15 +1,18 @@
 """Durable commits: a `Result` unit as a run makes it, alone and from 50 runs at once, on SQLite and Postgres.
 
-Each figure stands beside a floor measured in the same run: one row committed by the bare driver.
+Each figure stands beside a floor measured in the same run: one row committed by the bare driver; of a commit alone on
+SQLite the same statements, and so the same bytes, on a bare connection.
 """
 
 import asyncio
 import contextlib
+import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.play import Drain, begun, change, committed, draft, said
 from tests.postgres_server import fresh_database
@@ -17,7 +20,10 @@ from tests.postgres_server import fresh_database
 from bench.row import Row
 from toolwright.adapters.store.opening import open_postgres, open_sqlite
 from toolwright.adapters.store.postgres.connection import connect
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.sqlite.file import connect as connect_file
+from toolwright.adapters.store.store import SqlStore
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.wiring.gateway import settle_memory
@@ -38,7 +44,7 @@ async def _all() -> list[Row]:
 
 
 async def _sqlite(folder: Path) -> list[Row]:
-    alone, together = sqlite_floors(folder / "floor.db")
+    alone, together = await _same_statements(folder), sqlite_floor(folder / "floor.db")
     with contextlib.closing(connect_file(folder / "floor.db")) as connection:
         synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
     store = await open_sqlite(folder / "journal.db", _nobody)
@@ -106,23 +112,64 @@ async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
     return took
 
 
-def sqlite_floors(path: Path) -> tuple[float, float]:
-    connection = connect_file(path)
-    connection.execute("CREATE TABLE floor (id INTEGER PRIMARY KEY, body TEXT)")
+class Recorder:
+    """A connection that keeps its statements, by commit."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.commits: list[list[tuple[str, Sequence[Any]]]] = [[]]  # of the types of its parameters
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:  # as above
+        self.commits[-1].append((sql, values))
+        if sql == "COMMIT":
+            self.commits.append([])
+        return self._connection.execute(sql, values)
+
+    def __getattr__(self, name: str) -> Any:  # whatever else a connection has
+        return getattr(self._connection, name)
+
+
+async def _same_statements(folder: Path) -> float:
+    """The median of commits alone, made by a journal and then done over on a copy of its file as it was before."""
+    path, copy = folder / "recorded.db", folder / "copy.db"
+    recorders: list[Recorder] = []
+
+    def recording(path: Path) -> Any:  # a connection, as far as the driver sees
+        recorders.append(Recorder(connect_file(path)))
+        return recorders[-1]
+
+    upgrade_sqlite(path)
+    store = SqlStore(SqliteDriver(path, _nobody, recording))
+    drain = await _ready(store, "th_alone", ALONE + 1)
+    with (
+        contextlib.closing(connect_file(path)) as source,
+        contextlib.closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+    recorders[0].commits = [[]]
+    await _work(drain, ALONE)
+    await store.close()
     took: list[float] = []
-    for _ in range(ALONE):
+    with contextlib.closing(connect_file(copy)) as connection:
+        for statements in recorders[0].commits[:-1]:
+            start = time.perf_counter()
+            for sql, values in statements:
+                connection.execute(sql, values).fetchall()
+            took.append(time.perf_counter() - start)
+    return statistics.median(took) * 1_000
+
+
+def sqlite_floor(path: Path) -> float:
+    """Rows a second, as the writer groups them: fifty to a commit."""
+    with contextlib.closing(connect_file(path)) as connection:
+        connection.execute("CREATE TABLE floor (id INTEGER PRIMARY KEY, body TEXT)")
         start = time.perf_counter()
-        connection.execute("INSERT INTO floor (body) VALUES ('sunny, 21 C')")
-        took.append(time.perf_counter() - start)
-    start = time.perf_counter()
-    for _ in range(EACH):  # as the writer groups them: fifty to a commit
-        connection.execute("BEGIN IMMEDIATE")
-        for _ in range(RUNS):
-            connection.execute("INSERT INTO floor (body) VALUES ('sunny, 21 C')")
-        connection.execute("COMMIT")
-    grouped = RUNS * EACH / (time.perf_counter() - start)
-    connection.close()
-    return statistics.median(took) * 1_000, grouped
+        for _ in range(EACH):
+            connection.execute("BEGIN IMMEDIATE")
+            for _ in range(RUNS):
+                connection.execute("INSERT INTO floor (body) VALUES ('sunny, 21 C')")
+            connection.execute("COMMIT")
+        return RUNS * EACH / (time.perf_counter() - start)
 
 
 async def postgres_floors(url: str) -> tuple[float, float]:

@@ -25,11 +25,9 @@ from tests.postgres_server import fresh_database
 from bench.row import Row
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import rows_messages
-from toolwright.adapters.store.tables import threads as rows_threads
-from toolwright.adapters.store.tables.events import events, inbox
-from toolwright.adapters.store.tables.threads import messages, runs, threads
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, events, inbox
+from toolwright.adapters.store.tables.messages import MESSAGES, messages
+from toolwright.adapters.store.tables.threads import RUNS, THREADS, runs, threads
 from toolwright.adapters.system import SystemClock
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
@@ -37,7 +35,8 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 
-THREADS, RUNS, STARTS = 10_000, 3, 5  # three runs a thread: a message, an answer and four events each
+THREAD_COUNT, STARTS = 10_000, 5
+RUN_COUNT = 3  # of a thread: a message, an answer and four events each
 SECONDS = 2.0
 IDLE = 1.0  # seconds after which a process is idle
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -63,7 +62,7 @@ async def _all() -> list[Row]:
 def _measured(name: str, empty: str, full: str) -> list[Row]:
     base, found = [_start(empty) for _ in range(STARTS)], [_start(full) for _ in range(STARTS)]
     (least, least_memory), (took, memory) = _middle(base), _middle(found)
-    what = f"{name}, {THREADS:,} threads"
+    what = f"{name}, {THREAD_COUNT:,} threads"
     return [
         Row(f"{what}: start to /health", took, "s", least, SECONDS, note=f"worst {max(found)[0]:.2f} s"),
         Row(f"{what}: memory when idle", memory, "MiB", least_memory, None),
@@ -109,15 +108,22 @@ def address(server: "subprocess.Popen[bytes]") -> str:
 def _history() -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows, each with the name of its table."""
     at = SystemClock().now()
-    for number in range(THREADS):
+    for number in range(THREAD_COUNT):
         thread_id = f"th_{number}"
         yield (
             "threads",
-            rows_threads.thread_params(
-                Thread(id=thread_id, agent="a", created_at=at, seq=2 * RUNS, ev=4 * RUNS, posted=RUNS)
+            THREADS.params(
+                Thread(
+                    id=thread_id,
+                    agent="a",
+                    created_at=at,
+                    seq=2 * RUN_COUNT,
+                    ev=4 * RUN_COUNT,
+                    posted=RUN_COUNT,
+                )
             ),
         )
-        for n in range(RUNS):
+        for n in range(RUN_COUNT):
             run_id = f"run_{number}_{n}"
             done = Run(
                 id=run_id,
@@ -127,7 +133,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                 output="It is sunny.",
                 created_at=at,
             )
-            yield "runs", rows_threads.run_params(done)
+            yield "runs", RUNS.params(done)
             asked = InboxEvent(
                 thread_id=thread_id,
                 event_id=f"msg_{number}_{n}",
@@ -136,7 +142,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                 content={"text": "What is it like?"},
                 created_at=at,
             )
-            yield "inbox", rows_events.inbox_params(asked, n + 1)
+            yield "inbox", INBOX.params(asked, n=n + 1)
             for seq, role, text in (
                 (2 * n + 1, "user", "What is it like?"),
                 (2 * n + 2, "assistant", "Sunny."),
@@ -148,7 +154,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                     run_id=run_id,
                     created_at=at,
                 )
-                yield "messages", rows_messages.message_params(said, thread_id, seq)
+                yield "messages", MESSAGES.params(said, thread_id=thread_id, seq=seq)
             for n_event in range(4 * n + 1, 4 * n + 5):
                 event = Event(
                     thread_id=thread_id,
@@ -159,7 +165,7 @@ def _history() -> Iterator[tuple[str, dict[str, Any]]]:
                     at=at,
                     n=n_event,
                 )
-                yield "events", rows_events.event_params(event)
+                yield "events", EVENTS.params(event)
 
 
 def _tables() -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.postgres_server import fresh_database
 
 import toolwright as tw
-from bench.commits import postgres_floors, sqlite_floors
+from bench.commits import postgres_floors, sqlite_floor
 from bench.row import Row
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.gateway import settle_memory
@@ -28,7 +28,7 @@ def run() -> list[Row]:
 async def _all() -> list[Row]:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        _, floor = sqlite_floors(Path(folder) / "floor.db")
+        floor = sqlite_floor(Path(folder) / "floor.db")
         rows += await _measured("SQLite", f"sqlite:///{folder}/journal.db", floor)
     async with fresh_database(synced=True) as url:
         _, floor = await postgres_floors(url)

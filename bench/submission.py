@@ -26,11 +26,9 @@ from bench.shop import SYSTEM, TOOLS
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.tables import calls as rows_calls
-from toolwright.adapters.store.tables import threads as rows_threads
-from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.events import wakes
-from toolwright.adapters.store.tables.threads import runs, threads
+from toolwright.adapters.store.tables.threads import RUNS, THREADS, runs, threads
 from toolwright.adapters.system import SystemClock
 from toolwright.core.journal.units import Probe
 from toolwright.core.threads.call import Call, timer_of
@@ -40,7 +38,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.gateway import settle_memory
 
-TIMES, CALLS, STARTS = 100, 100_000, 3
+TIMES, CALL_COUNT, STARTS = 100, 100_000, 3
 IDLE = 5.0  # seconds of which the CPU is counted
 EACH = 10  # calls of a run
 
@@ -113,7 +111,7 @@ def _pending(folder: Path) -> list[Row]:
         upgrade_sqlite(path)
     _fill(full)
     base, found = [_start(empty) for _ in range(STARTS)], [_start(full) for _ in range(STARTS)]
-    what = f"SQLite, {CALLS:,} pending calls"
+    what = f"SQLite, {CALL_COUNT:,} pending calls"
     names = (
         "start to /health",
         "memory when idle",
@@ -178,12 +176,12 @@ def _fill(path: Path) -> None:
     at = SystemClock().now()
     made: dict[str, list[dict[str, Any]]] = {"threads": [], "runs": [], "calls": [], "wakes": []}
     later = at.replace(year=at.year + 1)
-    for number in range(CALLS // EACH):
+    for number in range(CALL_COUNT // EACH):
         thread_id, run_id = f"th_{number}", f"run_{number}"
         thread = Thread(id=thread_id, agent="a", created_at=at)
         done = Run(id=run_id, thread_id=thread_id, agent="a", status="completed", created_at=at)
-        made["threads"].append(rows_threads.thread_params(thread))
-        made["runs"].append(rows_threads.run_params(done))
+        made["threads"].append(THREADS.params(thread))
+        made["runs"].append(RUNS.params(done))
         for position in range(EACH):
             call = Call(
                 id=f"call_{number}_{position}",
@@ -200,7 +198,7 @@ def _fill(path: Path) -> None:
                 started_at=at,
                 expires_at=later,
             )
-            made["calls"].append(rows_calls.call_params(call))
+            made["calls"].append(CALLS.params(call))
             wake = {"thread_id": timer_of(call.id), "due": micros(later), "gen": 1}
             made["wakes"].append(wake)
     with contextlib.closing(sqlite3.connect(path)) as connection:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Float, Integer, Table, Text
 
-from toolwright.adapters.store.engine.metadata import WORDS
+from toolwright.adapters.store.engine.columns import WORDS
 
 
 def plain_columns(table: Table) -> list[Column[Any]]:  # of any type

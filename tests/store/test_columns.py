@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Boolean, Column, Float, Integer, create_engine
 from tests.api.columns import is_time, junk_of, plain_columns
 
-from toolwright.adapters.store.engine.metadata import WORDS
+from toolwright.adapters.store.engine.columns import WORDS
 from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.tables.all import all_tables
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from toolwright.adapters.store.engine.codecs import Row
-from toolwright.adapters.store.engine.row_reader import Reader
+from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.statement import Compiler, DialectName
 from toolwright.adapters.store.reads.readers import READERS
 from toolwright.adapters.store.sqlite.file import legible

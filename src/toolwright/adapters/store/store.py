@@ -3,15 +3,24 @@
 from collections.abc import Sequence, Set
 from datetime import datetime
 
-from toolwright.adapters.store.engine.driver import Driver
+from toolwright.adapters.store.engine.codecs import Params, Row, instant_or_none, micros
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.program import Op, Reading
 from toolwright.adapters.store.engine.shield import shielded
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.reads.agents import SqlAgents
 from toolwright.adapters.store.reads.children import SqlChildren
 from toolwright.adapters.store.reads.front_ends import SqlFrontEnds
 from toolwright.adapters.store.reads.offers import SqlOffers
+from toolwright.adapters.store.reads.readers import SHOWN_CALLS, each_event
 from toolwright.adapters.store.reads.spaces import SqlSpaces
-from toolwright.adapters.store.reads.threads import Queries, Reads
+from toolwright.adapters.store.reads.threads import Queries
+from toolwright.adapters.store.tables.calls import CALLS
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES
+from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES
+from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.spaces import SPACE_EVENTS
+from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files.file import File
 from toolwright.core.journal.store import Sight, ThreadView
@@ -30,7 +39,7 @@ class SqlStore:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._reads = Reads(statements(Queries, driver.dialect))
+        self._sql = statements(Queries, driver.dialect)
         self.spaces = SqlSpaces(driver)
         self.agents = SqlAgents(driver)
         self.front_ends = SqlFrontEnds(driver)
@@ -41,33 +50,39 @@ class SqlStore:
         return await shielded(self._driver.write(unit))
 
     async def thread(self, thread_id: str) -> Thread | None:
-        return await self._driver.read(lambda: self._reads.thread(thread_id))
+        return await read_rows(self._driver, THREADS.first, self._sql.thread, {"thread_id": thread_id})
 
     async def threads(
         self, *, users: Sequence[str] | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Thread]:
-        return await self._driver.read(lambda: self._reads.threads(users, limit, offset))
+        if users is not None and not users:
+            return []
+        page: Params = {"limit": limit, "offset": offset, **_numbered("user", users)}
+        return await read_rows(self._driver, THREADS.each, self._sql.threads(len(users or ())), page)
 
     async def view(self, thread_id: str) -> ThreadView | None:
-        return await self._driver.snapshot(lambda: self._reads.view(thread_id))
+        return await self._driver.snapshot(lambda: _view(thread_id, self._sql))
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
-        return await self._driver.read(lambda: self._reads.unread(thread_id))
+        return await read_rows(self._driver, INBOX.all, self._sql.unread, {"thread_id": thread_id})
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
-        return await self._driver.read(lambda: self._reads.inbox(thread_id, limit, offset))
+        page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
+        return await read_rows(self._driver, INBOX.each, self._sql.inbox, page)
 
     async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
-        return await self._driver.read(lambda: self._reads.inbox_event(thread_id, event_id))
+        this: Params = {"thread_id": thread_id, "event_id": event_id}
+        return await read_rows(self._driver, INBOX.first, self._sql.inbox_event, this)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[Message]:
-        return await self._driver.read(lambda: self._reads.messages(thread_id, limit, offset))
+        page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
+        return await read_rows(self._driver, MESSAGES.each, self._sql.messages, page)
 
     async def run_messages(self, run_id: str) -> Sequence[Message]:
-        return await self._driver.read(lambda: self._reads.run_messages(run_id))
+        return await read_rows(self._driver, MESSAGES.each, self._sql.run_messages, {"run_id": run_id})
 
     async def run(self, run_id: str) -> Run | None:
-        return await self._driver.read(lambda: self._reads.run(run_id))
+        return await read_rows(self._driver, RUNS.first, self._sql.run, {"run_id": run_id})
 
     async def runs(
         self,
@@ -78,13 +93,16 @@ class SqlStore:
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Run]:
-        return await self._driver.read(lambda: self._reads.runs(status, agent, thread_id, limit, offset))
+        filters: Params = {"status": status, "agent": agent, "thread_id": thread_id}
+        chosen = {name: value for name, value in filters.items() if value is not None}
+        page: Params = {**chosen, "limit": limit, "offset": offset}
+        return await read_rows(self._driver, RUNS.each, self._sql.runs(tuple(chosen)), page)
 
     async def steps(self, run_id: str) -> Sequence[Step]:
-        return await self._driver.read(lambda: self._reads.steps(run_id))
+        return await read_rows(self._driver, STEPS.each, self._sql.steps, {"run_id": run_id})
 
     async def call(self, call_id: str) -> Call | None:
-        return await self._driver.read(lambda: self._reads.call(call_id))
+        return await read_rows(self._driver, CALLS.first, self._sql.call, {"call_id": call_id})
 
     async def calls(
         self,
@@ -97,52 +115,111 @@ class SqlStore:
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        asked = {"run_id": run_id, "agent": agent, "space_id": space_id}
-        return await self._driver.read(lambda: self._reads.calls(status, asked, sees, limit, offset))
+        filters: Params = {"run_id": run_id, "agent": agent, "space_id": space_id}
+        chosen = {name: value for name, value in filters.items() if value is not None}
+        page: Params = {**chosen, "limit": limit, "offset": offset, **_numbered("status", status)}
+        users = None
+        if sees is not None:
+            users = len(sees.users)
+            page |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
+        query = self._sql.calls(tuple(chosen), len(status or ()), users)
+        return await read_rows(self._driver, SHOWN_CALLS.each, query, page)
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
-        return await self._driver.read(lambda: self._reads.env(thread_id))
+        return await read_rows(self._driver, ENV.all, self._sql.env, {"thread_id": thread_id})
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
-        return await self._driver.read(lambda: self._reads.env_of(owner))
+        return await read_rows(self._driver, ENV.all, self._sql.env_of, {"owner": owner})
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
-        return await self._driver.read(lambda: self._reads.sealed_otherwise(key, limit))
+        return await read_rows(
+            self._driver, ENV.each, self._sql.sealed_otherwise, {"key": key, "limit": limit}
+        )
 
     async def files(self, thread_id: str) -> Sequence[File]:
-        return await self._driver.read(lambda: self._reads.files(thread_id))
+        return await read_rows(self._driver, FILES.each, self._sql.files, {"thread_id": thread_id})
 
     async def file(self, thread_id: str, folded: str) -> File | None:
-        return await self._driver.read(lambda: self._reads.file(thread_id, folded))
+        return await read_rows(
+            self._driver, FILES.first, self._sql.file, {"thread_id": thread_id, "folded": folded}
+        )
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        return await self._driver.read(lambda: self._reads.files_at(thread_id, folded))
+        paths: Params = {"thread_id": thread_id, **_numbered("path", folded)}
+        return await read_rows(self._driver, _firsts, self._sql.files_at(len(folded)), paths)
 
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
     ) -> Sequence[Event]:
-        return await self._driver.read(lambda: self._reads.events(topic, after, limit, offset))
+        page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
+        mapping = EVENTS if topic.kind in ("thread", "run") else SPACE_EVENTS
+        query = self._sql.events[topic.kind]
+        return await read_rows(self._driver, lambda rows: each_event(mapping, rows), query, page)
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
-        return await self._driver.read(lambda: self._reads.bounds(topic))
+        query = self._sql.bounds[topic.kind]
+        [(oldest, newest)] = await read_rows(self._driver, list, query, {"topic": topic.id})
+        return oldest, newest
 
     async def entity(self, entity_id: str) -> Entity | None:
-        return await self._driver.read(lambda: self._reads.entity(entity_id))
+        return await read_rows(self._driver, ENTITIES.first, self._sql.entity, {"entity_id": entity_id})
 
     async def entity_named(self, external_id: str) -> Entity | None:
-        return await self._driver.read(lambda: self._reads.entity_named(external_id))
+        return await read_rows(
+            self._driver, ENTITIES.first, self._sql.entity_named, {"external_id": external_id}
+        )
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        return await self._driver.read(lambda: self._reads.entities(limit, offset))
+        return await read_rows(
+            self._driver, ENTITIES.each, self._sql.entities, {"limit": limit, "offset": offset}
+        )
 
     async def wake(self, thread_id: str) -> Wake | None:
-        return await self._driver.read(lambda: self._reads.wake(thread_id))
+        return await read_rows(self._driver, WAKES.first, self._sql.wake, {"thread_id": thread_id})
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        return await self._driver.read(lambda: self._reads.due(now, limit))
+        return await read_rows(self._driver, WAKES.each, self._sql.due, {"at": micros(now), "limit": limit})
 
     async def next_due(self, after: datetime) -> datetime | None:
-        return await self._driver.read(lambda: self._reads.next_due(after))
+        [(due,)] = await read_rows(self._driver, list, self._sql.next_due, {"at": micros(after)})
+        return instant_or_none(due)
 
     async def close(self) -> None:
         await self._driver.close()
+
+
+def _view(thread_id: str, sql: Queries) -> Reading[ThreadView | None]:
+    here: Params = {"thread_id": thread_id}
+    found = yield Op(sql.thread, here)
+    if not found:
+        return None
+    thread = THREADS.all(found)[0]
+    run, calls = None, ()
+    if thread.run_id is not None:
+        run = RUNS.first((yield Op(sql.run, {"run_id": thread.run_id})))
+    if run is not None and (run.step_count or run.started_at is not None):
+        made = yield Op(sql.step_calls, {"run_id": run.id, "step": run.step_count})
+        calls = tuple(CALLS.all(made))
+    said = yield Op(sql.kept_messages, {**here, "kept": True})
+    opened = yield Op(sql.open_inbox, here)
+    waiting = INBOX.all(opened)
+    wake = WAKES.first((yield Op(sql.wake, here)))
+    env = ENV.all((yield Op(sql.env, here)))
+    return ThreadView(
+        thread=thread,
+        run=run,
+        messages=tuple(MESSAGES.all(said)),
+        calls=calls,
+        inbox=tuple([event for event in waiting if event.status == "pending"]),
+        wake=wake,
+        env=tuple(env),
+        reading=tuple([event for event in waiting if event.status == "processing"]),
+    )
+
+
+def _firsts(rows: Sequence[Row]) -> Set[str]:
+    return {row[0] for row in rows}
+
+
+def _numbered(name: str, values: Sequence[str] | None) -> Params:
+    return {f"{name}_{i}": one for i, one in enumerate(values or ())}

@@ -1,17 +1,66 @@
-"""Columns: which values may stand in each of a query's, whatever the database has let in.
+"""Columns: how values lie in them, and which may stand in each of a query's, whatever the database has let in.
 
+JSON is kept as text, instants as microseconds since 1970 in UTC. Text rather than JSONB: arguments must come back
+byte for byte, and neither NUL nor a lone surrogate may make a row unwritable (see docs/decisions/0002-json-as-text.md).
 SQLite takes any value in any column, and a fault of the disk asks nobody.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
-from sqlalchemy import Boolean, Column, ColumnElement, Float, Integer
+from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Integer, MetaData, Text
 
-from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
-from toolwright.adapters.store.engine.metadata import WORDS
+from toolwright.adapters.store.engine.codecs import (
+    MISSHAPEN,
+    NOT_JSON,
+    Row,
+    UnreadableColumn,
+    a_text,
+    any_json,
+    instant,
+    read_text,
+)
+from toolwright.core.broken_rows import OTHER_SHAPE
+from toolwright.core.json_value import dumps
 
+metadata = MetaData()  # where all tables of the journal are told, each in the module of its noun in `tables`
+WORDS = "words"
 TRUTHS = frozenset({0, 1})  # SQLite has no others
+_parsed = json.JSONDecoder().decode
+
+
+def one_of(kinds: object) -> dict[str, frozenset[str]]:
+    """The `info` of a column that holds one word of a `Literal`: which they are."""
+    return {WORDS: frozenset(get_args(kinds))}
+
+
+class Instant(BigInteger):
+    """An instant, as microseconds since 1970."""
+
+
+class Json(Text):
+    """JSON as text: `shape` makes a value of what was parsed, `write` the text of a value.
+
+    `read` is a quicker way to what `shape` makes of a text. `absent` is the value that lies as NULL.
+    """
+
+    def __init__(
+        self,
+        shape: Callable[[Any], Any] = any_json,  # parsed JSON, and a value of the table's own kind
+        write: Callable[[Any], str] = dumps,  # as above
+        *,
+        read: Callable[[str], Any] | None = None,  # as above
+        absent: object = None,
+    ) -> None:
+        super().__init__()
+        self.shape = shape
+        self.write = write
+        self.read = read or (read_text if shape is a_text else self._read)
+        self.absent = absent
+
+    def _read(self, written: str) -> Any:  # as above
+        return self.shape(_parsed(written))
 
 
 class Columns:
@@ -19,21 +68,26 @@ class Columns:
 
     def __init__(self, columns: Sequence[ColumnElement[Any]]) -> None:  # of any types
         self._columns = tuple(columns)
-        self._words = [(n, column, _words(column)) for n, column in enumerate(columns) if _words(column)]
-        self._good: set[tuple[type, ...]] = set()  # the types of rows that were judged already: there are few
+        self.good: set[tuple[type, ...]] = set()  # the types of rows that were judged already: there are few
+        self.words = [(n, words_of(column)) for n, column in enumerate(columns) if words_of(column)]
 
-    def check(self, row: Row) -> Row:
-        """The row; raises `UnreadableColumn` for a value that cannot stand in its column."""
+    def check(self, row: Row) -> None:
+        """Remember the row's types as good; raises `UnreadableColumn` for a value that cannot stand in its column."""
         types = tuple(map(type, row))
-        if types not in self._good:
-            for n, (column, kind) in enumerate(zip(self._columns, types, strict=False)):
-                if kind not in _types(column):
-                    raise UnreadableColumn(n, _fault(column, kind))
-            self._good.add(types)
-        for n, column, words in self._words:
-            if row[n] is not None and row[n] not in words:
-                raise UnreadableColumn(n, _no_word(column, words))
-        return row
+        for n, (column, kind) in enumerate(zip(self._columns, types, strict=False)):
+            if kind not in _types(column):
+                raise UnreadableColumn(n, _fault(column, kind))
+        self.good.add(types)
+        for n, words in self.words:
+            if row[n] not in words:
+                raise UnreadableColumn(n, _no_word(self._columns[n], words))
+
+    def check_values(self, row: Row) -> None:
+        """Raise `UnreadableColumn` for a value that has the type of its column, and yet cannot be read."""
+        for n, column in enumerate(self._columns):
+            fault = None if row[n] is None else _value_fault(column.type, row[n])
+            if fault is not None:
+                raise UnreadableColumn(n, fault)
 
 
 def blank(column: Column[Any]) -> str | int | None:  # of any type
@@ -43,8 +97,22 @@ def blank(column: Column[Any]) -> str | int | None:  # of any type
     return 0 if isinstance(column.type, Integer | Float | Boolean) else ""
 
 
+def is_nullable(column: ColumnElement[Any]) -> bool:  # as above
+    """Whether the column may be empty."""
+    return not isinstance(column, Column) or bool(column.nullable)
+
+
+def words_of(column: ColumnElement[Any]) -> frozenset[object]:  # as above
+    """All values that the column may hold, none if they are not to be counted."""
+    words: frozenset[object] = (
+        column.info.get(WORDS, frozenset()) if isinstance(column, Column) else frozenset()
+    )
+    words = TRUTHS if isinstance(column.type, Boolean) else words
+    return words | {None} if words and is_nullable(column) else words
+
+
 def _types(column: ColumnElement[Any]) -> tuple[type, ...]:
-    empty = (type(None),) if not isinstance(column, Column) or column.nullable else ()
+    empty = (type(None),) if is_nullable(column) else ()
     match column.type:
         case Boolean():
             return (bool, int, *empty)
@@ -70,14 +138,26 @@ def _fault(column: ColumnElement[Any], kind: type) -> str:
             return "is not text in UTF-8" if kind is bytes else "is not text"
 
 
-def _words(column: ColumnElement[Any]) -> frozenset[object]:
-    """All values that the column may hold, none if they are not to be counted."""
-    if isinstance(column.type, Boolean):
-        return TRUTHS
-    return column.info.get(WORDS, frozenset()) if isinstance(column, Column) else frozenset()
-
-
 def _no_word(column: ColumnElement[Any], words: frozenset[object]) -> str:
-    if words is TRUTHS:
+    if isinstance(column.type, Boolean):
         return "is neither true nor false"
-    return f"is none of {', '.join(sorted(map(str, words)))}"
+    return f"is none of {', '.join(sorted(str(word) for word in words if word is not None))}"
+
+
+def _value_fault(kind: object, written: Any) -> str | None:  # of the column's type
+    try:
+        if isinstance(kind, Instant):
+            instant(written)
+    except OverflowError:
+        return "is not an instant"
+    if not isinstance(kind, Json):
+        return None
+    try:
+        parsed = json.loads(written)
+    except NOT_JSON:
+        return "is not JSON"
+    try:
+        kind.shape(parsed)
+    except MISSHAPEN:
+        return OTHER_SHAPE
+    return None

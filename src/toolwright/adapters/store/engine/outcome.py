@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from toolwright.core.journal.effects import Edit, SpaceEffect
 from toolwright.core.journal.units import Committed, Guard, Unit
@@ -13,8 +13,7 @@ from toolwright.core.threads.event import Event, EventDraft
 Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events to the bus
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):  # every commit makes one, and a tuple is the cheapest of values
     """What a unit did: the answer for the caller, and the events for the bus."""
 
     answer: Committed
@@ -88,3 +87,6 @@ class Performed:
     shown: list[Edit] = field(default_factory=list[Edit])
     seq: int | None = None
     count: int = 0
+
+
+NOTHING = Performed()  # what comes of no effects

@@ -2,8 +2,9 @@
 
 Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
 is sent one row of each: they may be run as one statement. What returns nothing may be run any time
-before COMMIT: no program reads what it wrote. And a program that has nothing to decide yields a `Whole`, which
-may be run with its COMMIT as one statement; an `Attempt` is one that has another way. Its author obeys:
+before COMMIT: no program reads what it wrote. Rows of the logs (`statement.LOGS`) may even wait for other units.
+And a program that has nothing to decide yields a `Whole`, which may be run with its COMMIT as one statement; an
+`Attempt` is one that has another way. Its author obeys:
 
 - every check is a guard: nothing that the program does with the rows afterwards may refuse the unit;
 - no row is written twice, except by an op marked `again`, which keeps the whole from being one statement;
@@ -13,9 +14,9 @@ may be run with its COMMIT as one statement; an `Attempt` is one that has anothe
   where it sees an older state than the op that holds the lock (`all_read`).
 """
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.outcome import Written
@@ -23,10 +24,10 @@ from toolwright.adapters.store.engine.statement import Statement
 from toolwright.core.journal.units import Guard
 
 T = TypeVar("T")
+Y = TypeVar("Y")
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):  # a step makes a dozen of them, and a tuple is the cheapest of values
     """One statement to run. With a `guard` it must give exactly one row; `more` are further executions.
 
     `given` are parameters that come from an earlier op of the same whole: its number there, and the column of
@@ -64,14 +65,36 @@ def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
     moved = [
         {name: (number + 1, column) for name, (number, column) in (op.given or {}).items()} for op in ops
     ]
-    return [first, *[replace(op, given=given) if given else op for op, given in zip(ops, moved, strict=True)]]
+    return [first, *[op._replace(given=given) if given else op for op, given in zip(ops, moved, strict=True)]]
 
 
-def filled(op: Op, found: Sequence[Row]) -> Op:
+def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T:
+    """What a program or a reading returns, each of whose ops is run by `run`."""
+    rows: list[Row] | None = None
+    while True:
+        try:
+            ops = next(steps) if rows is None else steps.send(rows)
+        except StopIteration as stop:
+            return stop.value
+        rows = run(ops)
+
+
+async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awaitable[list[Row]]]) -> T:
+    """The same on a session that is waited for."""
+    rows: list[Row] | None = None
+    while True:
+        try:
+            ops = next(steps) if rows is None else steps.send(rows)
+        except StopIteration as stop:
+            return stop.value
+        rows = await run(ops)
+
+
+def filled(op: Op, rows: Sequence[Row]) -> Op:
     """The op with what it is given by those that have been run."""
     if op.given is None:
         return op
-    given: Params = {name: found[number][column] for name, (number, column) in op.given.items()}
-    return replace(
-        op, params={**op.params, **given}, more=[{**params, **given} for params in op.more or ()], given=None
+    given: Params = {name: rows[number][column] for name, (number, column) in op.given.items()}
+    return op._replace(
+        params={**op.params, **given}, more=[{**params, **given} for params in op.more or ()], given=None
     )

@@ -1,11 +1,12 @@
 """SQLAlchemy statements, compiled once into what a driver takes."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from sqlalchemy import Delete, Insert, Select, Update
+from sqlalchemy import BigInteger, Delete, Insert, Select, Table, Text, Update, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row
@@ -13,27 +14,71 @@ from toolwright.adapters.store.engine.codecs import Params, Row
 Rows: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
 Made = TypeVar("Made")
+_WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
+LOGS = frozenset({"messages", "steps", "events"})
+"""Tables whose rows follow from what a unit's other statements let through: they may wait for the end of a group."""
+
+
 class Statement:
-    """One statement as its driver takes it: the text, and the names of its parameters in order."""
+    """One statement as its driver takes it: the text, and the names of its parameters in order.
 
-    sql: str
-    order: tuple[str, ...]
-    returns: bool
-    constants: Mapping[str, Any]  # the statement's literals, of whatever types its columns have
+    `constants` are its literals, of whatever types its columns have. `logs` are those of the `LOGS` that it names;
+    if it `appends`, it does nothing but insert rows into one of them.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        order: tuple[str, ...],
+        *,
+        returns: bool,
+        constants: Mapping[str, Any],
+        appends: bool = False,
+    ) -> None:
+        self.sql = sql
+        self.order = order
+        self.returns = returns
+        self.constants = constants
+        self.appends = appends
+        self.logs = LOGS.intersection(_WORD.findall(sql))
+        self._picked = itemgetter(*order) if len(order) > 1 else self._pick
+        self._texts: dict[int, str] = {}
 
     def bind(self, params: Params) -> Row:
         """The parameters in the driver's order."""
-        if self.constants:
-            params = {**self.constants, **params}
-        return tuple([params[name] for name in self.order])
+        return self._picked({**self.constants, **params} if self.constants else params)
 
     def for_rows(self, count: int) -> str:
         """The text of an INSERT … VALUES that takes so many rows at once; with `?` for parameters only."""
-        head, values = self.sql.rsplit(" VALUES ", 1)
-        return f"{head} VALUES {', '.join([values] * count)}"
+        text = self._texts.get(count)
+        if text is None:
+            head, values = self.sql.rsplit(" VALUES ", 1)
+            text = self._texts[count] = f"{head} VALUES {', '.join([values] * count)}"
+        return text
+
+    def _pick(self, params: Params) -> Row:
+        return tuple([params[name] for name in self.order])
+
+
+def _is_plain_insert(statement: Insert | Update | Delete | Rows) -> bool:
+    return type(statement) is Insert and cast("Table", statement.table).name in LOGS
+
+
+def number(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
+    """A whole number that is given when the statement is run."""
+    return bindparam(name, type_=BigInteger)
+
+
+def string(name: str) -> Any:  # as above
+    """A text that is given when the statement is run."""
+    return bindparam(name, type_=Text)
+
+
+def row_params(table: Table) -> dict[str, Any]:  # as above
+    """A whole row that is given when the statement is run."""
+    return {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
 
 
 class Compiler:
@@ -50,6 +95,7 @@ class Compiler:
             order=tuple(compiled.positiontup or ()),
             returns=isinstance(statement, Select) or " RETURNING " in sql,
             constants={name: value for name, value in given.items() if value is not None},
+            appends=_is_plain_insert(statement) and " RETURNING " not in sql,
         )
 
 

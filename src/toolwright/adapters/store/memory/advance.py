@@ -1,24 +1,25 @@
 """The units of a drain on the tables in memory: everything that moves a thread on, behind its fence."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
-from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
+from toolwright.adapters.store.engine.outcome import NOTHING, GuardFailed, Written, numbered
 from toolwright.adapters.store.memory import spaces
-from toolwright.adapters.store.memory.guards import check_files, open_run
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
-from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Run, Step
 
 Moved: TypeAlias = dict[str, Call]
+RAISING = (Claim, Takeover)  # the units that raise the epoch
 
 
 def advance(unit: Advance, tables: Tables) -> Written:
-    """A unit of a drain: fenced, then written whole."""
+    """A unit of a drain: fenced, then written whole. It looks only at what the unit has."""
     thread = tables.threads.get(unit.thread_id)
     opens = isinstance(unit, Claim) and unit.opens
     if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
@@ -29,29 +30,37 @@ def advance(unit: Advance, tables: Tables) -> Written:
     if pending and tables.is_deleted(handed_to(unit) or thread.answering):
         stored = [tables.calls[call_id] for call_id in pending if call_id in tables.calls]
         unit = without_late_results(unit, stored, tables.space_messages)
+    run = unit.run
     moved = _moved(unit, tables) if unit.changes else {}
-    _check_new(unit, tables)
-    stored = _new_run(unit.run, tables) if opens else open_run(unit.run.id, unit.thread_id, tables)
-    _check_inbox(unit, thread, stored)
-    check_files(unit.files, thread)
-    spaces.check(unit.effects, tables)
+    calls = (*unit.calls, *unit.nested) if unit.nested else unit.calls
+    if calls or unit.step is not None:
+        _check_new(calls, unit.step, tables)
+    stored = _new_run(run, tables) if opens else tables.open_run(run.id, unit.thread_id)
+    if unit.read or unit.inbox or run.over:
+        _check_inbox(unit, thread, stored)
+    if unit.files:
+        thread.check_files(unit.files)
 
-    tables.calls.update(moved)
-    tables.runs[stored.id] = _merged(unit.run, stored)
-    tables.set_env(unit.env)
-    tables.wake_askers(unit.env, unit.at)
-    thread.write(unit.files)
+    if moved:
+        tables.calls.update(moved)
+    tables.runs[stored.id] = _merged(run, stored)
+    if unit.env:
+        tables.set_env(unit.env)
+        tables.wake_askers(unit.env, unit.at)
+    if unit.files:
+        thread.write(unit.files)
+    if isinstance(unit, RAISING):
+        thread.epoch += 1
     events = _write_thread(unit, thread)
-    for call in (*unit.calls, *unit.nested):
+    for call in calls:
         tables.calls[call.id] = call
         tables.calls_of[call.run_id, call.step].append(call.id)
         tables.calls_in[call.thread_id].append(call.id)
     if unit.step is not None:
         tables.steps[unit.step.run_id].append(unit.step)
     left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
-    posted, done = thread.posted, Performed()
-    if unit.effects:
-        done = spaces.perform(unit.effects, unit, tables)
+    posted = thread.posted
+    done = spaces.perform(unit.effects, unit, tables) if unit.effects else NOTHING
     answer = Committed(
         run_id=stored.id,
         posted=posted,
@@ -64,25 +73,29 @@ def advance(unit: Advance, tables: Tables) -> Written:
 
 
 def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
-    if isinstance(unit, Claim | Takeover):
-        thread.epoch += 1
-    thread.run_id, thread.begun = unit.run.id, unit.run.started_at is not None
-    if unit.run.over:
+    run = unit.run
+    thread.run_id, thread.begun = run.id, run.started_at is not None
+    if run.over:
         thread.run_id, thread.next_run_id, thread.begun = thread.next_run_id, None, False
     for event_id in unit.read:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
     for change in unit.inbox:
         thread.change(thread.inbox[change.event_id].changed(change))
-    for seq in unit.dropped:
-        thread.messages[seq - 1] = replace(thread.messages[seq - 1], kept=False)
+    if unit.dropped:
+        skipped = {*unit.dropped}
+        thread.messages = [
+            replace(each, kept=False) if each.seq in skipped else each for each in thread.messages
+        ]
     for edited in unit.edited:
         thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
     for message in unit.messages:
         thread.seq += 1
         placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
         thread.messages.append(placed)
+    if not unit.events:
+        return ()
     thread.ev += len(unit.events)
-    events = numbered(unit.events, thread.ev, unit, unit.thread_id, unit.run.id, unit.run.agent)
+    events = numbered(unit.events, thread.ev, unit, unit.thread_id, run.id, run.agent)
     thread.events += events
     return events
 
@@ -97,18 +110,16 @@ def _moved(unit: Advance, tables: Tables) -> Moved:
     return moved
 
 
-def _check_new(unit: Advance, tables: Tables) -> None:
-    if any(call.id in tables.calls for call in (*unit.calls, *unit.nested)):
-        raise Unwritable("The journal cannot hold this: a call with this id is there already.")
-    step = unit.step
-    steps = tables.steps.get(step.run_id) if step is not None else None
+def _check_new(calls: Sequence[Call], step: Step | None, tables: Tables) -> None:
+    for call in calls:
+        if call.id in tables.calls:
+            raise Unwritable("The journal cannot hold this: a call with this id is there already.")
+    steps = None if step is None else tables.steps.get(step.run_id)
     if step is not None and steps and steps[-1].number >= step.number:
         raise Unwritable("The journal cannot hold this: this step is there already.")
 
 
 def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
-    if not (unit.read or unit.inbox or unit.run.over):
-        return
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
     seen = {*unit.read}

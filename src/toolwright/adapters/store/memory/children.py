@@ -11,6 +11,7 @@ from toolwright.adapters.store.engine.late_results import (
 )
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
@@ -37,44 +38,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.threads.inbox import Delivery
-
-
-def check_child(effect: ChildEffect, tables: Tables) -> None:
-    """Raise `GuardFailed` if the effect cannot be."""
-    match effect:
-        case Spawn():
-            return
-        case Speak():
-            row = tables.threads.get(effect.thread_id)
-            if row is None:
-                raise GuardFailed("thread")
-            if row.is_over:
-                raise GuardFailed("terminated")
-            if effect.report is not None and row.run_id is not None:
-                raise GuardFailed("busy")
-            if effect.event.event_id in row.inbox:
-                raise GuardFailed("duplicate")
-            _check_files(effect, row)
-        case Report():
-            _check_files(effect, tables.threads[effect.parent.id])
-        case Notify():
-            row = tables.threads[effect.thread_id]
-            _check_files(effect, row)
-            if effect.notice.event.event_id in row.inbox:
-                raise GuardFailed("duplicate")
-        case ChildLimit():
-            ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
-            if len([row for row in ours if not row.is_over]) >= effect.most:
-                raise GuardFailed("child_limit")
-        case HoldRequest() | TakeRequest():
-            request = tables.requests.get(effect.id)
-            if request is None:
-                raise GuardFailed("request")
-            if isinstance(effect, HoldRequest) and tables.threads[request.thread_id].is_over:
-                raise GuardFailed("request")
-        case _:
-            pass
+from toolwright.core.threads.inbox import Delivery, InboxEvent
 
 
 def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> str | None:
@@ -86,6 +50,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
     row = tables.threads.setdefault(thread.id, ThreadRow.born_as(thread))
     if row.is_over:
         return None
+    _check_new(delivery.event, row)
     run_id = row.promise(run.id)
     if run_id == run.id and run_id not in tables.runs:
         tables.runs[run_id] = run
@@ -114,7 +79,7 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
         case Report():
             _report(effect, unit, tables, done)
         case Notify():
-            tables.threads[effect.thread_id].write(effect.files)
+            _write_new(effect.files, tables.threads[effect.thread_id])
             deliver(effect.notice, unit, tables, done)
         case Close() | Terminate():
             row = tables.threads[effect.thread_id]
@@ -141,11 +106,20 @@ def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: Perform
             tables.values.pop((effect.thread_id, effect.key), None)
         case SetValue(value=str() as text):
             tables.values[effect.thread_id, effect.key] = text
-        case HoldRequest() | ChildLimit():
-            pass
+        case ChildLimit():
+            ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
+            if len([row for row in ours if not row.is_over]) >= effect.most:
+                raise GuardFailed("child_limit")
+        case HoldRequest():
+            request = tables.requests.get(effect.id)
+            if request is None or tables.threads[request.thread_id].is_over:
+                raise GuardFailed("request")
+        case TakeRequest():
+            if tables.requests.pop(effect.id, None) is None:
+                raise GuardFailed("request")
         case OpenRequest(request=request):
             tables.requests.setdefault(request.id, request)
-        case CloseRequest() | TakeRequest():
+        case CloseRequest():
             tables.requests.pop(effect.id, None)
         case _:
             raise TypeError(f"No store knows the effect {type(effect).__name__}.")
@@ -158,12 +132,17 @@ def _unspoken(row: ThreadRow) -> ThreadRow:
 
 
 def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -> None:
-    row, run = tables.threads[effect.thread_id], effect.run
+    row, run = tables.thread(effect.thread_id), effect.run
+    if row.is_over:
+        raise GuardFailed("terminated")
     begins = row.run_id is None
     run_id = run.id if begins else str(row.run_id)
+    if isinstance(effect, Speak) and effect.report is not None and not begins:
+        raise GuardFailed("busy")
     if isinstance(effect, Speak) and begins:
         row.report, row.state = effect.report, None
-    row.write(effect.files)
+    _write_new(effect.files, row)
+    _check_new(effect.event, row)
     row.post(replace(effect.event, run_id=run_id))
     tables.wake(effect.thread_id, unit.at)
     done.runs.append((effect.thread_id, run_id))
@@ -183,7 +162,7 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: Performed) -> None
     if not heard:
         _give_up(child, unit, tables, done)
         return
-    parent.write(effect.files)
+    _write_new(effect.files, parent)
     if effect.report is not None:
         _settle(effect, effect.report, unit, tables, done)
     elif effect.notice is not None:
@@ -198,6 +177,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Perf
         return
     route = "inbox" if call.status == "pending" else "inline"
     if route == "inbox" and effect.late is not None:
+        _check_new(effect.late, parent)
         parent.post(effect.late)
     tables.calls[call_id] = replace(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
@@ -229,7 +209,7 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
 
     Calls that still hoped for a late result of theirs are cancelled; those that wait are ended by their own runs.
     """
-    for row in [each for each in rows if each.run_id is not None]:
+    for row in [tables.threads[each.born.id] for each in rows if each.run_id is not None]:
         call = None if row.report is None else tables.calls.get(row.report)
         if call is not None and call.status == "pending":
             tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
@@ -263,6 +243,12 @@ def give_up(
     return shown_cancelled(calls, tables.space_messages, author)
 
 
-def _check_files(effect: Speak | Report | Notify, row: ThreadRow) -> None:
-    if any(change.folded in row.files for change in effect.files):
+def _write_new(changes: Sequence[FileChange], row: ThreadRow) -> None:
+    if any(change.folded in row.files for change in changes):
         raise GuardFailed("file")
+    row.write(changes)
+
+
+def _check_new(event: InboxEvent, row: ThreadRow) -> None:
+    if event.event_id in row.inbox:
+        raise GuardFailed("duplicate")

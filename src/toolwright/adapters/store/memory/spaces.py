@@ -1,16 +1,12 @@
-"""Effects on the tables in memory: guards first, then what is written.
+"""Effects on the tables in memory, each upon those before it, with its guard; who fails is undone (`undo`)."""
 
-A unit checks all of its effects before it does any of them.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
-from toolwright.adapters.store.memory.children import check_child, deliver, perform_child
+from toolwright.adapters.store.memory.children import deliver, perform_child
 from toolwright.adapters.store.memory.tables import Tables
-from toolwright.core.agents.mind import Plan
-from toolwright.core.journal.child_effects import ChildEffect, Close, Speak, Terminate
+from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
     DropGoal,
     DropMember,
@@ -37,32 +33,10 @@ from toolwright.core.journal.effects import (
     deliveries_of,
 )
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.space import Space
+from toolwright.core.spaces.space import Member
 from toolwright.core.threads.event import Event
 
-
-def check(effects: Sequence[Effect], tables: Tables) -> None:
-    """Raise `GuardFailed` if one of the effects cannot be."""
-    if not effects:
-        return
-    for delivery in deliveries_of(effects):
-        row = tables.threads.get(delivery.thread.id)
-        if row is not None and delivery.event.event_id in row.inbox:
-            raise GuardFailed("duplicate")
-    for fired in [each for each in effects if isinstance(each, FirePlan)]:
-        stored = tables.plans.get((fired.plan.agent_id, fired.plan.id))
-        if stored is None or stored.next_run_at != fired.plan.next_run_at:
-            raise GuardFailed("plan")
-    over: set[str] = set()  # threads that this very unit terminates
-    for child in [each for each in effects if isinstance(each, ChildEffect)]:
-        if isinstance(child, Speak) and child.thread_id in over:
-            raise GuardFailed("terminated")
-        check_child(child, tables)
-        if isinstance(child, Close | Terminate):
-            over.add(child.thread_id)
-    spaces = dict(tables.spaces)  # as they will be
-    for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
-        _check(effect, spaces, tables)
+SPACE_EVENTS = "space_events"  # the name of the counter that numbers the events of all spaces
 
 
 def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
@@ -77,10 +51,12 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
         else:
             _rest(effect, tables)
     told += _told(done.shown, unit, tables, done)
-    for event in told:
-        tables.space_ev += 1
-        done.events.append(replace(event, n=tables.space_ev))
-    tables.space_events += done.events[len(done.events) - len(told) :]
+    if told:
+        first = tables.counters.get(SPACE_EVENTS, 0) + 1
+        tables.counters[SPACE_EVENTS] = first + len(told) - 1
+        numbered = [replace(event, n=n) for n, event in enumerate(told, first)]
+        tables.space_events += numbered
+        done.events += numbered
     return done
 
 
@@ -96,77 +72,49 @@ def _in_spaces(effects: Sequence[Effect]) -> list[SpaceEffect]:
     return [each for each in effects if isinstance(each, SpaceEffect)]
 
 
-def _check(effect: SpaceEffect, spaces: dict[str, Space], tables: Tables) -> None:
-    match effect:
-        case Post():
-            if effect.revision not in (None, _space_of(effect, spaces).revision):
-                raise GuardFailed("space")
-        case SaveSpace():
-            stored = spaces.get(effect.space_id)
-            if effect.was is None and stored is not None:
-                raise GuardFailed("duplicate")
-            if effect.was is not None and (stored is None or stored.updated_at != effect.was.updated_at):
-                raise GuardFailed("space")
-            spaces[effect.space_id] = effect.space
-        case SaveMember():
-            space = _space_of(effect, spaces)
-            if space.revision != effect.revision:
-                raise GuardFailed("space")
-            spaces[space.id] = replace(space, revision=space.revision + 1)
-        case DropMember():
-            _space_of(effect, spaces)
-            if (effect.space_id, effect.entity_id) not in tables.members:
-                raise GuardFailed("member")
-        case MarkRead():
-            if (effect.space_id, effect.entity_id) not in tables.members:
-                raise GuardFailed("member")
-        case React():
-            found = tables.space_messages.get(effect.reaction.message_id)
-            if found is None or found.space_id != effect.space_id:
-                raise GuardFailed("message")
-        case DropSpace():
-            _space_of(effect, spaces)
-        case _:
-            pass
-
-
-def _space_of(effect: SpaceEffect, spaces: Mapping[str, Space]) -> Space:
-    space = spaces.get(effect.space_id)
-    if space is None:
-        raise GuardFailed("space")
-    return space
-
-
 def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
     """Do one effect; the place that its events are to name, or -1 if it found nothing to change."""
-    found: int | None = None
+    place: int | None = None
     match effect:
         case Post():
-            found = done.seq = _post(effect, tables)
+            place = done.seq = _post(effect, tables)
         case SaveSpace():
             _save_space(effect, tables)
         case DropSpace():
+            tables.space(effect.space_id)
             tables.drop_space(effect.space_id)
         case SaveMember():
+            if tables.space(effect.space_id).revision != effect.revision:
+                raise GuardFailed("space")
             tables.revise(effect.space_id)
             key = (effect.space_id, effect.member.entity_id)
             known = tables.members.get(key)
             tables.members[key] = effect.member if known is None else replace(known, role=effect.member.role)
         case DropMember():
             tables.revise(effect.space_id)
+            _member(effect, tables)
             del tables.members[effect.space_id, effect.entity_id]
         case MarkRead():
-            known = tables.members[effect.space_id, effect.entity_id]
+            known = _member(effect, tables)
             read_seq = max(known.read_seq, effect.seq)
             tables.members[effect.space_id, effect.entity_id] = replace(known, read_seq=read_seq)
         case _:
-            found = _message(effect, tables)
-    done.count += found != -1
-    return found
+            place = _message(effect, tables)
+    done.count += place != -1
+    return place
+
+
+def _member(effect: DropMember | MarkRead, tables: Tables) -> Member:
+    member = tables.members.get((effect.space_id, effect.entity_id))
+    if member is None:
+        raise GuardFailed("member")
+    return member
 
 
 def _post(effect: Post, tables: Tables) -> int:
-    space, joining = tables.spaces[effect.space_id], effect.joining
+    space, joining = tables.space(effect.space_id), effect.joining
+    if effect.revision not in (None, space.revision):
+        raise GuardFailed("space")
     seq = space.seq + 1
     tables.spaces[space.id] = replace(space, seq=seq)
     if joining is not None and (space.id, joining.entity_id) not in tables.members:
@@ -178,6 +126,10 @@ def _post(effect: Post, tables: Tables) -> int:
 
 def _save_space(effect: SaveSpace, tables: Tables) -> None:
     stored, new = tables.spaces.get(effect.space_id), effect.space
+    if effect.was is None and stored is not None:
+        raise GuardFailed("duplicate")
+    if effect.was is not None and (stored is None or stored.updated_at != effect.was.updated_at):
+        raise GuardFailed("space")
     if stored is not None:
         new = replace(
             stored,
@@ -205,6 +157,9 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
                 return -1
             tables.drop_message(effect.message_id)
         case React(reaction=new):
+            known = tables.space_messages.get(new.message_id)
+            if known is None or known.space_id != effect.space_id:
+                raise GuardFailed("message")
             key = (new.message_id, new.entity_id, new.emoji)
             if key in tables.reactions:
                 return -1
@@ -244,9 +199,13 @@ def _mind(effect: Effect, tables: Tables) -> None:
             tables.set_plan(plan)
         case DropPlan():
             tables.drop_plan(effect.agent_id, effect.id)
-        case FirePlan(then=None, plan=plan):
-            tables.drop_plan(plan.agent_id, plan.id)
-        case FirePlan(then=Plan() as then, plan=plan):
-            tables.move_plan(plan, then.next_run_at)
+        case FirePlan(plan=plan, then=then):
+            stored = tables.plans.get((plan.agent_id, plan.id))
+            if stored is None or stored.next_run_at != plan.next_run_at:
+                raise GuardFailed("plan")
+            if then is None:
+                tables.drop_plan(plan.agent_id, plan.id)
+            else:
+                tables.move_plan(plan, then.next_run_at)
         case _:
             pass

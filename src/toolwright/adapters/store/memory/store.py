@@ -20,6 +20,7 @@ from toolwright.adapters.store.memory.reads import (
     MemorySpaces,
 )
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.adapters.store.memory.undo import Undo
 from toolwright.adapters.store.memory.units import apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
@@ -44,6 +45,7 @@ class MemoryStore:
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
         self._tables = Tables()
+        self._undo = Undo(self._tables)
         self._closed = False
         self.spaces = MemorySpaces(self._tables)
         self.agents = MemoryAgents(self._tables)
@@ -55,7 +57,8 @@ class MemoryStore:
         if self._closed:
             raise StoreError("The journal is closed.")
         try:
-            written = apply(unit, self._tables)
+            effects = getattr(unit, "effects", ())
+            written = self._undo.apply(unit) if effects else apply(unit, self._tables)
         except GuardFailed as failed:
             return Conflict(guard=failed.guard)
         if written.events:

@@ -1,11 +1,12 @@
 """The journal's tables in memory: dictionaries of the values themselves."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from toolwright.adapters.store.engine.codecs import micros
+from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow
@@ -95,6 +96,11 @@ class ThreadRow:
         self.next_run_id = self.next_run_id or new_run
         return self.next_run_id
 
+    def check_files(self, changes: Sequence[FileChange]) -> None:
+        """New files must be the first at their paths."""
+        if any(change.new and change.folded in self.files for change in changes):
+            raise GuardFailed("file")
+
     def write(self, changes: Sequence[FileChange]) -> None:
         """Put files at their folded paths, or take them away."""
         for change in changes:
@@ -125,37 +131,62 @@ class ThreadRow:
 
 @dataclass(slots=True)
 class Tables:
-    """All of the journal."""
+    """All of the journal. Whoever changes a thread gets it by its id, so that the change can be taken back."""
 
-    threads: dict[str, ThreadRow] = field(default_factory=dict[str, ThreadRow])
-    runs: dict[str, Run] = field(default_factory=dict[str, Run])
-    steps: dict[str, list[Step]] = field(default_factory=lambda: defaultdict[str, list[Step]](list))
-    calls: dict[str, Call] = field(default_factory=dict[str, Call])
-    front_ends: dict[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
-    calls_in: dict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
-    calls_of: dict[tuple[str, int], list[str]] = field(
+    threads: MutableMapping[str, ThreadRow] = field(default_factory=dict[str, ThreadRow])
+    runs: MutableMapping[str, Run] = field(default_factory=dict[str, Run])
+    steps: MutableMapping[str, list[Step]] = field(default_factory=lambda: defaultdict[str, list[Step]](list))
+    calls: MutableMapping[str, Call] = field(default_factory=dict[str, Call])
+    front_ends: MutableMapping[str, FrontEnd] = field(default_factory=dict[str, FrontEnd])
+    calls_in: MutableMapping[str, list[str]] = field(
+        default_factory=lambda: defaultdict[str, list[str]](list)
+    )
+    calls_of: MutableMapping[tuple[str, int], list[str]] = field(
         default_factory=lambda: defaultdict[tuple[str, int], list[str]](list)
     )
-    entities: dict[str, Entity] = field(default_factory=dict[str, Entity])
-    wakes: dict[str, Wake] = field(default_factory=dict[str, Wake])
-    spaces: dict[str, Space] = field(default_factory=dict[str, Space])
-    members: dict[tuple[str, str], Member] = field(default_factory=dict[tuple[str, str], Member])
-    space_messages: dict[str, SpaceMessage] = field(default_factory=dict[str, SpaceMessage])
-    reactions: dict[tuple[str, str, str], Reaction] = field(
+    entities: MutableMapping[str, Entity] = field(default_factory=dict[str, Entity])
+    wakes: MutableMapping[str, Wake] = field(default_factory=dict[str, Wake])
+    spaces: MutableMapping[str, Space] = field(default_factory=dict[str, Space])
+    members: MutableMapping[tuple[str, str], Member] = field(default_factory=dict[tuple[str, str], Member])
+    space_messages: MutableMapping[str, SpaceMessage] = field(default_factory=dict[str, SpaceMessage])
+    reactions: MutableMapping[tuple[str, str, str], Reaction] = field(
         default_factory=dict[tuple[str, str, str], Reaction]
     )
-    agents: dict[str, ConfiguredAgent] = field(default_factory=dict[str, ConfiguredAgent])
-    revisions: dict[tuple[str, int], ConfiguredAgent] = field(
+    agents: MutableMapping[str, ConfiguredAgent] = field(default_factory=dict[str, ConfiguredAgent])
+    revisions: MutableMapping[tuple[str, int], ConfiguredAgent] = field(
         default_factory=dict[tuple[str, int], ConfiguredAgent]
     )
-    goals: dict[tuple[str, str], Goal] = field(default_factory=dict[tuple[str, str], Goal])
-    memories: dict[tuple[str, str], Memory] = field(default_factory=dict[tuple[str, str], Memory])
-    plans: dict[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
+    goals: MutableMapping[tuple[str, str], Goal] = field(default_factory=dict[tuple[str, str], Goal])
+    memories: MutableMapping[tuple[str, str], Memory] = field(default_factory=dict[tuple[str, str], Memory])
+    plans: MutableMapping[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
     space_events: list[Event] = field(default_factory=list[Event])
-    space_ev: int = 0
-    values: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    requests: dict[str, VariablesRequest] = field(default_factory=dict[str, VariablesRequest])
-    env: dict[tuple[str, str, str], EnvRow] = field(default_factory=dict[tuple[str, str, str], EnvRow])
+    counters: MutableMapping[str, int] = field(default_factory=dict[str, int])
+    values: MutableMapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    requests: MutableMapping[str, VariablesRequest] = field(default_factory=dict[str, VariablesRequest])
+    env: MutableMapping[tuple[str, str, str], EnvRow] = field(
+        default_factory=dict[tuple[str, str, str], EnvRow]
+    )
+
+    def thread(self, thread_id: str) -> ThreadRow:
+        """The thread's row, else the guard `thread` fails."""
+        thread = self.threads.get(thread_id)
+        if thread is None:
+            raise GuardFailed("thread")
+        return thread
+
+    def open_run(self, run_id: str, thread_id: str) -> Run:
+        """The run, if it is not over, else the guard `run` fails."""
+        run = self.runs.get(run_id)
+        if run is None or run.thread_id != thread_id or run.over:
+            raise GuardFailed("run")
+        return run
+
+    def space(self, space_id: str) -> Space:
+        """The space, else the guard `space` fails."""
+        space = self.spaces.get(space_id)
+        if space is None:
+            raise GuardFailed("space")
+        return space
 
     def set_env(self, changes: Sequence[EnvChange]) -> None:
         """Set values, or take them away."""
@@ -257,7 +288,7 @@ class Tables:
 
     def revise(self, space_id: str) -> None:
         """The membership of a space has changed."""
-        space = self.spaces[space_id]
+        space = self.space(space_id)
         self.spaces[space_id] = replace(space, revision=space.revision + 1)
 
     def drop_message(self, message_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Units of work on the tables in memory: every guard is looked at before anything is written."""
+"""Units of work on the tables in memory: their own guards come before they write, those of their effects in turn."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Wri
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.children import give_up
-from toolwright.adapters.store.memory.guards import check_files, open_run, thread_in
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
@@ -40,7 +39,7 @@ from toolwright.core.threads.call import OPEN
 
 
 def apply(unit: Unit, tables: Tables) -> Written:
-    """Apply the unit, or raise `GuardFailed` with nothing written."""
+    """Apply the unit, or raise `GuardFailed`: with nothing written, if it has no effects."""
     match unit:
         case Advance():
             return advance(unit, tables)
@@ -94,13 +93,13 @@ def _create_thread(unit: CreateThread, tables: Tables) -> Written:
 
 
 def _post(unit: PostMessage, tables: Tables) -> Written:
-    thread = thread_in(unit.event.thread_id, tables)
+    thread = tables.thread(unit.event.thread_id)
     if thread.is_over:
         raise GuardFailed("terminated")
     joins = thread.run_id not in (None, unit.run.id)
     if unit.event.event_id in thread.inbox or (not joins and unit.run.id in tables.runs):
         raise GuardFailed("duplicate")
-    check_files(unit.files, thread)
+    thread.check_files(unit.files)
     run_id = thread.run_id or unit.run.id
     thread.write(unit.files)
     thread.post(replace(unit.event, run_id=run_id))
@@ -116,7 +115,7 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
 
 
 def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
-    run = open_run(unit.run_id, unit.thread_id, tables)
+    run = tables.open_run(unit.run_id, unit.thread_id)
     if run.cancel_requested_at is None:
         tables.runs[run.id] = replace(run, cancel_requested_at=unit.at)
     tables.wake(unit.thread_id, unit.at)
@@ -126,8 +125,7 @@ def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
 def _set_env(unit: SetEnv, tables: Tables) -> Written:
     if unit.entity_id is not None and unit.entity_id not in tables.entities:
         raise GuardFailed("entity")
-    thread = None if unit.thread_id is None else thread_in(unit.thread_id, tables)
-    spaces.check(unit.effects, tables)
+    thread = None if unit.thread_id is None else tables.thread(unit.thread_id)
     if thread is not None:
         thread.posted += 1
     tables.set_env(unit.env)
@@ -159,15 +157,14 @@ def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
 
 
 def _settle(unit: Settle, tables: Tables) -> Written:
-    thread = thread_in(unit.thread_id, tables)
+    thread = tables.thread(unit.thread_id)
     call = tables.calls.get(unit.call_id)
     if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
         raise GuardFailed("call")
     late = call.expires_at is not None and call.expires_at <= unit.at
     if (isinstance(unit, Submit) and late) or (isinstance(unit, Expire) and not late):
         raise GuardFailed("call")
-    check_files(unit.files, thread)
-    spaces.check(unit.effects, tables)
+    thread.check_files(unit.files)
     route = "inbox" if call.status == "pending" else "inline"
     if route == "inbox":
         if unit.notice.event_id in thread.inbox:
@@ -186,7 +183,6 @@ def _settle(unit: Settle, tables: Tables) -> Written:
 
 
 def _act(unit: Act, tables: Tables) -> Written:
-    spaces.check(unit.effects, tables)
     done = spaces.perform(unit.effects, unit, tables)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
     return Written(answer, tuple(done.events))
@@ -235,7 +231,7 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> Written:
     for row in hoping:
         tables.wake(row.born.id, unit.at)
     left = _leave_spaces(unit, tables, edits)
-    return replace(left, events=(*done.events, *left.events))
+    return left._replace(events=(*done.events, *left.events))
 
 
 def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> Written:
@@ -282,5 +278,5 @@ def _prune(unit: Prune, tables: Tables) -> Written:
         row = tables.threads[thread_id]
         row.events = [event for event in row.events if (thread_id, event.n) not in gone]
     told = [event for event in tables.space_events if event.at < unit.before][: unit.limit - len(gone)]
-    tables.space_events = tables.space_events[len(told) :]
+    del tables.space_events[: len(told)]
     return Written(Committed(count=len(gone) + len(told)))

@@ -79,6 +79,49 @@ class Pool(Protocol):
     def terminate(self) -> None: ...
 
 
+class Lending:
+    """A pool that keeps the sessions that come back for who comes next: asyncpg's own way takes a task each time."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._idle: list[Connection] = []
+        self._waiting = 0  # who waits for a session of the pool
+
+    async def acquire(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if _is_fit(connection):
+                return connection
+            await self._pool.release(connection)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire()
+        finally:
+            self._waiting -= 1
+
+    async def release(self, connection: Connection) -> None:
+        if _is_fit(connection) and not self._waiting:
+            self._idle.append(connection)
+        else:
+            await self._pool.release(connection)
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._pool.release(self._idle.pop())
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        self._pool.terminate()
+
+
+def _is_fit(connection: Connection) -> bool:
+    """Whether the session may be lent again."""
+    try:
+        return not connection.is_closed() and not connection.is_in_transaction()
+    except asyncpg.InterfaceError:  # it was cut off: asyncpg has taken it back at once
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Pools:
     """Sessions for commits and sessions for reads: neither can use up the other's."""
@@ -138,7 +181,7 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
         server_settings={**_SESSION, "statement_timeout": f"{limits.statement:.3f}s"},
         reset=_left_clean,
     )
-    return pool
+    return Lending(pool)
 
 
 async def _left_clean(connection: Connection) -> None:

@@ -14,7 +14,7 @@ import asyncpg
 
 from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
-from toolwright.adapters.store.engine.program import Reading
+from toolwright.adapters.store.engine.program import Op, Reading, drive_async
 from toolwright.adapters.store.engine.statement import DialectName, statements
 from toolwright.adapters.store.postgres.connection import (
     FAULTS,
@@ -109,7 +109,8 @@ class PostgresDriver:
             raise StoreError("The journal is closed.")
         fault: BaseException | None = None
         for pause in PAUSES:
-            await asyncio.sleep(pause)
+            if pause:
+                await asyncio.sleep(pause)
             try:
                 async with asyncio.timeout(self._limits.attempt):
                     return await work()
@@ -173,14 +174,11 @@ class Attempts:
 
 
 async def _drive(connection: Connection, steps: Reading[T]) -> T:
-    found: list[Row] | None = None
-    while True:
-        try:
-            op = next(steps) if found is None else steps.send(found)
-        except StopIteration as stop:
-            return stop.value
+    async def run(op: Op) -> list[Row]:
         records = await connection.fetch(op.statement.sql, *op.statement.bind(op.params))
-        found = [tuple(record) for record in records]
+        return [tuple(record) for record in records]
+
+    return await drive_async(steps, run)
 
 
 def _tell(outcome: "asyncio.Future[T]", done: "asyncio.Task[T]") -> None:

@@ -94,10 +94,14 @@ def at_once(ops: Sequence[Op], token: str, at: int) -> tuple[str, list[object]]:
     """
     values: list[object] = [token, at]
     for op in ops:
-        kept = _kept(op.statement.order, op.given)
-        for params in (op.params, *(op.more or ())):
-            row = op.statement.bind(params if op.given is None else {**params, **dict.fromkeys(op.given)})
-            values += row if op.given is None else [row[i] for i in kept]
+        if op.given is None:
+            values += op.statement.bind(op.params)
+            for params in op.more or ():
+                values += op.statement.bind(params)
+        else:
+            sent = [name for name in op.statement.order if name not in op.given]
+            for params in (op.params, *(op.more or ())):
+                values += [params[name] if name in params else op.statement.constants[name] for name in sent]
     return _at_once(tuple([_part(op) for op in ops])), values
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, Written
-from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Program, Whole, filled
+from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Program, Whole, drive_async, filled
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.postgres.connection import Connection
 from toolwright.adapters.store.postgres.merge import (
@@ -21,7 +21,7 @@ from toolwright.adapters.store.postgres.merge import (
 )
 from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import events as rows_events
+from toolwright.adapters.store.tables.events import EVENTS
 from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.event import Event
@@ -79,16 +79,9 @@ class Transaction:
         return written
 
     async def _apply(self) -> Written:
-        steps = program(self._unit, self._sql)
-        found: list[Row] | None = None
-        while True:
-            try:
-                op = next(steps) if found is None else steps.send(found)
-            except StopIteration as stop:
-                written: Written = stop.value
-                await self._write_later(written)
-                return written
-            found = await self._run(op)
+        written = await drive_async(program(self._unit, self._sql), self._run)
+        await self._write_later(written)
+        return written
 
     async def _run(self, op: Ops) -> list[Row]:
         if not isinstance(op, Op):
@@ -181,6 +174,6 @@ async def written_before(connection: Connection, unit: Unit, sql: Statements) ->
     events: list[Event] = []
     for whose, first, last in recorded.pop("events", ()):
         told = await connection.fetch(sql.events_between.sql, whose, first, last)
-        events += [rows_events.event(row) for row in told]
+        events += [EVENTS.read(row) for row in told]
     runs = tuple([tuple(each) for each in recorded.pop("runs", ())])
     return Written(Committed(**recorded, runs=runs), tuple(events))

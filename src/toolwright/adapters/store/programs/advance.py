@@ -1,10 +1,10 @@
 """The units of a drain as programs: everything that moves a thread on, behind its fence."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
 from toolwright.adapters.store.engine.late_results import pending_calls
-from toolwright.adapters.store.engine.outcome import Written, numbered
+from toolwright.adapters.store.engine.outcome import NOTHING, Written, numbered
 from toolwright.adapters.store.engine.program import Attempt, Op, Program, Whole, behind
 from toolwright.adapters.store.programs.children import wake_askers
 from toolwright.adapters.store.programs.late_results import judged
@@ -18,11 +18,11 @@ from toolwright.adapters.store.programs.parts import (
 )
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import calls as rows_calls
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import rows_messages
-from toolwright.adapters.store.tables import threads as rows_threads
+from toolwright.adapters.store.tables.calls import CALLS
+from toolwright.adapters.store.tables.messages import MESSAGES
+from toolwright.adapters.store.tables.threads import RUNS, STEPS
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
+from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.message import Message
 
@@ -41,32 +41,33 @@ class Ops:
 def advance(unit: Advance, sql: Statements) -> Program:
     """A unit of a drain, which begins with its fence; before that, whether anybody will read a late result."""
     alone = not (unit.effects or unit.env)
-    ops, found = _ops(unit, sql), list[Row]()
+    ops, rows, done = _ops(unit, sql), list[Row](), NOTHING
     if pending_calls(unit):
         if alone:
             answered = Op(sql.agents.answered, {"thread_id": unit.thread_id}, "agent")
-            found = (yield Attempt(behind(answered, ops.all)))[1:]
-        if not found:
+            rows = (yield Attempt(behind(answered, ops.all)))[1:]
+        if not rows:
             unit = yield from judged(unit, sql)
             ops, alone = _ops(unit, sql), False
-    if unit.effects:
+    if alone:
+        rows = rows or (yield Whole(ops.all))
+    else:
         yield from lock(unit.effects, unit.thread_id, sql)
-    if not found:
-        found = yield Whole(ops.all) if alone else ops.all
-    yield from wake_askers(unit.env, unit, sql)
-    done = yield from perform(unit.effects, unit, sql)
-    ev, posted = found[FENCE]
+        rows = yield ops.all
+        yield from wake_askers(unit.env, unit, sql)
+        done = yield from perform(unit.effects, unit, sql)
+    ev, posted = rows[FENCE]
     run = unit.run
     answer = Committed(
         run_id=run.id,
         posted=posted,
-        cancel_requested=not _opens(unit) and found[ops.run][0] is not None,
-        left=unit.leaving is None or bool(found[ops.leaving]),
+        cancel_requested=not _opens(unit) and rows[ops.run][0] is not None,
+        left=unit.leaving is None or bool(rows[ops.leaving]),
         seq=done.seq,
         runs=tuple(done.runs),
     )
     events = numbered(unit.events, ev, unit, unit.thread_id, run.id, run.agent)
-    return Written(answer, (*events, *done.events))
+    return Written(answer, (*events, *done.events) if done.events else events)
 
 
 def _ops(unit: Advance, sql: Statements) -> Ops:
@@ -83,17 +84,13 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
     if unit.leaving is not None:
         ops.append(leaving(unit.thread_id, unit.leaving, sql))
     ops += [*write_files(unit.thread_id, unit.files, sql), *write_env(unit.env, sql)]
-    ops += insert(sql.insert_call, [rows_calls.call_params(call) for call in (*unit.calls, *unit.nested)])
+    ops += insert(sql.insert_call, [CALLS.params(call) for call in (*unit.calls, *unit.nested)])
     ops += [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
     ops += [Op(sql.edit_message, _edited_params(message, unit)) for message in unit.edited]
     ops += insert(sql.insert_message, _message_params(unit))
     if unit.step is not None:
-        ops.append(Op(sql.insert_step, rows_threads.step_params(unit.step)))
-    events = [
-        rows_events.event_params(event)
-        for event in numbered(unit.events, 0, unit, unit.thread_id, run.id, run.agent)
-    ]
-    ops += [replace(op, given={"base": (FENCE, 0)}) for op in insert(sql.insert_event, events)]
+        ops.append(Op(sql.insert_step, STEPS.params(unit.step)))
+    ops += insert(sql.insert_event, _event_params(unit), {"base": (FENCE, 0)})
     return Ops(ops, saved, place)
 
 
@@ -104,7 +101,7 @@ def _opens(unit: Advance) -> bool:
 
 def _saves(unit: Advance, sql: Statements) -> list[Op]:
     """The run's new row. A run that was asked to cancel ends in no other way."""
-    row = rows_threads.run_params(unit.run)
+    row = RUNS.params(unit.run)
     if _opens(unit):
         return [Op(sql.insert_run, row, "duplicate")]
     if not unit.run.over or unit.run.status == "cancelled":
@@ -136,6 +133,16 @@ def _fence(unit: Advance, sql: Statements) -> Op:
     return Op(statement, params, "fence")
 
 
+def _event_params(unit: Advance) -> list[Params]:
+    """The rows of the events, numbered from the thread's last number backwards."""
+    run = unit.run
+    same: Params = {"thread_id": unit.thread_id, "run_id": run.id, "agent": run.agent, "at": micros(unit.at)}
+    return [
+        {**same, "n": n, "type": draft.type, "payload": dumps(draft.payload)}
+        for n, draft in enumerate(unit.events, 1 - len(unit.events))
+    ]
+
+
 def _inbox(unit: Advance, sql: Statements) -> list[Op]:
     return [
         Op(
@@ -161,7 +168,7 @@ def _moves(unit: Advance, sql: Statements) -> tuple[list[Op], list[Op]]:
     for change in unit.changes:
         op = Op(sql.move_call, _move_params(unit.thread_id, change), "call")
         if moves.setdefault(change.id, op) is not op:
-            again.append(replace(op, again=True))
+            again.append(op._replace(again=True))
     return list(moves.values()), again
 
 
@@ -184,11 +191,10 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
 
 def _message_params(unit: Advance) -> list[Params]:
     return [
-        rows_messages.message_params(message, unit.thread_id, seq)
+        MESSAGES.params(message, thread_id=unit.thread_id, seq=seq)
         for seq, message in enumerate(unit.messages, unit.seq + 1)
     ]
 
 
 def _edited_params(message: Message, unit: Advance) -> Params:
-    row = rows_messages.message_params(message, unit.thread_id, message.seq or 0)
-    return {"thread_id": unit.thread_id, "seq": row["seq"], "body": row["body"]}
+    return MESSAGES.params(message, thread_id=unit.thread_id)

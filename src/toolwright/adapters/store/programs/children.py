@@ -11,10 +11,10 @@ from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.delivery import deliver, refused
 from toolwright.adapters.store.programs.late_results import give_up, is_deleted, shown
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import children as rows_children
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import kept as rows_kept
-from toolwright.adapters.store.tables import threads as rows_threads
+from toolwright.adapters.store.tables.children import REQUESTS
+from toolwright.adapters.store.tables.events import EVENTS, INBOX
+from toolwright.adapters.store.tables.kept import ENV, FILES
+from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (
@@ -90,12 +90,12 @@ def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
 
 
 def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps:
-    born = yield Op(sql.spaces.insert_home, rows_threads.thread_params(effect.thread))
+    born = yield Op(sql.spaces.insert_home, THREADS.params(effect.thread))
     if not born:
         return  # it was there already
     for change in effect.env:
         if change.row is not None:
-            yield Op(sql.put_env, rows_kept.env_params(change.row))
+            yield Op(sql.put_env, ENV.params(change.row))
     yield from _begin(effect, effect.run, effect.thread.posted, effect.thread.ev, unit, sql, done)
     if effect.told is not None and effect.thread.parent_id is not None:
         yield from _tell(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
@@ -129,9 +129,7 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps
         yield from _begin(effect, effect.run, posted, ev, unit, sql, done)
         return
     yield from _files(effect.files, sql)
-    yield Op(
-        sql.insert_inbox, rows_events.inbox_params(replace(effect.event, run_id=run_id), posted), "duplicate"
-    )
+    yield Op(sql.insert_inbox, INBOX.params(replace(effect.event, run_id=run_id), n=posted), "duplicate")
     yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
     done.runs.append((effect.thread_id, run_id))
 
@@ -142,10 +140,10 @@ def _begin(
     """A run is queued for the message."""
     yield from _files(effect.files, sql)
     event = replace(effect.event, run_id=run.id)
-    yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
-    yield Op(sql.insert_run, rows_threads.run_params(run), "duplicate")
+    yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
+    yield Op(sql.insert_run, RUNS.params(run), "duplicate")
     events = numbered((effect.queued,), ev, unit, effect.thread_id, run.id, run.agent)
-    yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
+    yield Op(sql.insert_event, EVENTS.params(events[0], base=0))
     done.events += events
     yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
     done.runs.append((effect.thread_id, run.id))
@@ -184,7 +182,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Per
     route, run_id = found[0]
     if route == "inbox" and effect.late is not None:
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
-        yield Op(sql.insert_inbox, rows_events.inbox_params(effect.late, posted), "duplicate")
+        yield Op(sql.insert_inbox, INBOX.params(effect.late, n=posted), "duplicate")
     yield from _tell(effect.parent.id, effect.told, run_id, unit, sql, done)
     yield Op(sql.wake, {**parent, **_now(unit)})
     done.runs.append((effect.parent.id, run_id))
@@ -202,14 +200,14 @@ def _tell(
     for draft in drafts:
         [(ev, agent)] = yield Op(sql.touch, {"thread_id": parent_id, "more": 1}, "thread")
         events = numbered((draft,), ev, unit, parent_id, run_id, agent)
-        yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
+        yield Op(sql.insert_event, EVENTS.params(events[0], base=0))
         done.events += events
 
 
 def _request(effect: ChildEffect, sql: Statements) -> Steps:
     match effect:
         case OpenRequest(request=request):
-            yield Op(sql.children.open_request, rows_children.request_params(request))
+            yield Op(sql.children.open_request, REQUESTS.params(request))
             if request.kind == "run":
                 for each in request.required:
                     named: Params = {
@@ -246,7 +244,7 @@ def _set_value(effect: SetValue, sql: Statements) -> Op:
 def _files(changes: Iterable[FileChange], sql: Statements) -> Steps:
     for change in changes:
         if change.file is not None:
-            yield Op(sql.insert_file, rows_kept.file_params(change.file), "file")
+            yield Op(sql.insert_file, FILES.params(change.file), "file")
 
 
 def _now(unit: Unit) -> Params:

@@ -8,8 +8,8 @@ from toolwright.adapters.store.engine.codecs import Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import threads as rows_threads
+from toolwright.adapters.store.tables.events import EVENTS, INBOX
+from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.journal.units import Guard, Unit
 from toolwright.core.threads.child import ENDED
 from toolwright.core.threads.inbox import Delivery
@@ -31,17 +31,17 @@ def deliver(
     The id of that run, None if the thread is terminated: then nothing is put there.
     """
     thread, run = delivery.thread, delivery.run
-    yield Op(sql.spaces.insert_home, rows_threads.thread_params(thread))
+    yield Op(sql.spaces.insert_home, THREADS.params(thread))
     found = yield Op(sql.spaces.deliver, {"thread_id": thread.id, "new_run": run.id})
     if not found:
         return None
     [(run_id, posted, ev)] = found
     event = replace(delivery.event, promised=run_id)
-    yield Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")
+    yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
     if run_id == run.id:
-        yield Op(sql.insert_run, rows_threads.run_params(run), "duplicate")
+        yield Op(sql.insert_run, RUNS.params(run), "duplicate")
         events = numbered((delivery.queued,), ev, unit, thread.id, run_id, thread.agent)
-        yield Op(sql.insert_event, {**rows_events.event_params(events[0]), "base": 0})
+        yield Op(sql.insert_event, EVENTS.params(events[0], base=0))
         done.events += events
     at = micros(unit.at)
     yield Op(sql.wake, {"thread_id": thread.id, "due": at, "gen": at})

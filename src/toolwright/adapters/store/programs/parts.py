@@ -1,14 +1,14 @@
 """What many programs are made of: locks, and the ops for files, values, events and wakes."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import kept as rows_kept
+from toolwright.adapters.store.tables.events import EVENTS
+from toolwright.adapters.store.tables.kept import ENV, FILES
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.child_effects import (
@@ -81,7 +81,7 @@ def wake(unit: Unit, thread_id: str, sql: Statements) -> Op:
 def new_files(changes: Sequence[FileChange], sql: Statements) -> list[Op]:
     """Files that must be the first at their paths."""
     new = [change.file for change in changes if change.new and change.file is not None]
-    return [Op(sql.insert_file, rows_kept.file_params(file), "file") for file in new]
+    return [Op(sql.insert_file, FILES.params(file), "file") for file in new]
 
 
 def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) -> list[Op]:
@@ -91,7 +91,7 @@ def write_files(thread_id: str, changes: Sequence[FileChange], sql: Statements) 
         if change.file is None:
             ops.append(Op(sql.drop_file, {"thread_id": thread_id, "folded": change.folded}, again=True))
         elif not change.new:
-            ops.append(Op(sql.put_file, rows_kept.file_params(change.file)))
+            ops.append(Op(sql.put_file, FILES.params(change.file)))
     return ops
 
 
@@ -103,15 +103,17 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
             key: Params = {"owner": change.owner, "kind": change.kind, "name": change.name}
             ops.append(Op(sql.drop_env, key, again=True))
         else:
-            ops.append(Op(sql.put_env, rows_kept.env_params(change.row)))
+            ops.append(Op(sql.put_env, ENV.params(change.row)))
     return ops
 
 
 def insert_events(events: tuple[Event, ...], sql: Statements) -> list[Op]:
     """Events whose numbers are known."""
-    return insert(sql.insert_event, [{**rows_events.event_params(event), "base": 0} for event in events])
+    return insert(sql.insert_event, [EVENTS.params(event, base=0) for event in events])
 
 
-def insert(statement: Statement, params: list[Params]) -> list[Op]:
+def insert(
+    statement: Statement, params: list[Params], given: Mapping[str, tuple[int, int]] | None = None
+) -> list[Op]:
     """One statement for all of these rows; nothing for none."""
-    return [Op(statement, params[0], more=params[1:])] if params else []
+    return [Op(statement, params[0], more=params[1:], given=given)] if params else []

@@ -9,14 +9,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, Row, micros, micros_or_none
+from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import Performed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import agents as rows_agents
-from toolwright.adapters.store.tables import spaces as rows_spaces
+from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
+from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
@@ -64,15 +64,13 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
             yield _rest(effect, unit, sql)
     told += yield from _in_spaces(done.shown, unit, sql, done)
     if told and sql.spaces.numbers_later:
-        params = [
-            {**rows_spaces.event_params(event), "unit": unit.token, "i": i} for i, event in enumerate(told)
-        ]
+        params = [SPACE_EVENTS.params(event, unit=unit.token, i=i) for i, event in enumerate(told)]
         yield Op(sql.spaces.insert_unnumbered, params[0], more=params[1:])
     elif told:
         [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
         first = last - len(told) + 1
         told = [replace(event, n=n) for n, event in enumerate(told, first)]
-        params = [rows_spaces.event_params(event) for event in told]
+        params = [SPACE_EVENTS.params(event) for event in told]
         yield Op(sql.spaces.insert_event, params[0], more=params[1:])
     done.events += told
     return done
@@ -122,10 +120,10 @@ def _post(effect: Post, sql: Statements) -> Generator[Ops, list[Row], int]:
         counted = Op(sql.spaces.count_message_for, {**params}, "space")
     [(seq,)] = yield counted
     if effect.joining is not None:
-        joined = yield Op(sql.spaces.join, rows_spaces.member_params(effect.joining))
+        joined = yield Op(sql.spaces.join, MEMBERS.params(effect.joining))
         if joined:
             yield Op(sql.spaces.revise, {"space_id": effect.space_id}, "space")
-    yield Op(sql.spaces.insert_message, rows_spaces.message_params(effect.message, seq))
+    yield Op(sql.spaces.insert_message, SPACE_MESSAGES.params(effect.message, seq=seq))
     return int(seq)
 
 
@@ -137,7 +135,7 @@ def _save_space(effect: SaveSpace | DropSpace, sql: Statements) -> Steps:
         yield Op(sql.spaces.drop_messages_of_space, {**here})
         yield Op(sql.spaces.drop_members_of_space, {**here})
         return
-    params = rows_spaces.space_params(effect.space)
+    params = SPACES.params(effect.space)
     if effect.was is None:
         yield Op(sql.spaces.insert_space, params, "duplicate")
     else:
@@ -150,7 +148,7 @@ def _member(effect: SaveMember | DropMember | MarkRead, sql: Statements) -> Step
     match effect:
         case SaveMember():
             yield Op(sql.spaces.revise_seen, {**here, "revision": effect.revision}, "space")
-            yield Op(sql.spaces.put_member, rows_spaces.member_params(effect.member))
+            yield Op(sql.spaces.put_member, MEMBERS.params(effect.member))
         case DropMember():
             yield Op(sql.spaces.revise, {**here}, "space")
             yield Op(sql.spaces.drop_member, {**here, "entity_id": effect.entity_id}, "member")
@@ -163,16 +161,14 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
     here = {"space_id": effect.space_id}
     match effect:
         case Edit():
-            written = rows_spaces.message_params(effect.message, 0)
-            edited = {"edited_at": micros_or_none(effect.message.edited_at)}
-            return (yield Op(sql.spaces.edit_message, {**written, **edited}))
+            return (yield Op(sql.spaces.edit_message, SPACE_MESSAGES.params(effect.message)))
         case Erase():
             found = yield Op(sql.spaces.drop_message, {**here, "id": effect.message_id})
             yield Op(sql.spaces.drop_reactions, {"id": effect.message_id})
             return found
         case React():
             yield Op(sql.spaces.lock_message, {**here, "id": effect.reaction.message_id}, "message")
-            return (yield Op(sql.spaces.insert_reaction, rows_spaces.reaction_params(effect.reaction)))
+            return (yield Op(sql.spaces.insert_reaction, REACTIONS.params(effect.reaction)))
         case Unreact():
             this = {"message_id": effect.message_id, "entity_id": effect.entity_id, "emoji": effect.emoji}
             return (yield Op(sql.spaces.drop_reaction, {**this}))
@@ -193,15 +189,15 @@ def _rest(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
 def _mind(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
     match effect:
         case SetGoal():
-            return [Op(sql.agents.put_goal, rows_agents.goal_params(effect.goal))]
+            return [Op(sql.agents.put_goal, GOALS.params(effect.goal))]
         case DropGoal():
             return [Op(sql.agents.drop_goal, {"agent_id": effect.agent_id, "id": effect.id})]
         case SetMemory():
-            return [Op(sql.agents.put_memory, rows_agents.memory_params(effect.memory))]
+            return [Op(sql.agents.put_memory, MEMORIES.params(effect.memory))]
         case DropMemory():
             return [Op(sql.agents.drop_memory, {"agent_id": effect.agent_id, "key": effect.key})]
         case SetPlan(plan=plan):
-            put = Op(sql.agents.put_plan, rows_agents.plan_params(plan))
+            put = Op(sql.agents.put_plan, PLANS.params(plan))
             return [put, _set_timer(plan.timer, plan.next_run_at, unit, sql)]
         case DropPlan():
             drop = Op(sql.agents.drop_plan, {"agent_id": effect.agent_id, "id": effect.id})

@@ -36,10 +36,10 @@ from toolwright.adapters.store.programs.parts import (
 )
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables import agents as rows_agents
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import kept as rows_kept
-from toolwright.adapters.store.tables import threads as rows_threads
+from toolwright.adapters.store.tables.agents import AGENTS
+from toolwright.adapters.store.tables.events import INBOX
+from toolwright.adapters.store.tables.kept import ENTITIES, FRONT_ENDS
+from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
@@ -120,7 +120,7 @@ def program(unit: Unit, sql: Statements) -> Program:
 
 
 def _create_thread(unit: CreateThread, sql: Statements) -> Program:
-    born = Op(sql.insert_thread, rows_threads.thread_params(unit.thread), "duplicate")
+    born = Op(sql.insert_thread, THREADS.params(unit.thread), "duplicate")
     yield Whole([born, *write_env(unit.env, sql)])
     return Written(Committed())
 
@@ -133,9 +133,9 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
     [(run_id, posted, ev, agent)] = found
     events: tuple[Event, ...] = ()
     event = replace(unit.event, run_id=run_id)
-    inserts = [Op(sql.insert_inbox, rows_events.inbox_params(event, posted), "duplicate")]
+    inserts = [Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")]
     if run_id == run.id:
-        inserts.insert(0, Op(sql.insert_run, rows_threads.run_params(run), "duplicate"))
+        inserts.insert(0, Op(sql.insert_run, RUNS.params(run), "duplicate"))
         events = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
     yield [*inserts, *new_files(unit.files, sql)]
     yield [
@@ -198,7 +198,7 @@ def _settle(unit: Settle, sql: Statements) -> Program:
     )
     if route == "inbox":
         [(posted,)] = yield Op(sql.count_posted, here, "thread")
-        yield Op(sql.insert_inbox, rows_events.inbox_params(unit.notice, posted), "duplicate")
+        yield Op(sql.insert_inbox, INBOX.params(unit.notice, n=posted), "duplicate")
     if unit.files:
         yield new_files(unit.files, sql)
     events = numbered((unit.event,), ev, unit, unit.thread_id, run_id, agent)
@@ -239,16 +239,16 @@ def _save_entity(unit: SaveEntity, sql: Statements) -> Program:
     if unit.was is not None:
         seen: Params = {"entity_id": unit.was.id, "seen": micros_or_none(unit.was.updated_at)}
         yield Op(sql.drop_entity_seen, seen, "entity")
-    yield Op(sql.insert_entity, rows_kept.entity_params(unit.entity), "duplicate")
+    yield Op(sql.insert_entity, ENTITIES.params(unit.entity), "duplicate")
     return Written(Committed())
 
 
 def _save_agent(unit: SaveAgent, sql: Statements) -> Program:
     """Like an entity's row, an agent's is taken away and put back."""
-    params = rows_agents.agent_params(unit.agent)
+    params = AGENTS.params(unit.agent)
     if unit.was is not None:
         yield Op(sql.agents.drop_agent_seen, {"agent_id": unit.agent.id, "was": unit.was}, "agent")
-    yield Op(sql.agents.insert_agent, params, "duplicate")
+    yield Op(sql.agents.insert_agent, {**params, "id": unit.agent.id}, "duplicate")
     yield Op(sql.agents.insert_revision, {**params, "created_at": params["updated_at"]})
     if unit.env:
         yield write_env(unit.env, sql)
@@ -270,7 +270,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     first = plan_timer(unit.agent_id, "")
     yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"
     left = yield from _leave_spaces(unit, sql, edits)
-    return replace(left, events=(*done.events, *left.events))
+    return left._replace(events=(*done.events, *left.events))
 
 
 def _cancel_orphans(unit: CancelOrphans, sql: Statements) -> Program:
@@ -306,7 +306,7 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, sql: Statements) -> Program:
     if isinstance(unit, DropFrontEnd):
         yield Op(sql.front_ends.drop, {"id": unit.id}, "front_end")
     else:
-        yield Op(sql.front_ends.insert, rows_kept.front_end_params(unit.front_end), "duplicate")
+        yield Op(sql.front_ends.insert, FRONT_ENDS.params(unit.front_end), "duplicate")
     return Written(Committed())
 
 

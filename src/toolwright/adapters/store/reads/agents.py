@@ -1,31 +1,33 @@
 """What is read of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, select
+from sqlalchemy import and_, exists, func, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row
-from toolwright.adapters.store.engine.driver import Driver, each_read, first_read, rows_read
-from toolwright.adapters.store.engine.row_reader import Reader
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.reads.readers import AGENTS, GOALS, MEMORIES, PLANS
-from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    number,
+    statements,
+    string,
+)
+from toolwright.adapters.store.tables.agents import (
+    AGENTS,
+    GOALS,
+    MEMORIES,
+    PLANS,
+    agent_revisions,
+    agents,
+    goals,
+    memories,
+    plans,
+)
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.broken_rows import Rows
-
-T = TypeVar("T")
-
-
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
 
 
 class AgentQueries:
@@ -40,26 +42,26 @@ class AgentQueries:
         now = select(*head).select_from(
             agents.outerjoin(agent_revisions, newest)
         )  # a lost revision breaks its agent
-        self.agent = compiled(now.where(agents.c.id == _text("agent_id")))
-        self.named = compiled(now.where(agents.c.name == _text("name")))
+        self.agent = compiled(now.where(agents.c.id == string("agent_id")))
+        self.named = compiled(now.where(agents.c.name == string("name")))
         in_order = now.order_by(agents.c.created_at, agents.c.id)
-        self.agents = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
+        self.agents = compiled(in_order.limit(number("limit")).offset(number("offset")))
         then = select(*columns, of.created_at, of.created_at.label("updated_at"))
         self.revision = compiled(
-            then.where(of.agent_id == _text("agent_id"), of.revision == _big("revision"))
+            then.where(of.agent_id == string("agent_id"), of.revision == number("revision"))
         )
         answering = func.coalesce(threads.c.active_agent, threads.c.agent)
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         gone = and_(exists().where(of.agent_id == answering), ~exists().where(agents.c.id == answering))
-        self.orphans = compiled(hoping.where(calls.c.status == "pending", gone).limit(_big("limit")))
-        mine = _text("agent_id")
+        self.orphans = compiled(hoping.where(calls.c.status == "pending", gone).limit(number("limit")))
+        mine = string("agent_id")
         self.goals = compiled(
             select(goals).where(goals.c.agent_id == mine).order_by(goals.c.created_at, goals.c.id)
         )
         self.memories = compiled(select(memories).where(memories.c.agent_id == mine).order_by(memories.c.key))
         of_agent = select(plans).where(plans.c.agent_id == mine)
         self.plans = compiled(of_agent.order_by(plans.c.next_run_at, plans.c.id))
-        self.plan = compiled(of_agent.where(plans.c.id == _text("id")))
+        self.plan = compiled(of_agent.where(plans.c.id == string("id")))
 
 
 class SqlAgents:
@@ -71,37 +73,34 @@ class SqlAgents:
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:
-            return await self._driver.read(
-                lambda: first_read(AGENTS, self._sql.agent, {"agent_id": agent_id})
-            )
+            return await read_rows(self._driver, AGENTS.first, self._sql.agent, {"agent_id": agent_id})
         this: Params = {"agent_id": agent_id, "revision": revision}
-        return await self._driver.read(lambda: first_read(AGENTS, self._sql.revision, this))
+        return await read_rows(self._driver, AGENTS.first, self._sql.revision, this)
 
     async def named(self, name: str) -> ConfiguredAgent | None:
-        return await self._driver.read(lambda: first_read(AGENTS, self._sql.named, {"name": name}))
+        return await read_rows(self._driver, AGENTS.first, self._sql.named, {"name": name})
 
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
-        return await self._each(AGENTS, self._sql.agents, {"limit": limit, "offset": offset})
+        return await read_rows(
+            self._driver, AGENTS.each, self._sql.agents, {"limit": limit, "offset": offset}
+        )
 
     async def orphans(self, *, limit: int = 100) -> Sequence[str]:
-        return await self._driver.read(lambda: rows_read(_id, self._sql.orphans, {"limit": limit}))
+        return await read_rows(self._driver, _ids, self._sql.orphans, {"limit": limit})
 
     async def goals(self, agent_id: str) -> Sequence[Goal]:
-        return await self._each(GOALS, self._sql.goals, {"agent_id": agent_id})
+        return await read_rows(self._driver, GOALS.each, self._sql.goals, {"agent_id": agent_id})
 
     async def memories(self, agent_id: str) -> Sequence[Memory]:
-        return await self._each(MEMORIES, self._sql.memories, {"agent_id": agent_id})
+        return await read_rows(self._driver, MEMORIES.each, self._sql.memories, {"agent_id": agent_id})
 
     async def plans(self, agent_id: str) -> Sequence[Plan]:
-        return await self._each(PLANS, self._sql.plans, {"agent_id": agent_id})
+        return await read_rows(self._driver, PLANS.each, self._sql.plans, {"agent_id": agent_id})
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         this: Params = {"agent_id": agent_id, "id": plan_id}
-        return await self._driver.read(lambda: first_read(PLANS, self._sql.plan, this))
-
-    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
-        return await self._driver.read(lambda: each_read(reader, statement, params))
+        return await read_rows(self._driver, PLANS.first, self._sql.plan, this)
 
 
-def _id(row: Row) -> str:
-    return str(row[0])
+def _ids(rows: Sequence[Row]) -> list[str]:
+    return [str(row[0]) for row in rows]

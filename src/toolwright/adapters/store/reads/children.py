@@ -2,31 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import BigInteger, Text, bindparam, func, literal, select
+from sqlalchemy import BigInteger, func, literal, select
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first, first_read, rows_read
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, statements
-from toolwright.adapters.store.reads.readers import CALLS, MESSAGES, REQUESTS, THREADS
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.children import asked, requests, thread_values
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
+from toolwright.adapters.store.tables.calls import CALLS, calls
+from toolwright.adapters.store.tables.children import REQUESTS, asked, requests, thread_values
 from toolwright.adapters.store.tables.conditions import NOT_OVER
-from toolwright.adapters.store.tables.threads import messages, threads
+from toolwright.adapters.store.tables.messages import MESSAGES, messages
+from toolwright.adapters.store.tables.threads import THREADS, threads
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
-
-
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
 
 
 class ChildQueries:
@@ -35,31 +26,34 @@ class ChildQueries:
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
         above = select(threads.c.parent_id.label("id"), literal(1, BigInteger).label("far"))
-        above = above.where(threads.c.id == _text("thread_id")).cte("above", recursive=True)
+        above = above.where(threads.c.id == string("thread_id")).cte("above", recursive=True)
         farther = select(threads.c.parent_id, above.c.far + 1).join(above, threads.c.id == above.c.id)
         above = above.union_all(farther)
         self.lineage = compiled(select(threads).join(above, threads.c.id == above.c.id).order_by(above.c.far))
-        below = select(threads).where(threads.c.parent_id == _text("thread_id"))
+        below = select(threads).where(threads.c.parent_id == string("thread_id"))
         in_order = below.order_by(threads.c.created_at, threads.c.id)
-        self.children = compiled(in_order.limit(_big("limit")).offset(_big("offset")))
-        made = threads.c.parent_id == _text("thread_id")
+        self.children = compiled(in_order.limit(number("limit")).offset(number("offset")))
+        made = threads.c.parent_id == string("thread_id")
         alive = select(threads.c.agent, func.count()).where(made, NOT_OVER)
         self.living = compiled(alive.group_by(threads.c.agent))
         at_work = select(threads.c.id).where(made, threads.c.run_id.is_not(None))
-        self.awaited = compiled(at_work.where(threads.c.report == _text("call_id")).limit(1))
-        nested = select(calls).where(calls.c.parent_id == _text("call_id"))
+        self.awaited = compiled(at_work.where(threads.c.report == string("call_id")).limit(1))
+        nested = select(calls).where(calls.c.parent_id == string("call_id"))
         self.nested = compiled(nested.order_by(calls.c.step, calls.c.position))
-        within = select(messages).where(messages.c.within == _text("call_id"))
+        within = select(messages).where(messages.c.within == string("call_id"))
         self.within = compiled(within.order_by(messages.c.seq))
-        self.request = compiled(select(requests).where(requests.c.id == _text("id")))
-        of_thread = select(requests).where(requests.c.thread_id == _text("thread_id"))
+        self.request = compiled(select(requests).where(requests.c.id == string("id")))
+        of_thread = select(requests).where(requests.c.thread_id == string("thread_id"))
         self.requests = compiled(of_thread.order_by(requests.c.created_at, requests.c.id))
-        over = select(requests).where(requests.c.expires_at <= _big("at"))
-        self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(_big("limit")))
+        over = select(requests).where(requests.c.expires_at <= number("at"))
+        self.expired = compiled(over.order_by(requests.c.expires_at, requests.c.id).limit(number("limit")))
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
-        asking = select(asked.c.thread_id).where(asked.c.name == _text("name")).distinct()
+        asking = select(asked.c.thread_id).where(asked.c.name == string("name")).distinct()
         self.askers = compiled(asking.order_by(asked.c.thread_id))
-        this = (thread_values.c.thread_id == _text("thread_id"), thread_values.c.key == _text("key"))
+        this = (
+            thread_values.c.thread_id == string("thread_id"),
+            thread_values.c.key == string("key"),
+        )
         self.value = compiled(select(thread_values.c.value).where(*this))
 
 
@@ -72,52 +66,53 @@ class SqlChildren:
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: all_read(THREADS, self._sql.lineage, here))
+        return await read_rows(self._driver, THREADS.all, self._sql.lineage, here)
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await self._driver.read(lambda: each_read(THREADS, self._sql.children, page))
+        return await read_rows(self._driver, THREADS.each, self._sql.children, page)
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
         here: Params = {"thread_id": thread_id}
-        return dict(await self._driver.read(lambda: rows_read(_count, self._sql.living, here)))
+        return await read_rows(self._driver, _counts, self._sql.living, here)
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
         this: Params = {"thread_id": thread_id, "call_id": call_id}
-        return bool(await self._driver.read(lambda: rows_read(_value, self._sql.awaited, this)))
+        return bool(await read_rows(self._driver, _values, self._sql.awaited, this))
 
     async def nested(self, call_id: str) -> Sequence[Call]:
-        return await self._driver.read(lambda: all_read(CALLS, self._sql.nested, {"call_id": call_id}))
+        return await read_rows(self._driver, CALLS.all, self._sql.nested, {"call_id": call_id})
 
     async def within(self, call_id: str) -> Sequence[Message]:
-        return await self._driver.read(lambda: all_read(MESSAGES, self._sql.within, {"call_id": call_id}))
+        return await read_rows(self._driver, MESSAGES.all, self._sql.within, {"call_id": call_id})
 
     async def request(self, request_id: str) -> VariablesRequest | None:
         one: Params = {"id": request_id}
-        return await self._driver.read(lambda: first_read(REQUESTS, self._sql.request, one))
+        return await read_rows(self._driver, REQUESTS.first, self._sql.request, one)
 
     async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
         here: Params = {"thread_id": thread_id}
-        return await self._driver.read(lambda: all_read(REQUESTS, self._sql.requests, here))
+        return await read_rows(self._driver, REQUESTS.all, self._sql.requests, here)
 
     async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
         page: Params = {"at": micros(at), "limit": limit}
-        return await self._driver.read(lambda: all_read(REQUESTS, self._sql.expired, page))
+        return await read_rows(self._driver, REQUESTS.all, self._sql.expired, page)
 
     async def asked(self) -> Sequence[str]:
-        return await self._driver.read(lambda: rows_read(_value, self._sql.asked, {}))
+        return await read_rows(self._driver, _values, self._sql.asked, {})
 
     async def askers(self, name: str) -> Sequence[str]:
-        return await self._driver.read(lambda: rows_read(_value, self._sql.askers, {"name": name}))
+        return await read_rows(self._driver, _values, self._sql.askers, {"name": name})
 
     async def value(self, thread_id: str, key: str) -> str | None:
         this: Params = {"thread_id": thread_id, "key": dumps(key)}
-        return first(await self._driver.read(lambda: rows_read(_value, self._sql.value, this)))
+        values = await read_rows(self._driver, _values, self._sql.value, this)
+        return values[0] if values else None
 
 
-def _count(row: Row) -> tuple[str, int]:
-    return str(row[0]), int(row[1])
+def _values(rows: Sequence[Row]) -> list[str]:
+    return [str(row[0]) for row in rows]
 
 
-def _value(row: Row) -> str:
-    return str(row[0])
+def _counts(rows: Sequence[Row]) -> dict[str, int]:
+    return {str(name): int(count) for name, count in rows}

@@ -1,25 +1,15 @@
 """Front-ends on SQL: what writes them and what reads them."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import BigInteger, Text, bindparam, delete, select
+from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params
-from toolwright.adapters.store.engine.driver import Driver, each_read, first_read
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, statements
-from toolwright.adapters.store.reads.readers import FRONT_ENDS
-from toolwright.adapters.store.tables.kept import clients
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
+from toolwright.adapters.store.tables.kept import FRONT_ENDS, clients
 from toolwright.core.spaces.entity import FrontEnd
-
-
-def _text(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=Text)
-
-
-def _big(name: str) -> Any:  # as above
-    return bindparam(name, type_=BigInteger)
 
 
 class FrontEndStatements:
@@ -31,13 +21,13 @@ class FrontEndStatements:
         values = {c.name: bindparam(c.name, type_=c.type) for c in clients.columns}
         once = insert(clients).values(values).on_conflict_do_nothing()
         self.insert = compiled(once.returning(clients.c.id))
-        self.drop = compiled(delete(clients).where(clients.c.id == _text("id")).returning(clients.c.id))
-        self.drop_of = compiled(delete(clients).where(clients.c.entity_id == _text("entity_id")))
-        self.one = compiled(select(clients).where(clients.c.id == _text("id")))
+        self.drop = compiled(delete(clients).where(clients.c.id == string("id")).returning(clients.c.id))
+        self.drop_of = compiled(delete(clients).where(clients.c.entity_id == string("entity_id")))
+        self.one = compiled(select(clients).where(clients.c.id == string("id")))
         in_order = select(clients).order_by(clients.c.created_at, clients.c.id)
-        page = in_order.limit(_big("limit")).offset(_big("offset"))
+        page = in_order.limit(number("limit")).offset(number("offset"))
         self.all = compiled(page)
-        self.all_of = compiled(page.where(clients.c.entity_id == _text("entity_id")))
+        self.all_of = compiled(page.where(clients.c.entity_id == string("entity_id")))
 
 
 class SqlFrontEnds:
@@ -48,13 +38,13 @@ class SqlFrontEnds:
         self._sql = statements(FrontEndStatements, driver.dialect)
 
     async def front_end(self, id: str) -> FrontEnd | None:
-        return await self._driver.read(lambda: first_read(FRONT_ENDS, self._sql.one, {"id": id}))
+        return await read_rows(self._driver, FRONT_ENDS.first, self._sql.one, {"id": id})
 
     async def front_ends(
         self, *, entity_id: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[FrontEnd]:
         asked: Params = {"limit": limit, "offset": offset}
         if entity_id is None:
-            return await self._driver.read(lambda: each_read(FRONT_ENDS, self._sql.all, asked))
+            return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all, asked)
         asked["entity_id"] = entity_id
-        return await self._driver.read(lambda: each_read(FRONT_ENDS, self._sql.all_of, asked))
+        return await read_rows(self._driver, FRONT_ENDS.each, self._sql.all_of, asked)

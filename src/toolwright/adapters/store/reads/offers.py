@@ -3,27 +3,24 @@
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select, text
+from sqlalchemy import and_, or_, select, text
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.driver import Driver, rows_read
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.reads.readers import CALLS
-from toolwright.adapters.store.tables.calls import ON_OFFER, calls
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    statements,
+    string,
+)
+from toolwright.adapters.store.tables.calls import CALLS, ON_OFFER, calls
 from toolwright.adapters.store.tables.threads import runs
 from toolwright.core.journal.reads import Offer
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import OPEN
-
-
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
 
 
 class OfferQueries:
@@ -34,21 +31,23 @@ class OfferQueries:
         agent = select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
         status = calls.c.status.concat("")  # an expression, so that the index of the statuses is not taken
         opened = or_(*(status == each for each in OPEN))
-        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
-        again = and_(calls.c.repeatable, calls.c.leased_until <= _big("at"))
-        offered = select(*calls.c, agent).where(text(ON_OFFER), opened, in_time).limit(_big("limit"))
+        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
+        again = and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
+        offered = select(*calls.c, agent).where(text(ON_OFFER), opened, in_time).limit(number("limit"))
         start = calls.c.started_at
-        behind = and_(start >= _big("after"), or_(start > _big("after"), calls.c.id > _text("after_id")))
+        behind = and_(start >= number("after"), or_(start > number("after"), calls.c.id > string("after_id")))
         free = or_(calls.c.worker.is_(None), again)
-        self._begun = offered.where(free, behind, start < _big("before")).order_by(start, calls.c.id)
+        self._begun = offered.where(free, behind, start < number("before")).order_by(start, calls.c.id)
         self.begun = cache(self._begun_of)
-        lapsed = offered.where(again, calls.c.leased_until >= _big("since"))
+        lapsed = offered.where(again, calls.c.leased_until >= number("since"))
         self.lapsed = compiled(lapsed.order_by(calls.c.leased_until))
 
     def _begun_of(self, count: int) -> Statement:
         if not count:
             return self._compiled(self._begun)
-        return self._compiled(self._begun.where(calls.c.name.in_([_text(f"name_{i}") for i in range(count)])))
+        return self._compiled(
+            self._begun.where(calls.c.name.in_([string(f"name_{i}") for i in range(count)]))
+        )
 
 
 class SqlOffers:
@@ -76,10 +75,9 @@ class SqlOffers:
         return await self._all(self._sql.lapsed, {"at": micros(at), "since": micros(since), "limit": limit})
 
     async def _all(self, statement: Statement, params: Params) -> list[Offer]:
-        found = await self._driver.read(lambda: rows_read(_offers, statement, params))
-        return [offer for each in found for offer in each]
+        return await read_rows(self._driver, _offers, statement, params)
 
 
-def _offers(row: Row) -> list[Offer]:
-    """The offer of a row; none of one that is broken: it must not hold up the others."""
-    return [Offer(call=call, agent=row[-1]) for call in CALLS.each([row])]
+def _offers(rows: Sequence[Row]) -> list[Offer]:
+    """The offers of the rows, without those that are broken: they must not hold up the others."""
+    return [Offer(call=call, agent=row[-1]) for row in rows for call in CALLS.each([row])]

@@ -1,89 +1,45 @@
-"""The readers of all tables."""
+"""The readers of all tables, and of events whose broken ones are shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
-
-from sqlalchemy import Table, select
+from typing import Any
 
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
 from toolwright.adapters.store.engine.columns import blank
-from toolwright.adapters.store.engine.row_reader import Reader
-from toolwright.adapters.store.tables import agents as rows_agents
-from toolwright.adapters.store.tables import calls as rows_calls
-from toolwright.adapters.store.tables import children as rows_children
-from toolwright.adapters.store.tables import events as rows_events
-from toolwright.adapters.store.tables import kept as rows_kept
-from toolwright.adapters.store.tables import rows_messages
-from toolwright.adapters.store.tables import spaces as rows_spaces
-from toolwright.adapters.store.tables import threads as rows_threads
-from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
-from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.children import asked, requests, thread_values
-from toolwright.adapters.store.tables.events import commits, counters, events, inbox, wakes
-from toolwright.adapters.store.tables.kept import clients, entities, env, files
+from toolwright.adapters.store.engine.mapping import Reader, plain
+from toolwright.adapters.store.tables.agents import AGENTS, GOALS, MEMORIES, PLANS, agents
+from toolwright.adapters.store.tables.calls import CALLS, calls
+from toolwright.adapters.store.tables.children import REQUESTS, asked, thread_values
+from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES, commits, counters
+from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
+from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.spaces import (
-    members,
-    reactions,
-    space_events,
-    space_messages,
-    spaces,
+    MEMBERS,
+    REACTIONS,
+    SPACE_EVENTS,
+    SPACE_MESSAGES,
+    SPACES,
     unnumbered_events,
 )
-from toolwright.adapters.store.tables.threads import messages, runs, steps, threads
+from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
 from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
 from toolwright.wire.call import has_result_to_show
 
-T = TypeVar("T")
+RESULT = list(calls.columns.keys()).index("result")
 
 
 def _shown_call(row: Row) -> Call:
     """A call whose result, if it has one, can be shown."""
-    call = rows_calls.call(row)
+    call = CALLS.read(row)
     if not has_result_to_show(call):
         raise UnreadableColumn(RESULT, OTHER_SHAPE)
     return call
 
 
-def _whole(table: Table, made: Callable[[Row], T], id: str = "id") -> Reader[T]:
-    return Reader(table, select(table), made, id)
-
-
-_of = agent_revisions.c
-RESULT = list(calls.columns.keys()).index("result")
-THREADS = _whole(threads, rows_threads.thread)
-RUNS = _whole(runs, rows_threads.run)
-STEPS = _whole(steps, rows_threads.step, "number")
-MESSAGES = _whole(messages, rows_messages.message)
-CALLS = _whole(calls, rows_calls.call)
-SHOWN_CALLS = _whole(calls, _shown_call)
-INBOX = _whole(inbox, rows_events.inbox_event, "event_id")
-EVENTS = _whole(events, rows_events.event, "n")
-SPACE_EVENTS = _whole(space_events, rows_spaces.event, "n")
-WAKES = _whole(wakes, rows_events.wake, "thread_id")
-FILES = _whole(files, rows_kept.file, "path")
-ENV = _whole(env, rows_kept.env_row, "name")
-ENTITIES = _whole(entities, rows_kept.entity)
-FRONT_ENDS = _whole(clients, rows_kept.front_end)
-SPACES = _whole(spaces, rows_spaces.space)
-MEMBERS = _whole(members, rows_spaces.member, "entity_id")
-SPACE_MESSAGES = _whole(space_messages, rows_spaces.message)
-REACTIONS = _whole(reactions, rows_spaces.reaction, "message_id")
-REQUESTS = _whole(requests, rows_children.request)
-AGENTS = Reader(
-    agent_revisions,
-    select(_of.agent_id, _of.name, _of.revision, _of.description, _of.config, _of.created_at).add_columns(
-        _of.created_at.label("updated_at")
-    ),
-    rows_agents.agent,
-    "agent_id",
-)
-GOALS = _whole(goals, rows_agents.goal)
-MEMORIES = _whole(memories, rows_agents.memory, "key")
-PLANS = _whole(plans, rows_agents.plan)
+SHOWN_CALLS = Reader(calls, _shown_call)
 
 READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     THREADS,
@@ -108,12 +64,12 @@ READERS: tuple[Reader[Any], ...] = (  # of whatever lies in each
     GOALS,
     MEMORIES,
     PLANS,
-    _whole(agents, tuple),  # of these no value is made
-    _whole(asked, tuple, "request_id"),
-    _whole(thread_values, tuple, "key"),
-    _whole(unnumbered_events, tuple, "place"),
-    _whole(counters, tuple, "name"),
-    _whole(commits, tuple, "token"),
+    plain(agents),
+    plain(asked, "request_id"),
+    plain(thread_values, "key"),
+    plain(unnumbered_events, "place"),
+    plain(counters, "name"),
+    plain(commits, "token"),
 )
 
 

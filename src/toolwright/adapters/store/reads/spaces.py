@@ -2,39 +2,45 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Text, and_, bindparam, or_, select
+from sqlalchemy import and_, or_, select
 
-from toolwright.adapters.store.engine.codecs import Params, Row, UnreadableColumn, a_text, read_or_none
-from toolwright.adapters.store.engine.driver import Driver, all_read, each_read, first_read, rows_read
-from toolwright.adapters.store.engine.row_reader import Reader
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
-from toolwright.adapters.store.reads.readers import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.engine.codecs import Params, Row, read_text
+from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    statements,
+    string,
+)
 from toolwright.adapters.store.tables.events import inbox
 from toolwright.adapters.store.tables.kept import entities
-from toolwright.adapters.store.tables.spaces import members, reactions, space_messages, spaces
+from toolwright.adapters.store.tables.spaces import (
+    MEMBERS,
+    REACTIONS,
+    SPACE_MESSAGES,
+    SPACES,
+    members,
+    reactions,
+    space_messages,
+    spaces,
+)
 from toolwright.adapters.store.tables.threads import runs
 from toolwright.core.broken_rows import Rows
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 
-T = TypeVar("T")
+
+def _with_names(rows: Sequence[Row]) -> list[tuple[Member, str | None]]:
+    return [(member, _name(row[-1])) for member, row in zip(MEMBERS.all(rows), rows, strict=True)]
 
 
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
-
-
-def _with_name(row: Row) -> tuple[Member, str | None]:
-    [member] = MEMBERS.all([row])
+def _name(written: str | None) -> str | None:
     try:
-        return member, read_or_none(row, len(row) - 1, a_text)
-    except UnreadableColumn:  # a person whose row is broken has no name
-        return member, None
+        return None if written is None else read_text(written)
+    except (ValueError, TypeError):  # a person whose row is broken has no name
+        return None
 
 
 class SpaceQueries:
@@ -43,48 +49,51 @@ class SpaceQueries:
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
         by_time = select(spaces).order_by(spaces.c.created_at, spaces.c.id)
-        page = by_time.limit(_big("limit")).offset(_big("offset"))
-        of_entity = select(members.c.space_id).where(members.c.entity_id == _text("entity_id"))
-        self.space = compiled(select(spaces).where(spaces.c.id == _text("space_id")))
+        page = by_time.limit(number("limit")).offset(number("offset"))
+        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        self.space = compiled(select(spaces).where(spaces.c.id == string("space_id")))
         self.spaces = compiled(page)
         self.spaces_of = compiled(page.where(or_(spaces.c.kind == "public", spaces.c.id.in_(of_entity))))
 
         in_time = select(spaces).where(spaces.c.id.in_(of_entity))
         in_time = in_time.order_by(spaces.c.created_at, spaces.c.id)
-        self.mine = compiled(in_time.limit(_big("limit")))
+        self.mine = compiled(in_time.limit(number("limit")))
         named = select(members, entities.c.display_name).select_from(
             members.outerjoin(entities, entities.c.id == members.c.entity_id)
         )
         with_me = named.where(members.c.space_id.in_(of_entity))
         self.company = compiled(
             with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id).limit(
-                _big("limit")
+                number("limit")
             )
         )
 
-        in_space, of = members.c.space_id == _text("space_id"), members.c.entity_id == _text("entity_id")
+        in_space, of = (
+            members.c.space_id == string("space_id"),
+            members.c.entity_id == string("entity_id"),
+        )
         self.members = compiled(
             select(members).where(in_space).order_by(members.c.joined_at, members.c.entity_id)
         )
         self.member = compiled(select(members).where(in_space, of))
         self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
 
-        self.message = compiled(select(space_messages).where(space_messages.c.id == _text("id")))
-        here, seq = space_messages.c.space_id == _text("space_id"), space_messages.c.seq
-        newest = select(space_messages).where(here).order_by(seq.desc()).limit(_big("limit"))
-        self.newest = compiled(newest.offset(_big("offset")))
-        self.before = compiled(newest.where(seq < _big("before")))
-        behind = select(space_messages).where(here, seq > _big("after")).order_by(seq)
-        self.after = compiled(behind.limit(_big("limit")))
+        self.message = compiled(select(space_messages).where(space_messages.c.id == string("id")))
+        here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
+        newest = select(space_messages).where(here).order_by(seq.desc()).limit(number("limit"))
+        self.newest = compiled(newest.offset(number("offset")))
+        self.before = compiled(newest.where(seq < number("before")))
+        behind = select(space_messages).where(here, seq > number("after")).order_by(seq)
+        self.after = compiled(behind.limit(number("limit")))
         self.reactions = cache(self._reactions)
 
-        this = and_(runs.c.id == _text("run_id"), runs.c.thread_id == inbox.c.thread_id)
-        read = or_(inbox.c.run_id == _text("run_id"), inbox.c.promised == _text("run_id"))
-        caused = select(inbox.c.n).where(this, read, inbox.c.author == _text("author"))
+        this = and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
+        read = or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
+        caused = select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
         self.caused = compiled(caused.limit(1))
 
     def _reactions(self, count: int) -> Statement:
-        chosen = reactions.c.message_id.in_([_text(f"id_{i}") for i in range(count)])
+        chosen = reactions.c.message_id.in_([string(f"id_{i}") for i in range(count)])
         in_order = (reactions.c.created_at, reactions.c.entity_id, reactions.c.emoji)
         return self._compiled(select(reactions).where(chosen).order_by(*in_order))
 
@@ -97,68 +106,63 @@ class SqlSpaces:
         self._sql = statements(SpaceQueries, driver.dialect)
 
     async def space(self, space_id: str) -> Space | None:
-        return await self._first(SPACES, self._sql.space, {"space_id": space_id})
+        return await read_rows(self._driver, SPACES.first, self._sql.space, {"space_id": space_id})
 
     async def spaces(
         self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
     ) -> Sequence[Space]:
         page: Params = {"limit": limit, "offset": offset}
         if seen_by is None:
-            return await self._each(SPACES, self._sql.spaces, page)
-        return await self._each(SPACES, self._sql.spaces_of, {**page, "entity_id": seen_by})
+            return await read_rows(self._driver, SPACES.each, self._sql.spaces, page)
+        return await read_rows(self._driver, SPACES.each, self._sql.spaces_of, {**page, "entity_id": seen_by})
 
     async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await self._all(SPACES, self._sql.mine, asked)
+        return await read_rows(self._driver, SPACES.all, self._sql.mine, asked)
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
         asked: Params = {"entity_id": entity_id, "limit": limit}
-        return await self._driver.read(lambda: rows_read(_with_name, self._sql.company, asked))
+        return await read_rows(self._driver, _with_names, self._sql.company, asked)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        return await self._all(MEMBERS, self._sql.memberships, {"entity_id": entity_id})
+        return await read_rows(self._driver, MEMBERS.all, self._sql.memberships, {"entity_id": entity_id})
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        return await self._each(MEMBERS, self._sql.members, {"space_id": space_id})
+        return await read_rows(self._driver, MEMBERS.each, self._sql.members, {"space_id": space_id})
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         here: Params = {"space_id": space_id, "entity_id": entity_id}
-        return await self._first(MEMBERS, self._sql.member, here)
+        return await read_rows(self._driver, MEMBERS.first, self._sql.member, here)
 
     async def messages(
         self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
     ) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit}
         if after is not None:
-            return await self._each(SPACE_MESSAGES, self._sql.after, {**here, "after": after})
+            return await read_rows(
+                self._driver, SPACE_MESSAGES.each, self._sql.after, {**here, "after": after}
+            )
         if before is None:
             return await self.newest(space_id, limit, 0)
-        found = await self._each(SPACE_MESSAGES, self._sql.before, {**here, "before": before})
+        found = await read_rows(
+            self._driver, SPACE_MESSAGES.each, self._sql.before, {**here, "before": before}
+        )
         return Rows(found[::-1], found.broken)
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
-        found = await self._each(SPACE_MESSAGES, self._sql.newest, here)
+        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, here)
         return Rows(found[::-1], found.broken)
 
     async def message(self, message_id: str) -> SpaceMessage | None:
-        return await self._first(SPACE_MESSAGES, self._sql.message, {"id": message_id})
+        return await read_rows(self._driver, SPACE_MESSAGES.first, self._sql.message, {"id": message_id})
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
         if not message_ids:
             return []
         ids: Params = {f"id_{i}": one for i, one in enumerate(message_ids)}
-        return await self._each(REACTIONS, self._sql.reactions(len(message_ids)), ids)
+        return await read_rows(self._driver, REACTIONS.each, self._sql.reactions(len(message_ids)), ids)
 
     async def caused(self, run_id: str, author: str) -> bool:
         asked: Params = {"run_id": run_id, "author": author}
-        return bool(await self._driver.read(lambda: rows_read(tuple, self._sql.caused, asked)))
-
-    async def _each(self, reader: Reader[T], statement: Statement, params: Params) -> Rows[T]:
-        return await self._driver.read(lambda: each_read(reader, statement, params))
-
-    async def _all(self, reader: Reader[T], statement: Statement, params: Params) -> list[T]:
-        return await self._driver.read(lambda: all_read(reader, statement, params))
-
-    async def _first(self, reader: Reader[T], statement: Statement, params: Params) -> T | None:
-        return await self._driver.read(lambda: first_read(reader, statement, params))
+        return bool(await read_rows(self._driver, list, self._sql.caused, asked))

@@ -1,12 +1,8 @@
-"""What is read of threads, runs, messages and calls."""
+"""The queries about threads, runs, messages, calls, events, env, files and people, compiled for one dialect."""
 
-from collections.abc import Mapping, Sequence, Set
-from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     ColumnElement,
     Text,
@@ -20,59 +16,21 @@ from sqlalchemy import (
     select,
 )
 
-from toolwright.adapters.store.engine.codecs import Params, instant_or_none, micros
-from toolwright.adapters.store.engine.program import Op, Reading
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement
-from toolwright.adapters.store.reads.readers import (
-    CALLS,
-    ENTITIES,
-    ENV,
-    EVENTS,
-    FILES,
-    INBOX,
-    MESSAGES,
-    RUNS,
-    SHOWN_CALLS,
-    SPACE_EVENTS,
-    STEPS,
-    THREADS,
-    WAKES,
-    each_event,
-)
+from toolwright.adapters.store.engine.statement import Compiler, DialectName, Rows, Statement, number, string
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import events, inbox, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
+from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import members, space_events, space_messages
-from toolwright.adapters.store.tables.threads import messages, runs, steps, threads
-from toolwright.core.env.env import EnvRow
-from toolwright.core.files.file import File
-from toolwright.core.journal.store import Sight, ThreadView
-from toolwright.core.journal.units import Wake
-from toolwright.core.spaces.entity import Entity
-from toolwright.core.threads.call import Call, CallStatus
-from toolwright.core.threads.event import Event, Topic
-from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Run, RunStatus, Step
-from toolwright.core.threads.thread import Thread
-
-T = TypeVar("T")
-
-
-def _big(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over what it is compared with
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> Any:  # as above
-    return bindparam(name, type_=Text)
+from toolwright.adapters.store.tables.threads import runs, steps, threads
 
 
 def _of_users(count: int) -> ColumnElement[bool]:
-    return or_(false(), *[threads.c.user_id == _text(f"user_{i}") for i in range(count)])
+    return or_(false(), *[threads.c.user_id == string(f"user_{i}") for i in range(count)])
 
 
 def _page(statement: Rows) -> Rows:
-    return statement.limit(_big("limit")).offset(_big("offset"))
+    return statement.limit(number("limit")).offset(number("offset"))
 
 
 MOST = 2**63 - 1
@@ -90,7 +48,7 @@ class Queries:
         self.runs = cache(self._runs)
         self.calls = cache(self._calls)
 
-        in_thread = _text("thread_id")
+        in_thread = string("thread_id")
         self.thread = compiled(select(threads).where(threads.c.id == in_thread))
         self.threads = cache(self._threads)
 
@@ -98,66 +56,68 @@ class Queries:
         here = said.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
         self.kept_messages = compiled(here.where(messages.c.kept == bindparam("kept", type_=Boolean)))
         self.messages = compiled(_page(here))
-        self.run_messages = compiled(said.where(messages.c.run_id == _text("run_id")))
+        self.run_messages = compiled(said.where(messages.c.run_id == string("run_id")))
 
         waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
         self.unread = compiled(waiting.where(inbox.c.status == "pending"))
         open_events = waiting.where(or_(inbox.c.status == "pending", inbox.c.status == "processing"))
         self.open_inbox = compiled(open_events)
         self.inbox = compiled(_page(waiting))
-        self.inbox_event = compiled(waiting.where(inbox.c.event_id == _text("event_id")))
+        self.inbox_event = compiled(waiting.where(inbox.c.event_id == string("event_id")))
 
-        self.run = compiled(select(runs).where(runs.c.id == _text("run_id")))
-        self.steps = compiled(select(steps).where(steps.c.run_id == _text("run_id")).order_by(steps.c.number))
-        self.call = compiled(select(calls).where(calls.c.id == _text("call_id")))
+        self.run = compiled(select(runs).where(runs.c.id == string("run_id")))
+        self.steps = compiled(
+            select(steps).where(steps.c.run_id == string("run_id")).order_by(steps.c.number)
+        )
+        self.call = compiled(select(calls).where(calls.c.id == string("call_id")))
         of_step = (
-            calls.c.run_id == _text("run_id"),
-            calls.c.step == _big("step"),
+            calls.c.run_id == string("run_id"),
+            calls.c.step == number("step"),
             calls.c.parent_id.is_(None),
         )
         self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
 
         self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
-        due = select(wakes).where(wakes.c.due <= _big("at")).order_by(wakes.c.due)
-        self.due = compiled(due.limit(_big("limit")))
+        due = select(wakes).where(wakes.c.due <= number("at")).order_by(wakes.c.due)
+        self.due = compiled(due.limit(number("limit")))
         self.next_due = compiled(
-            select(func.min(wakes.c.due)).where(wakes.c.due > _big("at"), wakes.c.due <= MOST)
+            select(func.min(wakes.c.due)).where(wakes.c.due > number("at"), wakes.c.due <= MOST)
         )
         self._event_queries(compiled)
         self._env_queries(compiled)
         self._entity_queries(compiled)
         of_thread = select(files).where(files.c.thread_id == in_thread)
         self.files = compiled(of_thread.order_by(files.c.path))
-        self.file = compiled(of_thread.where(files.c.folded == _text("folded")))
+        self.file = compiled(of_thread.where(files.c.folded == string("folded")))
         self.files_at = cache(self._files_at)
 
     def _env_queries(self, compiled: Compiler) -> None:
-        user = select(threads.c.user_id).where(threads.c.id == _text("thread_id")).scalar_subquery()
+        user = select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
         person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
         by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
-        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == _text("thread_id"))
+        here = select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
         up = here.cte("up", recursive=True)
         up = up.union_all(select(threads.c.id, threads.c.parent_id).join(up, threads.c.id == up.c.parent_id))
         theirs = env.c.owner.in_(select(up.c.id))
         self.env = compiled(
-            by_name.where(or_(env.c.owner == _text("thread_id"), theirs, env.c.owner.in_(person)))
+            by_name.where(or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
         )
-        self.env_of = compiled(by_name.where(env.c.owner == _text("owner")))
-        otherwise = or_(env.c.key < _text("key"), env.c.key > _text("key"))
-        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(_big("limit")))
+        self.env_of = compiled(by_name.where(env.c.owner == string("owner")))
+        otherwise = or_(env.c.key < string("key"), env.c.key > string("key"))
+        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(number("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
         newer = _page(
-            select(events).where(events.c.n > _big("after"), events.c.n <= MOST).order_by(events.c.n)
+            select(events).where(events.c.n > number("after"), events.c.n <= MOST).order_by(events.c.n)
         )
-        of_thread = events.c.thread_id == _text("topic")
-        of_run = events.c.run_id == _text("topic")
+        of_thread = events.c.thread_id == string("topic")
+        of_run = events.c.run_id == string("topic")
         bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
         bounds = bounds.where(events.c.n <= MOST)
         n = space_events.c.n
-        newer_told = _page(select(space_events).where(n > _big("after"), n <= MOST).order_by(n))
+        newer_told = _page(select(space_events).where(n > number("after"), n <= MOST).order_by(n))
         told = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
-        of_space = space_events.c.space_id == _text("topic")
+        of_space = space_events.c.space_id == string("topic")
         self.events = {
             "thread": compiled(newer.where(of_thread)),
             "run": compiled(newer.where(of_run)),
@@ -172,13 +132,13 @@ class Queries:
         }
 
     def _entity_queries(self, compiled: Compiler) -> None:
-        self.entity = compiled(select(entities).where(entities.c.id == _text("entity_id")))
-        self.entity_named = compiled(select(entities).where(entities.c.external_id == _text("external_id")))
+        self.entity = compiled(select(entities).where(entities.c.id == string("entity_id")))
+        self.entity_named = compiled(select(entities).where(entities.c.external_id == string("external_id")))
         self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
 
     def _files_at(self, count: int) -> Statement:
-        paths = [_text(f"path_{i}") for i in range(count)]
-        there = select(files.c.folded).where(files.c.thread_id == _text("thread_id"))
+        paths = [string(f"path_{i}") for i in range(count)]
+        there = select(files.c.folded).where(files.c.thread_id == string("thread_id"))
         return self._compiled(there.where(files.c.folded.in_(paths)))
 
     def _threads(self, users: int) -> Statement:
@@ -188,184 +148,19 @@ class Queries:
         )
 
     def _runs(self, filters: tuple[str, ...]) -> Statement:
-        chosen = [runs.c[name] == _text(name) for name in filters]
+        chosen = [runs.c[name] == string(name) for name in filters]
         newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         return self._compiled(_page(newest_first.where(*chosen)))
 
     def _calls(self, filters: tuple[str, ...], statuses: int, users: int | None) -> Statement:
         """Calls; with `users` those of their threads, and those shown in the spaces of an entity."""
-        chosen = [calls.c[name] == _text(name) for name in filters]
+        chosen = [calls.c[name] == string(name) for name in filters]
         if statuses:
-            chosen.append(calls.c.status.in_([_text(f"status_{i}") for i in range(statuses)]))
+            chosen.append(calls.c.status.in_([string(f"status_{i}") for i in range(statuses)]))
         if users is not None:
-            in_space = select(members.c.space_id).where(members.c.entity_id == _text("seen_by"))
+            in_space = select(members.c.space_id).where(members.c.entity_id == string("seen_by"))
             message = _SHOWING + func.substr(calls.c.id, len(_CALL) + 1)
             shown = exists().where(space_messages.c.id == message)
             theirs = calls.c.thread_id.in_(select(threads.c.id).where(_of_users(users)))
             chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), shown)))
         return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))
-
-
-class Reads:
-    """The journal's readings over one dialect's queries."""
-
-    def __init__(self, queries: Queries) -> None:
-        self._sql = queries
-
-    def thread(self, thread_id: str) -> Reading[Thread | None]:
-        found = yield Op(self._sql.thread, {"thread_id": thread_id})
-        return THREADS.first(found)
-
-    def threads(self, users: Sequence[str] | None, limit: int, offset: int) -> Reading[Sequence[Thread]]:
-        if users is not None and not users:
-            return []
-        params: Params = {"limit": limit, "offset": offset, **_numbered("user", users)}
-        found = yield Op(self._sql.threads(len(users or ())), params)
-        return THREADS.each(found)
-
-    def view(self, thread_id: str) -> Reading[ThreadView | None]:
-        here: Params = {"thread_id": thread_id}
-        found = yield Op(self._sql.thread, here)
-        if not found:
-            return None
-        thread = THREADS.all(found)[0]
-        run, calls = None, ()
-        if thread.run_id is not None:
-            run = yield from self.run(thread.run_id)
-        if run is not None and (run.step_count or run.started_at is not None):
-            made = yield Op(self._sql.step_calls, {"run_id": run.id, "step": run.step_count})
-            calls = tuple(CALLS.all(made))
-        said = yield Op(self._sql.kept_messages, {**here, "kept": True})
-        opened = yield Op(self._sql.open_inbox, here)
-        waiting = INBOX.all(opened)
-        wake = yield from self.wake(thread_id)
-        env = yield from self.env(thread_id)
-        return ThreadView(
-            thread=thread,
-            run=run,
-            messages=tuple(MESSAGES.all(said)),
-            calls=calls,
-            inbox=tuple([event for event in waiting if event.status == "pending"]),
-            wake=wake,
-            env=tuple(env),
-            reading=tuple([event for event in waiting if event.status == "processing"]),
-        )
-
-    def env(self, thread_id: str) -> Reading[Sequence[EnvRow]]:
-        found = yield Op(self._sql.env, {"thread_id": thread_id})
-        return ENV.all(found)
-
-    def env_of(self, owner: str) -> Reading[Sequence[EnvRow]]:
-        found = yield Op(self._sql.env_of, {"owner": owner})
-        return ENV.all(found)
-
-    def sealed_otherwise(self, key: str, limit: int) -> Reading[Sequence[EnvRow]]:
-        found = yield Op(self._sql.sealed_otherwise, {"key": key, "limit": limit})
-        return ENV.each(found)
-
-    def files(self, thread_id: str) -> Reading[Sequence[File]]:
-        found = yield Op(self._sql.files, {"thread_id": thread_id})
-        return FILES.each(found)
-
-    def file(self, thread_id: str, folded: str) -> Reading[File | None]:
-        found = yield Op(self._sql.file, {"thread_id": thread_id, "folded": folded})
-        return FILES.first(found)
-
-    def files_at(self, thread_id: str, folded: Sequence[str]) -> Reading[Set[str]]:
-        params: Params = {"thread_id": thread_id, **_numbered("path", folded)}
-        found = yield Op(self._sql.files_at(len(folded)), params)
-        return {row[0] for row in found}
-
-    def unread(self, thread_id: str) -> Reading[Sequence[InboxEvent]]:
-        found = yield Op(self._sql.unread, {"thread_id": thread_id})
-        return INBOX.all(found)
-
-    def inbox(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[InboxEvent]]:
-        found = yield Op(self._sql.inbox, {"thread_id": thread_id, "limit": limit, "offset": offset})
-        return INBOX.each(found)
-
-    def inbox_event(self, thread_id: str, event_id: str) -> Reading[InboxEvent | None]:
-        found = yield Op(self._sql.inbox_event, {"thread_id": thread_id, "event_id": event_id})
-        return INBOX.first(found)
-
-    def messages(self, thread_id: str, limit: int, offset: int) -> Reading[Sequence[Message]]:
-        found = yield Op(self._sql.messages, {"thread_id": thread_id, "limit": limit, "offset": offset})
-        return MESSAGES.each(found)
-
-    def run_messages(self, run_id: str) -> Reading[Sequence[Message]]:
-        found = yield Op(self._sql.run_messages, {"run_id": run_id})
-        return MESSAGES.each(found)
-
-    def run(self, run_id: str) -> Reading[Run | None]:
-        found = yield Op(self._sql.run, {"run_id": run_id})
-        return RUNS.first(found)
-
-    def runs(
-        self, status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, offset: int
-    ) -> Reading[Sequence[Run]]:
-        filters: Params = {"status": status, "agent": agent, "thread_id": thread_id}
-        given = {name: value for name, value in filters.items() if value is not None}
-        found = yield Op(self._sql.runs(tuple(given)), {**given, "limit": limit, "offset": offset})
-        return RUNS.each(found)
-
-    def steps(self, run_id: str) -> Reading[Sequence[Step]]:
-        found = yield Op(self._sql.steps, {"run_id": run_id})
-        return STEPS.each(found)
-
-    def call(self, call_id: str) -> Reading[Call | None]:
-        found = yield Op(self._sql.call, {"call_id": call_id})
-        return CALLS.first(found)
-
-    def calls(
-        self,
-        status: Sequence[CallStatus] | None,
-        asked: Mapping[str, str | None],
-        sees: Sight | None,
-        limit: int,
-        offset: int,
-    ) -> Reading[Sequence[Call]]:
-        given: Params = {name: value for name, value in asked.items() if value is not None}
-        params: Params = {"limit": limit, "offset": offset, **given, **_numbered("status", status)}
-        users = None
-        if sees is not None:
-            users = len(sees.users)
-            params |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
-        found = yield Op(self._sql.calls(tuple(given), len(status or ()), users), params)
-        return SHOWN_CALLS.each(found)
-
-    def events(self, topic: Topic, after: int, limit: int, offset: int) -> Reading[Sequence[Event]]:
-        page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
-        found = yield Op(self._sql.events[topic.kind], page)
-        return each_event(EVENTS if topic.kind in ("thread", "run") else SPACE_EVENTS, found)
-
-    def bounds(self, topic: Topic) -> Reading[tuple[int, int]]:
-        [(oldest, newest)] = yield Op(self._sql.bounds[topic.kind], {"topic": topic.id})
-        return oldest, newest
-
-    def entity(self, entity_id: str) -> Reading[Entity | None]:
-        found = yield Op(self._sql.entity, {"entity_id": entity_id})
-        return ENTITIES.first(found)
-
-    def entity_named(self, external_id: str) -> Reading[Entity | None]:
-        found = yield Op(self._sql.entity_named, {"external_id": external_id})
-        return ENTITIES.first(found)
-
-    def entities(self, limit: int, offset: int) -> Reading[Sequence[Entity]]:
-        found = yield Op(self._sql.entities, {"limit": limit, "offset": offset})
-        return ENTITIES.each(found)
-
-    def wake(self, thread_id: str) -> Reading[Wake | None]:
-        found = yield Op(self._sql.wake, {"thread_id": thread_id})
-        return WAKES.first(found)
-
-    def due(self, now: datetime, limit: int) -> Reading[Sequence[Wake]]:
-        found = yield Op(self._sql.due, {"at": micros(now), "limit": limit})
-        return WAKES.each(found)
-
-    def next_due(self, after: datetime) -> Reading[datetime | None]:
-        [(due,)] = yield Op(self._sql.next_due, {"at": micros(after)})
-        return instant_or_none(due)
-
-
-def _numbered(name: str, values: Sequence[str] | None) -> Params:
-    return {f"{name}_{i}": one for i, one in enumerate(values or ())}

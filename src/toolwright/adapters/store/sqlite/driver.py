@@ -4,18 +4,18 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from sys import maxsize
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, Written
-from toolwright.adapters.store.engine.program import Attempt, Op, Reading, Whole, filled
+from toolwright.adapters.store.engine.program import Reading
 from toolwright.adapters.store.engine.statement import DialectName, statements
-from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.adapters.store.sqlite.readers import SqliteReaders
+from toolwright.adapters.store.sqlite.writing import Writing
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.units import Committed, Conflict, Unit
@@ -25,8 +25,7 @@ T = TypeVar("T")
 Outcome: TypeAlias = Written | Conflict | StoreError | Unwritable
 Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
 
-GROUP = 256  # units in one commit at the most
-ROWS = 100  # rows in one INSERT at the most
+GROUP = 256  # units in one commit, about
 
 
 class SqliteDriver:
@@ -39,22 +38,23 @@ class SqliteDriver:
     ) -> None:
         self._publish = publish
         self._loop = asyncio.get_running_loop()
-        self._sql = statements(Statements, "sqlite")
-        self._units: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._units: queue.SimpleQueue[list[Waiting] | None] = queue.SimpleQueue()
+        self._turn: list[Waiting] = []  # what was written since the loop's last turn
         self._failed: StoreError | None = None
         self._connection = opened(path)
         self._path, self._inode = path, path.stat().st_ino
         self.synchronous = int(self._connection.execute("PRAGMA synchronous").fetchone()[0])
         self._readers = SqliteReaders(path)
+        self._writing = Writing(self._connection, statements(Statements, "sqlite"))
         self._writer = threading.Thread(target=self._write_all, name="toolwright-writer", daemon=True)
         self._writer.start()
 
     def write(self, unit: Unit) -> "asyncio.Future[Committed | Conflict]":
+        """Units of one turn of the loop go to the writer together: none of them is synced before the others come."""
         future: asyncio.Future[Committed | Conflict] = self._loop.create_future()
-        if self._failed is None:
-            self._units.put((unit, future))
-        if self._failed is not None:  # before the put, or meanwhile: then nobody takes the unit any more
-            future.set_exception(self._failed)
+        if not self._turn:
+            self._loop.call_soon(self._hand_over)
+        self._turn.append((unit, future))
         return future
 
     async def read(self, reading: Callable[[], Reading[T]]) -> T:
@@ -64,16 +64,25 @@ class SqliteDriver:
         return await self._readers.snapshot(reading)
 
     async def close(self) -> None:
+        self._hand_over()
         self._failed = self._failed or StoreError("The journal is closed.")
         self._units.put(None)
         await asyncio.to_thread(self._writer.join)
         await self._readers.close()
 
+    def _hand_over(self) -> None:
+        turn, self._turn = self._turn, []
+        if self._failed is None:
+            for start in range(0, len(turn), GROUP):
+                self._units.put(turn[start : start + GROUP])
+        if self._failed is not None:  # before the put, or meanwhile: then nobody takes the units any more
+            self._deliver(turn, [self._failed] * len(turn))
+
     def _write_all(self) -> None:
         group: list[Waiting] = []
         try:
             while (first := self._units.get()) is not None:
-                group = [first, *self._waiting(GROUP - 1)]
+                group = [*first, *self._waiting(GROUP - len(first))]
                 self._settle(group, self._commit([unit for unit, _ in group]))
                 group = []
         except BaseException as error:  # noqa: BLE001 - whatever ends the writer must reach those who wait
@@ -82,15 +91,15 @@ class SqliteDriver:
             self._connection.close()
 
     def _waiting(self, most: int) -> list[Waiting]:
-        """The units that wait behind the first one."""
+        """The units that wait behind the first ones."""
         group: list[Waiting] = []
         with suppress(queue.Empty):
             while len(group) < most:
-                item = self._units.get_nowait()
-                if item is None:
+                turn = self._units.get_nowait()
+                if turn is None:
                     self._units.put(None)
                     break
-                group.append(item)
+                group += turn
         return group
 
     def _commit(self, units: list[Unit]) -> list[Outcome]:
@@ -103,6 +112,7 @@ class SqliteDriver:
         try:
             return self._apply_all(units)
         except sqlite3.Error as error:
+            self._writing.forget()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if len(units) == 1:
@@ -115,66 +125,49 @@ class SqliteDriver:
             raise sqlite3.OperationalError("the database file was replaced under this process")
 
     def _apply_all(self, units: list[Unit]) -> list[Outcome]:
-        execute = self._connection.execute
-        if len(units) == 1:
-            return [self._apply_one(units[0])]
-        outcomes: list[Outcome] = []
-        for unit in units:
-            execute("SAVEPOINT unit")
-            try:
-                outcomes.append(self._apply(unit))
-            except Exception as error:  # one unit's fault must not take the others with it
-                if not self._connection.in_transaction:
-                    raise
-                execute("ROLLBACK TO unit")
-                outcomes.append(_refused(error))
-            execute("RELEASE unit")
-        execute("COMMIT")
+        """All units as one, until one of them fails in its midst: then each is kept apart from the others."""
+        try:
+            outcomes = [self._apply_one(unit) for unit in units]
+            self._writing.flush()
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one unit must not take the others with it
+            return self._apply_apart(units, error)
+        self._connection.execute("COMMIT")
         return outcomes
 
     def _apply_one(self, unit: Unit) -> Outcome:
         try:
-            written = self._apply(unit)
-        except sqlite3.Error:
-            raise
-        except Exception as error:  # noqa: BLE001 - what is wrong with the unit itself
-            self._connection.execute("ROLLBACK")
+            return self._writing.apply(unit)
+        except Exception as error:
+            if not self._writing.leaves_no_trace():
+                raise
             return _refused(error)
-        self._connection.execute("COMMIT")
-        return written
 
-    def _apply(self, unit: Unit) -> Written:
-        steps = program(unit, self._sql)
-        found: list[Row] | None = None
-        while True:
+    def _apply_apart(self, units: list[Unit], error: Exception) -> list[Outcome]:
+        """Begin anew with a savepoint for each unit: they cost a third of a commit, so only where one has failed."""
+        execute = self._connection.execute
+        if not self._connection.in_transaction:
+            raise error
+        execute("ROLLBACK")
+        self._writing.forget()
+        if len(units) == 1:
+            return [_refused(error)]
+        execute("BEGIN IMMEDIATE")
+        outcomes: list[Outcome] = []
+        for unit in units:
+            execute("SAVEPOINT unit")
             try:
-                op = next(steps) if found is None else steps.send(found)
-            except StopIteration as stop:
-                written: Written = stop.value
-                return written
-            found = self._run(op) if isinstance(op, Op) else self._run_all(op)
-
-    def _run_all(self, ops: Whole | Sequence[Op]) -> list[Row]:
-        found: list[Row] = []
-        if isinstance(ops, Attempt):
-            return found
-        for op in ops.ops if isinstance(ops, Whole) else ops:
-            rows = self._run(filled(op, found))
-            found.append(rows[0] if rows else ())
-        return found
-
-    def _run(self, op: Op) -> list[Row]:
-        statement = op.statement
-        if op.more:
-            rows = [statement.bind(params) for params in (op.params, *op.more)]
-            for start in range(0, len(rows), ROWS):
-                some = rows[start : start + ROWS]
-                self._connection.execute(statement.for_rows(len(some)), [one for row in some for one in row])
-            return []
-        found = self._connection.execute(statement.sql, statement.bind(op.params)).fetchall()
-        if op.guard is not None and len(found) != 1:
-            raise GuardFailed(op.guard)
-        return found
+                written = self._writing.apply(unit)
+                self._writing.flush()
+                outcomes.append(written)
+            except Exception as fault:
+                if not self._connection.in_transaction:
+                    raise
+                execute("ROLLBACK TO unit")
+                self._writing.forget()
+                outcomes.append(_refused(fault))
+            execute("RELEASE unit")
+        execute("COMMIT")
+        return outcomes
 
     def _settle(self, group: list[Waiting], outcomes: list[Outcome]) -> None:
         with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
@@ -193,7 +186,7 @@ class SqliteDriver:
     def _fail(self, group: list[Waiting], error: BaseException) -> None:
         self._failed = StoreError(sentence(f"The journal's writer has stopped: {error}"))
         self._failed.__cause__ = error
-        group = [*group, *self._waiting(self._units.qsize())]
+        group = [*group, *self._waiting(maxsize)]
         self._settle(group, [self._failed] * len(group))
 
 

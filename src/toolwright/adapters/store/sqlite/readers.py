@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Row
-from toolwright.adapters.store.engine.program import Reading
+from toolwright.adapters.store.engine.program import Op, Reading, drive
 from toolwright.adapters.store.sqlite.file import connect, is_illegible, legible
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
@@ -61,13 +61,10 @@ class SqliteReaders:
             connection.text_factory = str
 
     def _run(self, connection: sqlite3.Connection, steps: Reading[T]) -> T:
-        found: list[Row] | None = None
-        while True:
-            try:
-                op = next(steps) if found is None else steps.send(found)
-            except StopIteration as stop:
-                return stop.value
-            found = connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+        def run(op: Op) -> list[Row]:
+            return connection.execute(op.statement.sql, op.statement.bind(op.params)).fetchall()
+
+        return drive(steps, run)
 
     def _snapshot(self, reading: _Read[T]) -> T:
         connection = self._connection()

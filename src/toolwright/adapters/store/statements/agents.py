@@ -6,8 +6,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Table,
-    Text,
-    bindparam,
     delete,
     exists,
     func,
@@ -19,23 +17,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    row_params,
+    string,
+)
 from toolwright.adapters.store.tables.agents import agent_revisions, agents, goals, memories, plans
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import wakes
 from toolwright.adapters.store.tables.threads import threads
-
-
-def _big(name: str) -> ColumnElement[int]:
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> ColumnElement[str]:
-    return bindparam(name, type_=Text)
-
-
-def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
-    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
 
 
 class AgentStatements:
@@ -44,20 +37,20 @@ class AgentStatements:
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
-        once = self._insert(agents).values(_all(agents)).on_conflict_do_nothing()
+        once = self._insert(agents).values(row_params(agents)).on_conflict_do_nothing()
         self.insert_agent = compiled(once.returning(agents.c.id))
-        self.insert_revision = compiled(insert(agent_revisions).values(_all(agent_revisions)))
-        gone = delete(agents).where(agents.c.id == _text("agent_id"))
+        self.insert_revision = compiled(insert(agent_revisions).values(row_params(agent_revisions)))
+        gone = delete(agents).where(agents.c.id == string("agent_id"))
         self.drop_agent = compiled(gone.returning(agents.c.id))
-        self.drop_agent_seen = compiled(gone.where(agents.c.revision == _big("was")).returning(agents.c.id))
+        self.drop_agent_seen = compiled(gone.where(agents.c.revision == number("was")).returning(agents.c.id))
 
         self._end_statements(compiled)
-        mine = _text("agent_id")
+        mine = string("agent_id")
         self.drop_minds = [
             compiled(delete(table).where(table.c.agent_id == mine)) for table in (goals, memories, plans)
         ]
         self.drop_timers = compiled(
-            delete(wakes).where(wakes.c.thread_id >= _text("first"), wakes.c.thread_id < _text("last"))
+            delete(wakes).where(wakes.c.thread_id >= string("first"), wakes.c.thread_id < string("last"))
         )
 
         self.put_goal = self._put(goals, "agent_id", "id")
@@ -66,16 +59,16 @@ class AgentStatements:
         self.drop_goal = self._drop(goals, "id")
         self.drop_memory = self._drop(memories, "key")
         self.drop_plan = self._drop(plans, "id")
-        this = (plans.c.agent_id == _text("agent_id"), plans.c.id == _text("id"))
-        seen = plans.c.next_run_at == _big("seen")
+        this = (plans.c.agent_id == string("agent_id"), plans.c.id == string("id"))
+        seen = plans.c.next_run_at == number("seen")
         self.drop_plan_seen = compiled(delete(plans).where(*this, seen).returning(plans.c.id))
         self.move_plan = compiled(
-            update(plans).where(*this, seen).values(next_run_at=_big("next_run_at")).returning(plans.c.id)
+            update(plans).where(*this, seen).values(next_run_at=number("next_run_at")).returning(plans.c.id)
         )
 
     def _end_statements(self, compiled: Compiler) -> None:
         """What a deletion and whoever counts on the agent agree by: its first revision, which is never rewritten."""
-        mine = _text("agent_id")
+        mine = string("agent_id")
         rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
         first = rows.where(agent_revisions.c.agent_id == mine)
         self.lock_agent = compiled(first.with_for_update())
@@ -86,16 +79,20 @@ class AgentStatements:
 
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
         """What tells whose calls are pending, and what cancels those that nobody hopes for."""
-        pending, mine = calls.c.status == "pending", _text("agent_id")
+        pending, mine = calls.c.status == "pending", string("agent_id")
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         self.hoping = compiled(hoping.where(pending, answering == mine))
-        gone: dict[str, Any] = {"status": "cancelled", "result": _text("result"), "completed_at": _big("at")}
+        gone: dict[str, Any] = {
+            "status": "cancelled",
+            "result": string("result"),
+            "completed_at": number("at"),
+        }
         cancelled = update(calls).where(pending).values(gone).returning(*calls.c)
         its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
         self.give_up = compiled(cancelled.where(its))
-        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == _text("thread_id")))
-        self.find_call = compiled(select(calls).where(calls.c.id == _text("call_id")))
-        its_agent = select(answering).where(threads.c.id == _text("thread_id")).scalar_subquery()
+        self.give_up_in = compiled(cancelled.where(calls.c.thread_id == string("thread_id")))
+        self.find_call = compiled(select(calls).where(calls.c.id == string("call_id")))
+        its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
         held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
         known = exists().where(agent_revisions.c.agent_id == its_agent)
         self.answered = compiled(
@@ -105,7 +102,7 @@ class AgentStatements:
 
     def _put(self, table: Table, *key: str) -> Statement:
         """Insert a row, or write it anew; it keeps the time at which it was made."""
-        inserted = self._insert(table).values(_all(table))
+        inserted = self._insert(table).values(row_params(table))
         rest = [c.name for c in table.columns if c.name not in (*key, "created_at")]
         return self._compiled(
             inserted.on_conflict_do_update(
@@ -114,5 +111,5 @@ class AgentStatements:
         )
 
     def _drop(self, table: Table, key: str) -> Statement:
-        here = (table.c.agent_id == _text("agent_id"), table.c[key] == _text(key))
+        here = (table.c.agent_id == string("agent_id"), table.c[key] == string(key))
         return self._compiled(delete(table).where(*here))

@@ -1,27 +1,18 @@
 """The statements that write spaces, other threads' inboxes and timers."""
 
 from functools import cache
-from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Insert,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Insert, Text, and_, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    row_params,
+    string,
+)
 from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import counters, wakes
 from toolwright.adapters.store.tables.spaces import (
@@ -38,18 +29,6 @@ EVENTS = "space_events"
 """The name of the counter that numbers the events of all spaces."""
 
 
-def _big(name: str) -> ColumnElement[int]:
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> ColumnElement[str]:
-    return bindparam(name, type_=Text)
-
-
-def _all(table: Table) -> dict[str, Any]:  # parameters of the columns' types
-    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
-
-
 class SpaceStatements:
     """Statements about spaces, compiled for one dialect; each attribute is one of them."""
 
@@ -64,85 +43,91 @@ class SpaceStatements:
         self._event_statements(compiled)
 
     def _space_statements(self, compiled: Compiler) -> None:
-        here = spaces.c.id == _text("space_id")
-        once = self._insert(spaces).values(_all(spaces)).on_conflict_do_nothing()
+        here = spaces.c.id == string("space_id")
+        once = self._insert(spaces).values(row_params(spaces)).on_conflict_do_nothing()
         self.insert_space = compiled(once.returning(spaces.c.id))
         changed = {name: bindparam(name, type_=Text) for name in ("name", "description", "metadata")}
         self.save_space = compiled(
             update(spaces)
-            .where(here, spaces.c.updated_at == _big("seen"))
-            .values(**changed, updated_at=_big("updated_at"))
+            .where(here, spaces.c.updated_at == number("seen"))
+            .values(**changed, updated_at=number("updated_at"))
             .returning(spaces.c.id)
         )
         self.drop_space = compiled(delete(spaces).where(here).returning(spaces.c.id))
-        of_space = select(space_messages.c.id).where(space_messages.c.space_id == _text("space_id"))
+        of_space = select(space_messages.c.id).where(space_messages.c.space_id == string("space_id"))
         self.drop_reactions_of_space = compiled(delete(reactions).where(reactions.c.message_id.in_(of_space)))
         self.drop_messages_of_space = compiled(
-            delete(space_messages).where(space_messages.c.space_id == _text("space_id"))
+            delete(space_messages).where(space_messages.c.space_id == string("space_id"))
         )
-        self.drop_members_of_space = compiled(delete(members).where(members.c.space_id == _text("space_id")))
+        self.drop_members_of_space = compiled(delete(members).where(members.c.space_id == string("space_id")))
         count = update(spaces).where(here).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
         self.count_message = compiled(count)
-        self.count_message_for = compiled(count.where(spaces.c.revision == _big("revision")))
+        self.count_message_for = compiled(count.where(spaces.c.revision == number("revision")))
         revise = (
             update(spaces).where(here).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
         )
         self.revise = compiled(revise)
-        self.revise_seen = compiled(revise.where(spaces.c.revision == _big("revision")))
+        self.revise_seen = compiled(revise.where(spaces.c.revision == number("revision")))
 
     def _member_statements(self, compiled: Compiler) -> None:
-        here = and_(members.c.space_id == _text("space_id"), members.c.entity_id == _text("entity_id"))
-        put = self._insert(members).values(_all(members))
+        here = and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
+        put = self._insert(members).values(row_params(members))
         key = [members.c.space_id, members.c.entity_id]
         self.put_member = compiled(
-            put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role})
+            put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role}).returning(
+                members.c.entity_id  # so that it is there for the unit's later effects
+            )
         )
         self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
         self.drop_member = compiled(delete(members).where(here).returning(members.c.entity_id))
-        farther = case((members.c.read_seq < _big("seq"), _big("seq")), else_=members.c.read_seq)
+        farther = case((members.c.read_seq < number("seq"), number("seq")), else_=members.c.read_seq)
         self.mark_read = compiled(
             update(members).where(here).values(read_seq=farther).returning(members.c.read_seq)
         )
-        of_entity = select(members.c.space_id).where(members.c.entity_id == _text("entity_id"))
+        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
         self.memberships = compiled(of_entity.order_by(members.c.space_id))
 
     def _message_statements(self, compiled: Compiler) -> None:
-        here = and_(space_messages.c.id == _text("id"), space_messages.c.space_id == _text("space_id"))
-        self.insert_message = compiled(insert(space_messages).values(_all(space_messages)))
+        here = and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
+        self.insert_message = compiled(insert(space_messages).values(row_params(space_messages)))
         self.find_message = compiled(select(space_messages).where(here))
         self.edit_message = compiled(
             update(space_messages)
             .where(here)
-            .values(content=_text("content"), metadata=_text("metadata"), edited_at=_big("edited_at"))
+            .values(
+                content=string("content"),
+                metadata=string("metadata"),
+                edited_at=number("edited_at"),
+            )
             .returning(space_messages.c.seq)
         )
         self.drop_message = compiled(delete(space_messages).where(here).returning(space_messages.c.id))
         self.lock_message = compiled(select(space_messages.c.id).where(here).with_for_update())
-        self.drop_reactions = compiled(delete(reactions).where(reactions.c.message_id == _text("id")))
-        once = self._insert(reactions).values(_all(reactions)).on_conflict_do_nothing()
+        self.drop_reactions = compiled(delete(reactions).where(reactions.c.message_id == string("id")))
+        once = self._insert(reactions).values(row_params(reactions)).on_conflict_do_nothing()
         self.insert_reaction = compiled(once.returning(reactions.c.emoji))
         this = and_(
-            reactions.c.message_id == _text("message_id"),
-            reactions.c.entity_id == _text("entity_id"),
-            reactions.c.emoji == _text("emoji"),
+            reactions.c.message_id == string("message_id"),
+            reactions.c.entity_id == string("entity_id"),
+            reactions.c.emoji == string("emoji"),
         )
         self.drop_reaction = compiled(delete(reactions).where(this).returning(reactions.c.emoji))
 
     def _delivery_statements(self, compiled: Compiler) -> None:
         """An event for the next run of a thread: the queued one, else a new one; see `Delivery`."""
         self.lock_threads = cache(self._lock_threads)
-        once = self._insert(threads).values(_all(threads)).on_conflict_do_nothing()
+        once = self._insert(threads).values(row_params(threads)).on_conflict_do_nothing()
         self.insert_home = compiled(once.returning(threads.c.id))
         idle, at_work = threads.c.run_id.is_(None), threads.c.begun
         allocates = or_(idle, and_(at_work, threads.c.next_run_id.is_(None)))
-        promised = func.coalesce(threads.c.next_run_id, _text("new_run"))
+        promised = func.coalesce(threads.c.next_run_id, string("new_run"))
         self.deliver = compiled(
             update(threads)
-            .where(threads.c.id == _text("thread_id"), NOT_OVER)
+            .where(threads.c.id == string("thread_id"), NOT_OVER)
             .values(
                 posted=threads.c.posted + 1,
                 ev=threads.c.ev + case((allocates, 1), else_=0),
-                run_id=func.coalesce(threads.c.run_id, _text("new_run")),
+                run_id=func.coalesce(threads.c.run_id, string("new_run")),
                 next_run_id=case((and_(~idle, at_work), promised), else_=threads.c.next_run_id),
             )
             .returning(
@@ -152,31 +137,31 @@ class SpaceStatements:
             )
         )
         self.enter = compiled(
-            update(threads).where(threads.c.id == _text("thread_id")).values(space_id=_text("space_id"))
+            update(threads).where(threads.c.id == string("thread_id")).values(space_id=string("space_id"))
         )
-        timer = self._insert(wakes).values(thread_id=_text("name"), due=_big("due"), gen=_big("gen"))
+        timer = self._insert(wakes).values(thread_id=string("name"), due=number("due"), gen=number("gen"))
         self.set_timer = compiled(
             timer.on_conflict_do_update(
                 index_elements=[wakes.c.thread_id],
                 set_={"due": timer.excluded.due, "gen": wakes.c.gen + 1},
             )
         )
-        self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == _text("name")))
+        self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == string("name")))
 
     def _lock_threads(self, count: int) -> Statement:
         """So many threads, locked in the order of their ids."""
-        ids = or_(*[threads.c.id == _text(f"id_{i}") for i in range(count)])
+        ids = or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
         return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
 
     def _event_statements(self, compiled: Compiler) -> None:
         self.count_events = compiled(
             update(counters)
             .where(counters.c.name == EVENTS)
-            .values(value=counters.c.value + _big("more"))
+            .values(value=counters.c.value + number("more"))
             .returning(counters.c.value)
         )
-        self.insert_event = compiled(_inline(insert(space_events).values(_all(space_events))))
-        made = {name: each for name, each in _all(unnumbered_events).items() if name != "place"}
+        self.insert_event = compiled(_inline(insert(space_events).values(row_params(space_events))))
+        made = {name: each for name, each in row_params(unnumbered_events).items() if name != "place"}
         self.insert_unnumbered = compiled(_inline(insert(unnumbered_events).values(made)))
 
 

@@ -4,12 +4,10 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     ColumnElement,
     Insert,
     Table,
-    Text,
     and_,
     bindparam,
     case,
@@ -26,7 +24,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningDelete
 
-from toolwright.adapters.store.engine.statement import Compiler, DialectName, Statement, statements
+from toolwright.adapters.store.engine.statement import (
+    Compiler,
+    DialectName,
+    Statement,
+    number,
+    row_params,
+    statements,
+    string,
+)
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements.agents import AgentStatements
 from toolwright.adapters.store.statements.children import ChildStatements, woken
@@ -35,8 +41,9 @@ from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
+from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import space_events
-from toolwright.adapters.store.tables.threads import messages, runs, steps, threads
+from toolwright.adapters.store.tables.threads import runs, steps, threads
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.run import OVER
 
@@ -44,20 +51,8 @@ _NOT_OVER = and_(*(runs.c.status != status for status in sorted(OVER)))
 _OPEN = or_(*(calls.c.status == status for status in OPEN))
 
 
-def _big(name: str) -> ColumnElement[int]:
-    return bindparam(name, type_=BigInteger)
-
-
-def _text(name: str) -> ColumnElement[str]:
-    return bindparam(name, type_=Text)
-
-
 def _insert_all(table: Table) -> Insert:
-    return insert(table).values(_row_of(table))
-
-
-def _row_of(table: Table) -> dict[str, ColumnElement[Any]]:  # of any types
-    return {c.name: bindparam(c.name, type_=c.type) for c in table.columns}
+    return insert(table).values(row_params(table))
 
 
 def _oldest(
@@ -65,7 +60,7 @@ def _oldest(
     key: tuple[ColumnElement[Any], ...],  # of any types
     at: ColumnElement[int],
 ) -> ReturningDelete[*tuple[Any, ...]]:
-    old = select(*key).where(at < _big("before")).order_by(at).limit(_big("limit"))
+    old = select(*key).where(at < number("before")).order_by(at).limit(number("limit"))
     return delete(table).where(tuple_(*key).in_(old)).returning(key[0])
 
 
@@ -93,63 +88,63 @@ class Statements:
 
     def _once(self, table: Table, *returning: str) -> Statement:
         """Insert a row, or return nothing."""
-        statement = self._insert(table).values(_row_of(table)).on_conflict_do_nothing()
+        statement = self._insert(table).values(row_params(table)).on_conflict_do_nothing()
         return self._compiled(statement.returning(*(table.c[column] for column in returning)))
 
     def _put(self, table: Table, *key: str) -> Statement:
         """Insert a row, or write it anew."""
-        inserted = self._insert(table).values(_row_of(table))
+        inserted = self._insert(table).values(row_params(table))
         rest = {c.name: inserted.excluded[c.name] for c in table.columns if c.name not in key}
         return self._compiled(inserted.on_conflict_do_update(index_elements=list(key), set_=rest))
 
     def _commit_statements(self, compiled: Compiler) -> None:
         self.insert_commit = compiled(_insert_all(commits))
-        self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == _text("token")))
-        probes = or_(commits.c.token == _text("first"), commits.c.token == _text("second"))
+        self.commit_answer = compiled(select(commits.c.answer).where(commits.c.token == string("token")))
+        probes = or_(commits.c.token == string("first"), commits.c.token == string("second"))
         self.probes = compiled(select(commits.c.token).where(probes))
         self.probe = self._put(commits, "token")
-        self.drop_commit = compiled(delete(commits).where(commits.c.token == _text("token")))
+        self.drop_commit = compiled(delete(commits).where(commits.c.token == string("token")))
         self.prune_commits = compiled(_oldest(commits, (commits.c.token,), commits.c.at))
 
     def _thread_statements(self, compiled: Compiler) -> None:
         self.insert_thread = self._once(threads, "id")
         held = and_(
-            threads.c.id == _text("thread_id"),
-            threads.c.epoch == _big("held_epoch"),
-            threads.c.seq == _big("held_seq"),
+            threads.c.id == string("thread_id"),
+            threads.c.epoch == number("held_epoch"),
+            threads.c.seq == number("held_seq"),
         )
         moved = {
-            "epoch": threads.c.epoch + _big("raised"),
-            "seq": threads.c.seq + _big("said"),
-            "ev": threads.c.ev + _big("happened"),
+            "epoch": threads.c.epoch + number("raised"),
+            "seq": threads.c.seq + number("said"),
+            "ev": threads.c.ev + number("happened"),
             "begun": bindparam("begun", type_=Boolean),
         }
         fence = update(threads).where(held).values(moved).returning(threads.c.ev, threads.c.posted)
         self.fence = compiled(fence)
         following = {"run_id": threads.c.next_run_id, "next_run_id": null(), "begun": false()}
         self.fence_and_close = compiled(fence.values(following))
-        opened = fence.where(threads.c.run_id.is_(None), NOT_OVER).values(run_id=_text("run_id"))
+        opened = fence.where(threads.c.run_id.is_(None), NOT_OVER).values(run_id=string("run_id"))
         self.fence_and_open = compiled(opened)
         self.post = compiled(
             update(threads)
-            .where(threads.c.id == _text("thread_id"), NOT_OVER)
+            .where(threads.c.id == string("thread_id"), NOT_OVER)
             .values(
                 posted=threads.c.posted + 1,
                 ev=threads.c.ev + case((threads.c.run_id.is_(None), 1), else_=0),
-                run_id=func.coalesce(threads.c.run_id, _text("new_run")),
+                run_id=func.coalesce(threads.c.run_id, string("new_run")),
             )
             .returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
         )
-        self.thread_state = compiled(select(threads.c.state).where(threads.c.id == _text("thread_id")))
+        self.thread_state = compiled(select(threads.c.state).where(threads.c.id == string("thread_id")))
         self.touch = compiled(
             update(threads)
-            .where(threads.c.id == _text("thread_id"))
-            .values(ev=threads.c.ev + _big("more"))
+            .where(threads.c.id == string("thread_id"))
+            .values(ev=threads.c.ev + number("more"))
             .returning(threads.c.ev, threads.c.agent)
         )
         self.count_posted = compiled(
             update(threads)
-            .where(threads.c.id == _text("thread_id"))
+            .where(threads.c.id == string("thread_id"))
             .values(posted=threads.c.posted + 1)
             .returning(threads.c.posted)
         )
@@ -158,12 +153,12 @@ class Statements:
         self.insert_message = compiled(_insert_all(messages))
         self.edit_message = compiled(
             update(messages)
-            .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))
-            .values(body=_text("body"))
+            .where(messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq"))
+            .values(body=string("body"))
         )
         self.drop_message = compiled(
             update(messages)
-            .where(messages.c.thread_id == _text("thread_id"), messages.c.seq == _big("seq"))
+            .where(messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq"))
             .values(kept=false())
         )
 
@@ -175,33 +170,33 @@ class Statements:
             for c in runs.columns
             if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at"}
         }
-        here = and_(runs.c.id == _text("id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
+        here = and_(runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
         self.find_open_run = compiled(select(runs.c.id).where(here))
         save = update(runs).where(here).values(written).returning(runs.c.cancel_requested_at)
         self.save_run = compiled(save)
         self.end_run = compiled(save.where(runs.c.cancel_requested_at.is_(None)))
         self.request_cancel = compiled(
             update(runs)
-            .where(runs.c.id == _text("run_id"), runs.c.thread_id == _text("thread_id"), _NOT_OVER)
-            .values(cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, _big("at")))
+            .where(runs.c.id == string("run_id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
+            .values(cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, number("at")))
             .returning(runs.c.id)
         )
 
     def _call_statements(self, compiled: Compiler) -> None:
         self.insert_call = compiled(_insert_all(calls))
-        here = and_(calls.c.id == _text("call_id"), calls.c.thread_id == _text("thread_id"))
+        here = and_(calls.c.id == string("call_id"), calls.c.thread_id == string("thread_id"))
         self.move_call = compiled(
             update(calls)
-            .where(here, calls.c.status == _text("was"))
+            .where(here, calls.c.status == string("was"))
             .values(
-                status=_text("now"),
-                result=func.coalesce(_text("result"), calls.c.result),
-                attempts=calls.c.attempts + _big("begun"),
-                deadline=func.coalesce(_big("deadline"), calls.c.deadline),
-                expires_at=func.coalesce(_big("expires_at"), calls.c.expires_at),
-                space_id=func.coalesce(_text("space_id"), calls.c.space_id),
-                started_at=func.coalesce(_big("started_at"), calls.c.started_at),
-                completed_at=func.coalesce(_big("completed_at"), calls.c.completed_at),
+                status=string("now"),
+                result=func.coalesce(string("result"), calls.c.result),
+                attempts=calls.c.attempts + number("begun"),
+                deadline=func.coalesce(number("deadline"), calls.c.deadline),
+                expires_at=func.coalesce(number("expires_at"), calls.c.expires_at),
+                space_id=func.coalesce(string("space_id"), calls.c.space_id),
+                started_at=func.coalesce(number("started_at"), calls.c.started_at),
+                completed_at=func.coalesce(number("completed_at"), calls.c.completed_at),
             )
             .returning(calls.c.id)
         )
@@ -209,32 +204,35 @@ class Statements:
             update(calls)
             .where(here, _OPEN)
             .values(
-                status=_text("now"),
+                status=string("now"),
                 route=case((calls.c.status == "pending", "inbox"), else_="inline"),
-                result=_text("result"),
-                completed_at=_big("at"),
+                result=string("result"),
+                completed_at=number("at"),
             )
             .returning(calls.c.route, calls.c.run_id)
         )
         self.settle = compiled(settle)
-        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > _big("at"))
+        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
         self.settle_in_time = compiled(settle.where(in_time))
-        self.settle_late = compiled(settle.where(calls.c.expires_at <= _big("at")))
-        over = and_(calls.c.repeatable, calls.c.leased_until <= _big("at"))
-        free = or_(calls.c.worker.is_(None), calls.c.worker == _text("worker"), over)
+        self.settle_late = compiled(settle.where(calls.c.expires_at <= number("at")))
+        over = and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
+        free = or_(calls.c.worker.is_(None), calls.c.worker == string("worker"), over)
         self.lease_call = compiled(
             update(calls)
-            .where(calls.c.id == _text("call_id"), _OPEN, in_time, free)
-            .values(worker=_text("worker"), leased_until=_big("until"))
+            .where(calls.c.id == string("call_id"), _OPEN, in_time, free)
+            .values(worker=string("worker"), leased_until=number("until"))
             .returning(calls.c.id)
         )
 
     def _event_statements(self, compiled: Compiler) -> None:
-        numbers = {"n": _big("n") + _big("base")}  # `base` is 0, or comes from the fence
+        numbers = {"n": number("n") + number("base")}  # `base` is 0, or comes from the fence
         self.insert_event = compiled(_insert_all(events).values(numbers).inline())  # else it returns `n`
         self.events_between = compiled(
             select(events)
-            .where(events.c.thread_id == _text("thread_id"), events.c.n.between(_big("first"), _big("last")))
+            .where(
+                events.c.thread_id == string("thread_id"),
+                events.c.n.between(number("first"), number("last")),
+            )
             .order_by(events.c.n)
         )
         self.prune_events = compiled(_oldest(events, (events.c.thread_id, events.c.n), events.c.at))
@@ -244,17 +242,21 @@ class Statements:
         self.read_inbox = compiled(
             update(inbox)
             .where(
-                inbox.c.thread_id == _text("thread_id"),
-                inbox.c.event_id == _text("event_id"),
+                inbox.c.thread_id == string("thread_id"),
+                inbox.c.event_id == string("event_id"),
                 inbox.c.status == "pending",
             )
             .values(status="processed")
             .returning(inbox.c.n)
         )
-        here = and_(inbox.c.thread_id == _text("thread_id"), inbox.c.event_id == _text("event_id"))
-        changed = {"status": _text("now"), "run_id": _text("run_id"), "attempts": _big("attempts")}
+        here = and_(inbox.c.thread_id == string("thread_id"), inbox.c.event_id == string("event_id"))
+        changed = {
+            "status": string("now"),
+            "run_id": string("run_id"),
+            "attempts": number("attempts"),
+        }
         self.change_inbox = compiled(
-            update(inbox).where(here, inbox.c.status == _text("was")).values(changed).returning(inbox.c.n)
+            update(inbox).where(here, inbox.c.status == string("was")).values(changed).returning(inbox.c.n)
         )
         self.retry_event = compiled(
             update(inbox)
@@ -267,45 +269,49 @@ class Statements:
     def _all_read(self, count: int) -> Statement:
         """The thread, if so many messages have been posted and no joined one is unread but `count` named ones."""
         unread = select(inbox.c.event_id).where(
-            inbox.c.thread_id == _text("thread_id"),
+            inbox.c.thread_id == string("thread_id"),
             inbox.c.status == "pending",
-            inbox.c.run_id == _text("run_id"),
-            *(inbox.c.event_id != _text(f"read_{i}") for i in range(count)),
+            inbox.c.run_id == string("run_id"),
+            *(inbox.c.event_id != string(f"read_{i}") for i in range(count)),
         )
-        here = and_(threads.c.id == _text("thread_id"), threads.c.posted == _big("posted"))
+        here = and_(threads.c.id == string("thread_id"), threads.c.posted == number("posted"))
         return self._compiled(select(threads.c.posted).where(here, ~unread.exists()))
 
     def _file_statements(self, compiled: Compiler) -> None:
         self.insert_file = self._once(files, "path")
         self.put_file = self._put(files, "thread_id", "folded")
         self.drop_file = compiled(
-            delete(files).where(files.c.thread_id == _text("thread_id"), files.c.folded == _text("folded"))
+            delete(files).where(files.c.thread_id == string("thread_id"), files.c.folded == string("folded"))
         )
 
     def _env_statements(self, compiled: Compiler) -> None:
         self.put_env = self._put(env, "owner", "kind", "name")
-        here = and_(env.c.owner == _text("owner"), env.c.kind == _text("kind"), env.c.name == _text("name"))
+        here = and_(
+            env.c.owner == string("owner"),
+            env.c.kind == string("kind"),
+            env.c.name == string("name"),
+        )
         self.reseal = compiled(
             update(env)
-            .where(here, env.c.value == _text("was"))
-            .values(value=_text("now"), key=_text("by"))
+            .where(here, env.c.value == string("was"))
+            .values(value=string("now"), key=string("by"))
             .returning(env.c.name)
         )
         self.drop_env = compiled(delete(env).where(here))
-        self.drop_env_of = compiled(delete(env).where(env.c.owner == _text("owner")))
+        self.drop_env_of = compiled(delete(env).where(env.c.owner == string("owner")))
 
     def _entity_statements(self, compiled: Compiler) -> None:
-        here = select(entities.c.id).where(entities.c.id == _text("entity_id"))
+        here = select(entities.c.id).where(entities.c.id == string("entity_id"))
         self.hold_entity = compiled(here.with_for_update(read=True))  # nobody deletes it before this commit
         self.insert_entity = self._once(entities, "id")
-        gone = delete(entities).where(entities.c.id == _text("entity_id")).returning(entities.c.id)
+        gone = delete(entities).where(entities.c.id == string("entity_id")).returning(entities.c.id)
         self.drop_entity = compiled(gone)
-        self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == _big("seen")))
+        self.drop_entity_seen = compiled(gone.where(entities.c.updated_at == number("seen")))
 
     def _wake_statements(self, compiled: Compiler) -> None:
-        one = self._insert(wakes).values(thread_id=_text("thread_id"), due=_big("due"), gen=_big("gen"))
+        one = self._insert(wakes).values(thread_id=string("thread_id"), due=number("due"), gen=number("gen"))
         self.wake = compiled(woken(one))
-        seen = and_(wakes.c.thread_id == _text("thread_id"), wakes.c.gen == _big("gen"))
+        seen = and_(wakes.c.thread_id == string("thread_id"), wakes.c.gen == number("gen"))
         self.drop_wake = compiled(delete(wakes).where(seen).returning(wakes.c.gen))
-        self.delay_wake = compiled(update(wakes).where(seen).values(due=_big("due")).returning(wakes.c.gen))
+        self.delay_wake = compiled(update(wakes).where(seen).values(due=number("due")).returning(wakes.c.gen))
         self.prune_space_events = compiled(_oldest(space_events, (space_events.c.n,), space_events.c.at))

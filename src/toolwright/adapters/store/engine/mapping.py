@@ -1,0 +1,218 @@
+"""Mappings: how the values of a class lie in the rows of a table, both ways, and what becomes of a broken row.
+
+The types of the columns say how each field lies. Both ways are written out as code, once for each table: as quick
+as by hand.
+"""
+
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Names
+from dataclasses import fields
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from sqlalchemy import Boolean, ColumnElement, Table, select
+
+from toolwright.adapters.store.engine.codecs import (
+    EPOCH,
+    MICROSECOND,
+    MISSHAPEN,
+    Param,
+    Params,
+    Row,
+    UnreadableColumn,
+)
+from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
+from toolwright.core.broken_rows import BrokenRow, Rows
+from toolwright.core.errors import RowBroken
+
+T = TypeVar("T")
+V = TypeVar("V", contravariant=True)
+UNREADABLE = (*MISSHAPEN, RecursionError, OverflowError)
+
+
+class Reader(Generic[T]):
+    """Makes values of rows that have these columns; a row's noun is called by its column `id`."""
+
+    def __init__(
+        self,
+        table: Table,
+        made: Callable[[Row], T],
+        id: str = "id",
+        columns: Sequence[ColumnElement[Any]] | None = None,  # of any types
+    ) -> None:
+        self.table = table
+        self.query = select(*(table.columns if columns is None else columns))
+        self.read = made  # raises `UnreadableColumn`
+        self._id = id
+
+    def each(self, rows: Sequence[Row]) -> Rows[T]:
+        """The values of the rows, and beside them those that are broken."""
+        values: list[T] = []
+        broken: list[BrokenRow] = []
+        for row in rows:
+            try:
+                values.append(self.read(row))
+            except UnreadableColumn as fault:
+                broken.append(self._broken(row, fault))
+        return Rows(values, broken)
+
+    def all(self, rows: Sequence[Row]) -> list[T]:
+        """The values of the rows; raises `RowBroken` if one is broken."""
+        return [self._one(row) for row in rows]
+
+    def first(self, rows: Sequence[Row]) -> T | None:
+        """The value of the first row, None if there is none; raises `RowBroken`."""
+        return self._one(rows[0]) if rows else None
+
+    def _one(self, row: Row) -> T:
+        try:
+            return self.read(row)
+        except UnreadableColumn as fault:
+            raise RowBroken(self._broken(row, fault).sentence) from None
+
+    def _broken(self, row: Row, fault: UnreadableColumn) -> BrokenRow:
+        names = self.query.selected_columns.keys()
+        columns = dict(zip(names, row, strict=False))
+        key = " and ".join(f"{each.name} {columns[each.name]!r}" for each in self.table.primary_key.columns)
+        return BrokenRow(
+            table=self.table.name,
+            id=str(columns[self._id]),
+            key=key,
+            column=names[fault.column],
+            why=fault.why,
+        )
+
+
+class Writing(Protocol[V]):
+    """Makes the parameters of a value's row; `given` are those that the value does not know."""
+
+    def __call__(self, value: V, /, **given: Param) -> Params: ...
+
+
+class Mapping(Reader[T]):
+    """A reader that knows the way back.
+
+    `names` are the fields of columns that are called otherwise, `derived` columns that follow from the value. All
+    fields without a column of their own lie together in `rest`. What the value does not know is given.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        kind: type[T],
+        id: str = "id",
+        *,
+        columns: Sequence[ColumnElement[Any]] | None = None,  # of any types
+        names: Names[str, str] | None = None,
+        derived: Names[str, Callable[[T], Param]] | None = None,
+        rest: str | None = None,
+    ) -> None:
+        self._kind = kind
+        self._columns = tuple(table.columns if columns is None else columns)
+        self._names, self._derived, self._rest = names or {}, derived or {}, rest
+        self._fields = {each.name for each in fields(cast("Any", kind))}  # a dataclass
+        super().__init__(table, self._read_first, id, columns)
+
+    @cached_property
+    def params(self) -> Writing[T]:
+        """Makes the parameters of a value's row, by the names of the columns."""
+        space: dict[str, object] = {"EPOCH": EPOCH, "MICROSECOND": MICROSECOND}
+        written = [(str(column.key), self._written(column, space)) for column in self._columns]
+        lines = [f"  {name!r}: {code}," for name, code in written if code]
+        text = ["def params(value, /, **given):", " return {", *lines, "  **given", " }"]
+        return cast("Writing[T]", _compiled(text, space))  # as its text says
+
+    def _read_first(self, row: Row) -> T:
+        """Read a row, and have the others read by code that is made now."""
+        self.read = self._reading()
+        return self.read(row)
+
+    def _reading(self) -> Callable[[Row], T]:
+        judge = Columns(self._columns)
+        space: dict[str, object] = {
+            "EPOCH": EPOCH,
+            "timedelta": timedelta,
+            "UNREADABLE": UNREADABLE,
+            "check": judge.check,
+            "check_values": judge.check_values,
+            "good": judge.good,
+            "kind": self._kind,
+        }
+        doubts = ["tuple(map(type, row)) not in good"]
+        for n, words in judge.words:
+            space[f"words_{n}"] = words
+            doubts.append(f"row[{n}] not in words_{n}")
+        made = [self._read(n, column, space) for n, column in enumerate(self._columns)]
+        text = [
+            "def read(row):",
+            f" if {' or '.join(doubts)}:",
+            "  check(row)",
+            " try:",
+            f"  return kind({', '.join(field for field in made if field)})",
+            " except UNREADABLE:",
+            "  check_values(row)",
+            "  raise",
+        ]
+        return cast("Callable[[Row], T]", _compiled(text, space))  # as its text says
+
+    def _written(self, column: ColumnElement[Any], space: dict[str, object]) -> str:  # of any type
+        """The code that makes what stands in a column, empty if the value does not know it."""
+        name, kind = str(column.key), column.type
+        write, field = f"write_{name}", self._names.get(name, name)
+        if name in self._derived or (name == self._rest and isinstance(kind, Json)):
+            space[write] = self._derived.get(name) or cast("Json", kind).write
+            return f"{write}(value)"
+        if field not in self._fields:
+            return ""
+        if isinstance(kind, Instant):
+            return f"None if value.{field} is None else (value.{field} - EPOCH) // MICROSECOND"
+        if not isinstance(kind, Json):
+            return f"value.{field}"
+        space[write] = kind.write
+        if not is_nullable(column):
+            return f"{write}(value.{field})"
+        absent = f"value.{field} is None" if kind.absent is None else f"not value.{field}"
+        return f"None if {absent} else {write}(value.{field})"
+
+    def _read(self, n: int, column: ColumnElement[Any], space: dict[str, object]) -> str:  # as above
+        """The code that makes the field of a column, empty if there is none."""
+        name, kind, lies = str(column.key), column.type, f"row[{n}]"
+        field = self._names.get(name, name)
+        if isinstance(kind, Json):
+            space[f"read_{name}"] = kind.read
+        if name == self._rest:
+            return f"**read_{name}({lies})"
+        if field not in self._fields:
+            return ""
+        match kind:
+            case Instant():
+                made = f"EPOCH + timedelta(0, 0, {lies})"
+            case Json():
+                made = f"read_{name}({lies})"
+            case Boolean():
+                return f"{field}={lies} == 1"
+            case _:
+                return f"{field}={lies}"
+        if not is_nullable(column):
+            return f"{field}={made}"
+        absent = kind.absent if isinstance(kind, Json) else None
+        return f"{field}={absent!r} if {lies} is None else {made}"
+
+
+def plain(table: Table, id: str = "id") -> Reader[Row]:
+    """The reader of a table of whose rows no value is made."""
+    judge = Columns(tuple(table.columns))
+
+    def read(row: Row) -> Row:
+        judge.check(row)
+        judge.check_values(row)
+        return row
+
+    return Reader(table, read, id)
+
+
+def _compiled(text: Sequence[str], space: dict[str, object]) -> object:
+    """The function of that text, which is made of the names of columns and fields alone."""
+    exec("\n".join(text), space)  # noqa: S102 - as said above
+    return space[text[0].split("(")[0].removeprefix("def ")]

@@ -1,0 +1,130 @@
+"""Undo: what a unit has changed in the tables in memory is taken back when one of its guards fails.
+
+Only units with effects need it, each of which is done upon those before it, as in a transaction. They work on a view of
+the tables that says how everything was before it is changed.
+"""
+
+from collections.abc import Callable, Iterator, MutableMapping, ValuesView
+from dataclasses import fields
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from toolwright.adapters.store.engine.outcome import Written
+from toolwright.adapters.store.memory.tables import Tables, ThreadRow
+from toolwright.adapters.store.memory.units import apply
+from toolwright.core.journal.units import Unit
+
+K = TypeVar("K")
+V = TypeVar("V")
+_FIELDS = [field.name for field in fields(ThreadRow)]
+
+
+class Undo:
+    """Applies units whole or not at all."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._back: list[Callable[[], object]] = []
+        self._kept: set[int] = set()  # rows and tables that are kept whole
+        columns: dict[str, Any] = {field.name: getattr(tables, field.name) for field in fields(Tables)}
+        for name, rows in columns.items():
+            if isinstance(rows, dict):
+                columns[name] = Recorded(cast("dict[Any, Any]", rows), self)  # as the table says
+        self._tables = Tables(**columns)
+
+    def apply(self, unit: Unit) -> Written:
+        """Apply the unit, or raise with nothing written."""
+        self._back.clear()
+        self._kept.clear()
+        self.keep(self._tables.space_events)
+        try:
+            return apply(unit, self._tables)
+        except BaseException:
+            for back in reversed(self._back):
+                back()
+            raise
+
+    def add(self, back: Callable[[], object]) -> None:
+        """How one change is taken back."""
+        self._back.append(back)
+
+    def keep(self, value: object) -> None:
+        """A value that may change in its place is kept as it is now."""
+        if isinstance(value, ThreadRow):
+            if self.is_first(value):
+                self.add(_row_back(value))
+        elif isinstance(value, list):
+            rows = cast("list[object]", value)
+            self.add(partial(_shorten, rows, len(rows)))
+
+    def is_first(self, whole: object) -> bool:
+        """Whether nobody has kept this in this unit."""
+        if id(whole) in self._kept:
+            return False
+        self._kept.add(id(whole))
+        return True
+
+
+class Recorded(MutableMapping[K, V]):
+    """A table whose changes can be taken back. What one gets of it by its key may be changed too."""
+
+    def __init__(self, rows: dict[K, V], undo: Undo) -> None:
+        self._rows = rows
+        self._undo = undo
+
+    def __getitem__(self, key: K) -> V:
+        value = self._rows[key]
+        self._undo.keep(value)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if key in self._rows:
+            self._undo.add(partial(self._rows.__setitem__, key, self._rows[key]))
+        else:
+            self._undo.add(partial(self._rows.pop, key, None))
+        self._rows[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        """Kept whole, as the order of its rows would be another one."""
+        if self._undo.is_first(self._rows):
+            self._undo.add(partial(_refill, self._rows, dict(self._rows)))
+        del self._rows[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def values(self) -> ValuesView[V]:
+        return self._rows.values()
+
+
+def _row_back(row: ThreadRow) -> Callable[[], None]:
+    """How a thread becomes what it is now: its lists grow, and what changes in its inbox was unread or being read."""
+    before = {name: getattr(row, name) for name in _FIELDS}
+    messages, events, inbox = len(row.messages), len(row.events), len(row.inbox)
+    unread, reading, files = dict(row.unread), dict(row.reading), dict(row.files)
+
+    def back() -> None:
+        for name, value in before.items():
+            setattr(row, name, value)
+        del row.messages[messages:]
+        del row.events[events:]
+        while len(row.inbox) > inbox:
+            row.inbox.popitem()
+        row.inbox.update({**unread, **reading})
+        row.unread, row.reading, row.files = unread, reading, files
+
+    return back
+
+
+def _shorten(rows: list[object], length: int) -> None:
+    del rows[length:]
+
+
+def _refill(rows: dict[K, V], before: dict[K, V]) -> None:
+    rows.clear()
+    rows.update(before)

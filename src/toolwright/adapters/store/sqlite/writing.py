@@ -1,0 +1,83 @@
+"""The writing of units on one SQLite connection, within a transaction that somebody else begins and ends."""
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import chain
+
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.outcome import GuardFailed, Written
+from toolwright.adapters.store.engine.program import Attempt, Op, Ops, Whole, drive, filled
+from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.core.journal.units import Unit
+
+SIZES = (64, 16, 8, 4, 3, 2, 1)
+"""How many rows one INSERT takes: few sizes, so that the connection keeps each of them prepared."""
+
+
+class Writing:
+    """Runs programs; what they append to the logs is put off until it is flushed, or somebody names those tables."""
+
+    def __init__(self, connection: sqlite3.Connection, sql: Statements) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._appended: dict[Statement, list[Row]] = {}
+
+    def apply(self, unit: Unit) -> Written:
+        """Do what the unit says; if it raises, `leaves_no_trace` tells whether anything of it is there."""
+        self._changes = self._connection.total_changes
+        self._lengths = {statement: len(rows) for statement, rows in self._appended.items()}
+        return drive(program(unit, self._sql), self._run_all)
+
+    def leaves_no_trace(self) -> bool:
+        """Whether a unit that has raised had written nothing; what it put off is forgotten."""
+        for statement, rows in self._appended.items():
+            del rows[self._lengths.get(statement, 0) :]
+        return self._connection.in_transaction and self._connection.total_changes == self._changes
+
+    def flush(self) -> None:
+        """Write what was put off."""
+        for statement, rows in self._appended.items():
+            self._insert(statement, rows)
+        self._appended.clear()
+
+    def forget(self) -> None:
+        """The transaction is undone, and with it what was put off."""
+        self._appended.clear()
+
+    def _run_all(self, ops: Ops) -> list[Row]:
+        if isinstance(ops, Op):
+            return self._run(ops)
+        rows: list[Row] = []
+        if isinstance(ops, Attempt):
+            return rows
+        for op in ops.ops if isinstance(ops, Whole) else ops:
+            of_op = self._run(op if op.given is None else filled(op, rows))
+            rows.append(of_op[0] if of_op else ())
+        return rows
+
+    def _run(self, op: Op) -> list[Row]:
+        statement = op.statement
+        if statement.appends:
+            rows = self._appended.setdefault(statement, [])
+            rows.append(statement.bind(op.params))
+            rows += [statement.bind(params) for params in op.more or ()]
+            return []
+        if statement.logs and self._appended:
+            self.flush()
+        if op.more:
+            self._insert(statement, [statement.bind(params) for params in (op.params, *op.more)])
+            return []
+        rows = self._connection.execute(statement.sql, statement.bind(op.params)).fetchall()
+        if op.guard is not None and len(rows) != 1:
+            raise GuardFailed(op.guard)
+        return rows
+
+    def _insert(self, statement: Statement, rows: Sequence[Row]) -> None:
+        start = 0
+        for size in SIZES:
+            while len(rows) - start >= size:
+                values = list(chain.from_iterable(rows[start : start + size]))
+                self._connection.execute(statement.for_rows(size), values)
+                start += size

@@ -1,0 +1,100 @@
+"""The table of messages: what was said in threads."""
+
+from collections.abc import Mapping as Names
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, text
+
+from toolwright.adapters.store.engine.codecs import a_text
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
+from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.results.content import AttachmentRef
+from toolwright.core.threads.message import Message, MessageCall, Role
+
+_NESTED = text("within IS NOT NULL")
+
+
+def _body_text(message: Message) -> str:
+    """What a message has beside its place, its run and its time: what it lacks is left out."""
+    body: JSONObject = {"content": message.content}
+    if message.calls:
+        body["calls"] = [[c.id, c.name, c.arguments, c.model_call_id] for c in message.calls]
+    answered: list[JSON] = [message.call_id, message.model_call_id, message.tool_name, message.status]
+    if any(part is not None for part in answered):
+        body["call"] = answered
+    if message.side is not None:
+        body["side"] = message.side
+    if message.by is not None:
+        body["by"] = message.by
+    if message.stack is not None:
+        body["stack"] = message.stack
+    if message.attachments:
+        body["attachments"] = [_attachment_body(ref) for ref in message.attachments]
+    if message.native is not None:
+        body["native"] = message.native
+    return dumps_unescaped(body)
+
+
+def _attachment_body(ref: AttachmentRef) -> JSON:
+    described: list[JSON] = [ref.width, ref.height, ref.description, ref.digest]
+    return [ref.id, ref.path, ref.name, ref.mime_type, ref.size, *described]
+
+
+def _attachment(body: Sequence[Any]) -> AttachmentRef:  # as written by _attachment_body
+    return AttachmentRef(
+        id=body[0],
+        path=body[1],
+        name=body[2],
+        mime_type=body[3],
+        size=body[4],
+        width=body[5],
+        height=body[6],
+        description=body[7],
+        digest=body[8],
+    )
+
+
+def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_text
+    """The fields of a message by their names."""
+    call_id, model_call_id, tool_name, status = parsed.get("call") or (None, None, None, None)
+    return {
+        "content": a_text(parsed["content"]),
+        "calls": tuple(
+            [
+                MessageCall(id=c[0], name=c[1], arguments=c[2], model_call_id=c[3])
+                for c in parsed.get("calls", ())
+            ]
+        ),
+        "side": parsed.get("side"),
+        "by": parsed.get("by"),
+        "call_id": call_id,
+        "model_call_id": model_call_id,
+        "tool_name": tool_name,
+        "status": status,
+        "stack": parsed.get("stack"),
+        "attachments": tuple([_attachment(ref) for ref in parsed.get("attachments", ())]),
+        "native": parsed.get("native"),
+    }
+
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("run_id", Text),
+    Column("step", Integer, nullable=False),
+    Column("role", Text, nullable=False, info=one_of(Role)),
+    Column("kept", Boolean, nullable=False),
+    Column("body", Json(_body, _body_text), nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    Column("within", Text),
+    PrimaryKeyConstraint("thread_id", "seq"),
+    Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
+    Index("messages_by_run", "run_id", "seq"),
+)
+
+MESSAGES = Mapping(messages, Message, rest="body")

@@ -1,0 +1,236 @@
+"""How many statements the units of a usual step take: a commit costs what they cost."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.play import Drain, begun, change, committed, draft, said
+from tests.postgres_server import fresh_database
+
+from toolwright.adapters.store.postgres.connection import Connection, Limits, Pool, Pools, connect_pools
+from toolwright.adapters.store.postgres.driver import PostgresDriver
+from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.sqlite.driver import SqliteDriver
+from toolwright.adapters.store.sqlite.file import connect
+from toolwright.adapters.store.store import SqlStore
+from toolwright.core.journal.units import Committed, Conflict, Result, Unit
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import Topic
+
+pytestmark = pytest.mark.anyio
+
+RESULT = [
+    *("BEGIN IMMEDIATE", "UPDATE threads", "UPDATE calls", "UPDATE calls", "UPDATE runs"),
+    *("INSERT INTO messages", "INSERT INTO events", "COMMIT"),
+]
+
+
+class Recorder:
+    """A connection that keeps the beginning of each statement."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.statements: list[str] = []
+
+    def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:  # as sqlite3 has them
+        words = 3 if sql.startswith("INSERT") else 2
+        self.statements.append(" ".join(sql.split()[:words]))
+        return self._connection.execute(sql, values)
+
+    def __getattr__(self, name: str) -> Any:  # whatever else a connection has
+        return getattr(self._connection, name)
+
+
+def opened(path: Path) -> tuple[SqlStore, Callable[[], list[str]]]:
+    """A journal, and what tells which statements it has taken since one asked last."""
+    recorders: list[Recorder] = []
+
+    def recording(path: Path) -> Any:  # a connection, as far as the driver sees
+        recorders.append(Recorder(connect(path)))
+        return recorders[-1]
+
+    upgrade_sqlite(path)
+    store = SqlStore(SqliteDriver(path, lambda _: None, recording))
+
+    def statements() -> list[str]:
+        taken, recorders[0].statements = recorders[0].statements, []
+        return taken
+
+    return store, statements
+
+
+async def ready(store: SqlStore, thread_id: str = "th_1") -> tuple[Drain, list[Call]]:
+    """A drain whose model has asked for two calls, the first of which runs."""
+    drain = await begun(store, thread_id)
+    calls = [drain.call("running"), drain.call(position=1)]
+    await drain.answer(*calls)
+    return drain, calls
+
+
+def result(drain: Drain, calls: list[Call]) -> Result:
+    """The first call is done, the second one begins."""
+    moves = (
+        change(calls[0].id, "running", "done", result={"status": "success", "result": "sunny"}),
+        change(calls[1].id, "created", "running"),
+    )
+    message = said("sunny", drain.run.id, call_id=calls[0].id, status="success", step=1)
+    events = (draft("tool.done"), draft("message"), draft("tool.started"))
+    return drain.unit(Result, changes=moves, messages=(message,), events=events)
+
+
+class Counted:
+    """A session that counts what it is asked."""
+
+    def __init__(self, connection: Connection, asked: list[str]) -> None:
+        self._connection = connection
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:  # whatever a session has
+        if name in {"execute", "fetch", "fetchval"}:
+            self._asked.append(name)
+        return getattr(self._connection, name)
+
+
+class CountedPool:
+    """A pool of sessions that count together."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._lent: dict[int, Connection] = {}
+        self.asked: list[str] = []
+
+    async def acquire(self) -> Connection:
+        connection = await self._pool.acquire()
+        counted: Any = Counted(connection, self.asked)  # a session, as far as the driver sees
+        self._lent[id(counted)] = connection
+        return counted
+
+    async def release(self, connection: Connection) -> None:
+        await self._pool.release(self._lent.pop(id(connection)))
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        self._pool.terminate()
+
+
+async def all_at_once(store: SqlStore, units: list[Unit]) -> list[Committed | Conflict]:
+    return await asyncio.gather(*(store.commit(unit) for unit in units))
+
+
+async def test_a_result_takes_one_statement_for_each_row_that_it_changes_and_each_table_that_grows(
+    tmp_path: Path,
+) -> None:
+    store, statements = opened(tmp_path / "journal.db")
+    drain, calls = await ready(store)
+    statements()
+    await committed(store, result(drain, calls))
+    assert statements() == RESULT
+    await store.close()
+
+
+async def test_units_of_one_turn_share_their_commit_and_what_they_append(tmp_path: Path) -> None:
+    store, statements = opened(tmp_path / "journal.db")
+    units: list[Unit] = [result(*await ready(store, f"th_{number}")) for number in range(16)]
+    statements()
+    await all_at_once(store, units)
+    taken = statements()
+    assert [taken.count(each) for each in ("BEGIN IMMEDIATE", "COMMIT", "INSERT INTO messages")] == [1, 1, 1]
+    assert taken.count("INSERT INTO events") == 3
+    assert len(taken) == 1 + 16 * 4 + 4 + 1
+    for number in range(16):
+        assert len(await store.messages(f"th_{number}")) == 2
+        happened = await store.events(Topic(kind="thread", id=f"th_{number}"))
+        assert [event.n for event in happened] == list(range(1, 6))
+    await store.close()
+
+
+async def test_a_unit_that_fails_before_it_writes_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    store, statements = opened(tmp_path / "journal.db")
+    drains = [await begun(store, f"th_{number}") for number in range(3)]
+    units: list[Unit] = [drain.unit(Result, messages=(said("x"),)) for drain in drains]
+    drains[1].epoch += 1
+    units[1] = drains[1].unit(Result, messages=(said("x"),))
+    statements()
+    outcomes = await all_at_once(store, units)
+    assert [type(outcome) for outcome in outcomes] == [Committed, Conflict, Committed]
+    assert statements().count("BEGIN IMMEDIATE") == 1
+    assert [len(await store.messages(f"th_{number}")) for number in range(3)] == [1, 0, 1]
+    await store.close()
+
+
+async def test_a_unit_that_fails_in_its_midst_is_kept_apart_from_the_others(tmp_path: Path) -> None:
+    store, statements = opened(tmp_path / "journal.db")
+    drains = [await begun(store, f"th_{number}") for number in range(3)]
+    units: list[Unit] = [drain.unit(Result, messages=(said("x"),)) for drain in drains]
+    moves = (change("call_none", "running", "done"),)
+    units[1] = drains[1].unit(Result, messages=(said("x"),), changes=moves)
+    statements()
+    outcomes = await all_at_once(store, units)
+    assert outcomes[1] == Conflict(guard="call")
+    assert [type(outcome) for outcome in outcomes] == [Committed, Conflict, Committed]
+    taken = statements()
+    assert (taken.count("BEGIN IMMEDIATE"), taken.count("SAVEPOINT unit")) == (2, 3)
+    assert [len(await store.messages(f"th_{number}")) for number in range(3)] == [1, 0, 1]
+    await store.close()
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+async def test_a_row_that_no_database_takes_fails_alone(tmp_path: Path, number: int) -> None:
+    store, _ = opened(tmp_path / "journal.db")
+    drains = [await begun(store, f"th_{number}") for number in range(3)]
+    units: list[Unit] = [drain.unit(Result, messages=(said("x"),)) for drain in drains]
+    units[1] = drains[1].unit(Result, messages=(said("x", step=number),))
+    outcomes = await asyncio.gather(*(store.commit(unit) for unit in units), return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Committed", "Unwritable", "Committed"]
+    assert [len(await store.messages(f"th_{number}")) for number in range(3)] == [1, 0, 1]
+    await store.close()
+
+
+async def test_a_unit_sees_what_those_of_its_turn_have_appended(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path / "journal.db")
+    drain = await begun(store)
+    first = drain.unit(Result, messages=(said("x"),))
+    drain.moved_by(first)
+    second = drain.unit(Result, dropped=(1,))
+    outcomes = await all_at_once(store, [first, second])
+    assert [type(outcome) for outcome in outcomes] == [Committed, Committed]
+    [message] = await store.messages("th_1")
+    assert (message.id, message.kept) == (first.messages[0].id, False)
+    await store.close()
+
+
+async def test_a_result_on_postgres_takes_one_round_trip() -> None:
+    async with fresh_database() as url:
+        pools = await connect_pools(url, Limits())
+        commits = CountedPool(pools.commits)
+        driver = PostgresDriver(Pools(commits, pools.reads), lambda _: None, Limits())
+        await driver.open()
+        store = SqlStore(driver)
+        drain, calls = await ready(store)
+        commits.asked.clear()
+        await committed(store, result(drain, calls))
+        assert commits.asked == ["fetchval"]
+        await store.close()
+
+
+async def test_a_session_that_comes_back_is_lent_to_who_waits_and_one_that_was_closed_is_not() -> None:
+    async with fresh_database() as url:
+        pools = await connect_pools(url, Limits(connections=2))
+        first = await pools.commits.acquire()
+        waiting = asyncio.create_task(pools.commits.acquire())
+        await asyncio.sleep(0)
+        await pools.commits.release(first)
+        second = await waiting
+        await pools.commits.release(second)
+        assert await pools.commits.acquire() is second
+        second.terminate()
+        await pools.commits.release(second)
+        third = await pools.commits.acquire()
+        assert await third.fetchval("SELECT 1") == 1
+        await pools.commits.release(third)
+        await pools.close(5.0)
