@@ -24,6 +24,7 @@ MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     "cancelled": frozenset(),
 }
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
+BEGUN: frozenset[CallStatus] = frozenset({"running", "waiting", "pending"})
 
 
 def timer_of(call_id: str) -> str:
@@ -99,7 +100,7 @@ class Call:
             deadline=change.deadline or self.deadline,
             expires_at=change.expires_at or self.expires_at,
             space_id=change.space_id or self.space_id,
-            started_at=at if change.starts else self.started_at,
+            started_at=at if change.was == "created" and status in BEGUN else self.started_at,
             completed_at=self.completed_at if MOVES[status] else at,
         )
 
@@ -127,7 +128,7 @@ class CallChange:
     @property
     def starts(self) -> bool:
         """Whether the call begins with this move."""
-        return self.was == "created" and self.now in {"running", "waiting", "pending"}
+        return self.was == "created" and self.now in BEGUN
 
     @property
     def runs(self) -> bool:

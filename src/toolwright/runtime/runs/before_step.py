@@ -66,12 +66,13 @@ class BeforeStep:
         if queued or self._run_ending.exhausted(context):
             await self._run_ending.end(context, Finish, Changes(), End("completed", "max_steps"))
             return False
-        if context.active.variables or context.thread.parent_id is not None:
+        active = context.active
+        if active.variables or context.thread.parent_id is not None:
             missing = await lacking_now(context)
             if missing:
                 await park_for(context, missing)
                 return False
-        return not context.active.relations or not await self._begin_immediate(context)
+        return not active.relations or not await self._begin_immediate(context)
 
     async def _begin_immediate(self, context: RunContext) -> bool:
         """Call what a prompt calls as soon as it is active; whether there was such a thing (S0 §5).

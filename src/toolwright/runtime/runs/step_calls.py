@@ -197,7 +197,8 @@ class StepCalls:
         if context.frame.call is not None:
             return Next(kind=kind, changes=changes, run=run)
         turn, reason = run.turn, None
-        if context.active.stops.ending:
+        stops = context.active.stops
+        if stops.stop_tool or stops.session_stop or stops.session_fail:
             run, reason = after_calls(context.active, run, _made(context, changes))
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn

@@ -23,9 +23,14 @@ RESULT = result_to_json(CALL_CANCELLED)
 
 def pending_calls(unit: Advance) -> list[str]:
     """The ids of the calls that are pending with this unit, and were not before."""
-    status = {call.id: call.status for call in (*unit.calls, *unit.nested) if call.status == "pending"}
-    status |= {change.id: change.now for change in unit.changes}
-    return [call_id for call_id, now in status.items() if now == "pending"]
+    status: dict[str, str] = {}
+    for call in (*unit.calls, *unit.nested):
+        if call.status == "pending":
+            status[call.id] = "pending"
+    for change in unit.changes:
+        if change.now == "pending" or change.id in status:
+            status[change.id] = change.now
+    return [call_id for call_id, now in status.items() if now == "pending"] if status else []
 
 
 def handed_to(unit: Advance) -> str | None:

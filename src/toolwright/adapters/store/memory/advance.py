@@ -36,7 +36,8 @@ def advance(unit: Advance, tables: Tables) -> Written:
     if calls or unit.step is not None:
         _check_new(calls, unit.step, tables)
     stored = _new_run(run, tables) if opens else tables.open_run(run.id, unit.thread_id)
-    if unit.read or unit.inbox or run.over:
+    over = run.over
+    if unit.read or unit.inbox or over:
         _check_inbox(unit, thread, stored)
     if unit.files:
         thread.check_files(unit.files)
@@ -51,7 +52,7 @@ def advance(unit: Advance, tables: Tables) -> Written:
         thread.write(unit.files)
     if isinstance(unit, RAISING):
         thread.epoch += 1
-    events = _write_thread(unit, thread)
+    events = _write_thread(unit, thread, over)
     for call in calls:
         tables.calls[call.id] = call
         tables.calls_of[call.run_id, call.step].append(call.id)
@@ -72,10 +73,10 @@ def advance(unit: Advance, tables: Tables) -> Written:
     return Written(answer, (*events, *done.events) if done.events else events)
 
 
-def _write_thread(unit: Advance, thread: ThreadRow) -> tuple[Event, ...]:
+def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> tuple[Event, ...]:
     run = unit.run
     thread.run_id, thread.begun = run.id, run.started_at is not None
-    if run.over:
+    if over:
         thread.run_id, thread.next_run_id, thread.begun = thread.next_run_id, None, False
     for event_id in unit.read:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
