@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import pytest
-
-import toolwright
 from bench.loop import app_of
 from bench.shop import NESTED, find_products
+
+import toolwright
 from toolwright.testing import runtime
 
 pytestmark = pytest.mark.anyio
