@@ -284,6 +284,36 @@ async def test_what_is_left_at_work_by_a_handler_ends_with_its_call() -> None:
             await left[0]
 
 
+async def test_what_is_left_at_work_is_waited_for_also_if_the_time_of_its_call_is_over_meanwhile() -> None:
+    cancelled, may_end = asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Slow to give way.", name="slow")
+    async def slow_(state: tw.ThreadState) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            await may_end.wait()
+            state.set_env("PAID", "yes", "text")
+        return "paid"
+
+    @tw.tool(description="Call.", name="caller", timeout=0.05)
+    async def caller_(state: tw.ThreadState) -> str:
+        left = asyncio.ensure_future(state.invoke_tool("slow"))
+        left.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.sleep(0)
+        return "gone"
+
+    async with talking(app(caller_, slow_), "boss") as talk:
+        saying = asyncio.ensure_future(talk.say())
+        await cancelled.wait()
+        asyncio.get_running_loop().call_later(0.2, may_end.set)  # long after the time of `caller` is over
+        run = await saying
+        made = {call.name: call for call in await talk.calls()}
+        assert (run.status, made["slow"].status, made["caller"].status) == ("completed", "done", "error")
+        assert made["slow"].result == {"status": "success", "result": "paid"}
+
+
 async def test_a_call_that_is_over_calls_nothing() -> None:
     kept: list[tw.ThreadState] = []
 

@@ -96,8 +96,7 @@ class Handlers:
                 outcome = timed_out(seconds)
         finally:
             context.abort.left(work)
-            if not state.execution.over:
-                await state.close()  # of one that is left behind
+            await state.close()  # of one that is left behind, or cut off while it closed
         return Ran(outcome, state)
 
     async def _run(self, prepared: PreparedCall, state: RunState) -> Outcome:

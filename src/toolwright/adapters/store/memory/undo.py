@@ -16,6 +16,7 @@ from toolwright.core.journal.units import Unit
 
 K = TypeVar("K")
 V = TypeVar("V")
+UNORDERED = frozenset({"wakes"})  # which may be many, and are read by when they are due
 _FIELDS = [field.name for field in fields(ThreadRow)]
 
 
@@ -28,7 +29,8 @@ class Undo:
         columns: dict[str, Any] = {field.name: getattr(tables, field.name) for field in fields(Tables)}
         for name, rows in columns.items():
             if isinstance(rows, dict):
-                columns[name] = Recorded(cast("dict[Any, Any]", rows), self)  # as the table says
+                of_any = cast("dict[Any, Any]", rows)  # as the table says
+                columns[name] = Recorded(of_any, self, ordered=name not in UNORDERED)
         self._tables = Tables(**columns)
 
     def apply(self, unit: Unit) -> Written:
@@ -67,9 +69,10 @@ class Undo:
 class Recorded(MutableMapping[K, V]):
     """A table whose changes can be taken back. What one gets of it by its key may be changed too."""
 
-    def __init__(self, rows: dict[K, V], undo: Undo) -> None:
+    def __init__(self, rows: dict[K, V], undo: Undo, *, ordered: bool) -> None:
         self._rows = rows
         self._undo = undo
+        self._ordered = ordered
 
     def __getitem__(self, key: K) -> V:
         value = self._rows[key]
@@ -87,8 +90,10 @@ class Recorded(MutableMapping[K, V]):
         self._rows[key] = value
 
     def __delitem__(self, key: K) -> None:
-        """Kept whole, as the order of its rows would be another one."""
-        if self._undo.is_first(self._rows):
+        """Kept whole where the order of its rows tells something, since it would be another one."""
+        if not self._ordered:
+            self._undo.add(partial(self._rows.__setitem__, key, self._rows[key]))
+        elif self._undo.is_first(self._rows):
             self._undo.add(partial(_refill, self._rows, dict(self._rows)))
         del self._rows[key]
 

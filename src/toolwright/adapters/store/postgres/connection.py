@@ -86,6 +86,7 @@ class Lending:
         self._pool = pool
         self._idle: list[Connection] = []
         self._waiting = 0  # who waits for a session of the pool
+        self._closing = False
 
     async def acquire(self) -> Connection:
         while self._idle:
@@ -100,12 +101,13 @@ class Lending:
             self._waiting -= 1
 
     async def release(self, connection: Connection) -> None:
-        if _is_fit(connection) and not self._waiting:
+        if _is_fit(connection) and not self._waiting and not self._closing:
             self._idle.append(connection)
         else:
             await self._pool.release(connection)
 
     async def close(self) -> None:
+        self._closing = True  # what comes back from now on is the pool's
         while self._idle:
             await self._pool.release(self._idle.pop())
         await self._pool.close()
