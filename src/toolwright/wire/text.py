@@ -5,7 +5,8 @@ import re
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from toolwright.core.json_value import JSON
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_value import JSON, dumps
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f]")
 _encode = json.JSONEncoder(
@@ -49,8 +50,12 @@ def readable(value: JSON) -> str:
 
 
 def partial_json(text: str) -> JSON:
-    """The value as far as it is readable, best effort; null where nothing is."""
+    """The value as far as it is readable, best effort; null where nothing is, or what JSON cannot carry: 1e999."""
+    if not text:
+        return {}
     try:
-        return from_json(text, allow_partial="trailing-strings") if text else {}
-    except ValueError:
+        value: JSON = from_json(text, allow_inf_nan=False, allow_partial="trailing-strings")
+        dumps(value)
+    except (ValueError, TypeError, InvalidJSON):  # a TypeError for half a character
         return None
+    return value

@@ -120,7 +120,12 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
     return str.__str__(kind), json.loads(dumps(content))
 
 
+_HUGE = 2**1000  # far within what a float can be
+
+
 def _number(name: str, given: object) -> int | float:
-    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+    if type(given) is float and math.isfinite(given):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < _HUGE:
         return given
     raise InvalidRequest(f"The {name} of a progress is a finite number, not {brief_value(given)}.")

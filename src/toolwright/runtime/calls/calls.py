@@ -241,6 +241,9 @@ class Calls:
                 case "created":
                     error = f"{words.what} before this call began."
                     self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
+                case "running" if context.is_to_begin(call):
+                    error = f"{words.what} before this call began."
+                    self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting" if call.kind == "agent" and words.stops_children:

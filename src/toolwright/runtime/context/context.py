@@ -156,6 +156,12 @@ class RunContext(RunRecord):
         """The call with its judged arguments, if it was begun in this process and has not been carried out."""
         return self._prepared.get(call_id)
 
+    def is_to_begin(self, call: Call) -> bool:
+        """Whether nobody has carried the call out yet, though it is marked as running since the last commit."""
+        prepared = self._prepared.get(call.id)
+        begun = any(frame.id == call.id for frame in self.frames)
+        return prepared is not None and call.attempts == 1 and not begun
+
     def prepare(self, prepared: PreparedCall) -> None:
         """A call is to be carried out here."""
         self._prepared[prepared.call_id] = prepared
