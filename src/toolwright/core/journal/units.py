@@ -190,10 +190,13 @@ class LeaseCall(Unit):
 
 
 @value
-class Act(Unit):
+class Apply(Unit):
     """Effects from outside a run: what people and services do in spaces, and what timers do."""
 
     effects: tuple[Effect, ...]
+
+
+Act = Apply  # the name by which the stores in `adapters` know it
 
 
 @value

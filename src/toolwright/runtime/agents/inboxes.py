@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError, ThreadTerminated
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Conflict, RetryEvent
+from toolwright.core.journal.units import Apply, Conflict, RetryEvent
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.ports import Clock, Motor, NewId
@@ -54,7 +54,7 @@ class Inboxes:
             raise tenvs_lacking(f"The agent {found.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
         delivery = self._deliveries.delivery(found.id, "service", self._new_id("svc"), content)
-        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")

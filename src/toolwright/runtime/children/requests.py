@@ -13,7 +13,7 @@ from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError,
 from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Committed, Conflict, SetEnv
+from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -138,7 +138,7 @@ class Requests:
         now = self._clock.now()
         for thread_id in sorted(threads):
             effect = SetTimer(name=thread_id, due=now)
-            await self._store.commit(Act(token=self._new_id("unit"), at=now, effects=(effect,)))
+            await self._store.commit(Apply(token=self._new_id("unit"), at=now, effects=(effect,)))
 
     async def _open(self, thread_id: str, request_id: str) -> tuple[VariablesRequest, Thread]:
         refuse_object("thread", thread_id)

@@ -26,7 +26,7 @@ LifecycleTools = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[T
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class ImmediateCall:
     """A call that a prompt makes, and the values that the child of it gets for itself."""
 
     call: QueuedCall
@@ -76,10 +76,10 @@ class StepTools:
         alive = await context.retry_until_available(lambda: self._store.children.living(context.thread.id))
         return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
-    async def immediate(self, context: RunContext) -> list[AtOnce]:
+    async def immediate(self, context: RunContext) -> list[ImmediateCall]:
         """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
         active = context.active
-        calls: list[AtOnce] = []
+        calls: list[ImmediateCall] = []
         for each in active.relations:
             if not each.config.immediate or not _enabled(context.env, each):
                 continue
@@ -93,7 +93,7 @@ class StepTools:
                 queued = QueuedCall(
                     name=name, arguments=clean_arguments(dumps_unescaped(arguments), context.redactor)
                 )
-                calls.append(AtOnce(queued, group.values or {}))
+                calls.append(ImmediateCall(queued, group.values or {}))
         return calls
 
 

@@ -76,7 +76,7 @@ ANSWER_LIMITS = (600.0, 3600.0)
 """Seconds that a model may be silent within an answer, and that a whole answer may take."""
 
 
-class Asking:
+class ModelAnswers:
     """Asks models for answers; nothing here commits."""
 
     def __init__(

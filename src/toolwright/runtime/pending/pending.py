@@ -22,7 +22,7 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import SetTimer, Source
 from toolwright.core.journal.store import Sight, Store
-from toolwright.core.journal.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
+from toolwright.core.journal.units import Apply, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
@@ -165,7 +165,7 @@ class PendingCalls:
             self._motor.wake(call.thread_id)
         elif call.expires_at is not None and call.expires_at > unit.at:  # the clock was set back: not lost
             timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
-            await self._store.commit(Act(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
+            await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
         """Claim an open call for a worker, for `lease` seconds from now; the call.

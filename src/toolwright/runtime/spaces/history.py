@@ -12,7 +12,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Reaction, SpaceMessage
 from toolwright.runtime.checks import by_id, page, whole
-from toolwright.runtime.journal import Acts
+from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import emoji_of
 from toolwright.wire.space import space_event
@@ -77,9 +77,9 @@ class History:
 class Reactions:
     """Adds them and takes them back, in front of the space."""
 
-    def __init__(self, store: Store, acts: Acts, clock: Clock) -> None:
+    def __init__(self, store: Store, effect_commits: EffectCommits, clock: Clock) -> None:
         self._store = store
-        self._acts = acts
+        self._effect_commits = effect_commits
         self._clock = clock
 
     async def add(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
@@ -94,7 +94,7 @@ class Reactions:
             raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
         said = space_event("reaction_added", messageId=message.id, entityId=entity_id, emoji=emoji)
         effect = React(space_id=message.space_id, reaction=reaction, events=(said,))
-        if isinstance(await self._acts.commit(effect), Conflict):
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no message {message.id!r}.")
         return reaction
 
@@ -113,5 +113,5 @@ class Reactions:
             emoji=emoji,
             events=(said,),
         )
-        await self._acts.commit(gone)
+        await self._effect_commits.commit(gone)
         return mine

@@ -32,7 +32,7 @@ from toolwright.core.spaces.space import (
     SpaceMessage,
 )
 from toolwright.runtime.checks import by_id, by_kind, page, whole
-from toolwright.runtime.journal import Acts
+from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
     changed_space,
@@ -63,7 +63,7 @@ class Spaces:
     def __init__(
         self,
         store: Store,
-        acts: Acts,
+        effect_commits: EffectCommits,
         entities: Entities,
         membership: Membership,
         speech: Speech,
@@ -71,12 +71,12 @@ class Spaces:
         new_id: NewId,
     ) -> None:
         self._store = store
-        self._acts = acts
+        self._effect_commits = effect_commits
         self._entities = entities
         self._membership = membership
         self._speech = speech
         self._history = History(store, entities)
-        self._reactions = Reactions(store, acts, clock)
+        self._reactions = Reactions(store, effect_commits, clock)
         self._clock = clock
         self._new_id = new_id
 
@@ -112,7 +112,7 @@ class Spaces:
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
         for revision, entity in enumerate(found.values()):
             effects.append(self._joining(space, entity, "member", revision))
-        answer = await self._acts.commit(*effects)
+        answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict):
             raise AlreadyThere(f"There is a space {space.id!r} already.")
         return replace(space, revision=len(effects) - 1)
@@ -142,14 +142,14 @@ class Spaces:
             was = await self.get(space_id)
             new = changed_space(was, fields, self._clock.now())
             if not isinstance(
-                await self._acts.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
+                await self._effect_commits.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
             ):
                 return new
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
         gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._acts.commit(gone), Conflict):
+        if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
 
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,7 +182,7 @@ class Spaces:
             if known is not None and known.role == role:
                 return known
             effect = self._joining(space, found, role, space.revision)
-            if not isinstance(await self._acts.commit(effect), Conflict):
+            if not isinstance(await self._effect_commits.commit(effect), Conflict):
                 return effect.member if known is None else replace(known, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
@@ -205,14 +205,16 @@ class Spaces:
         """A member leaves."""
         gone = (await self.member(space_id, entity_id)).entity_id
         told = (left_event(gone),)
-        await self._acts.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
         whole("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
-        await self._acts.commit(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
+        await self._effect_commits.commit(
+            MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq))
+        )
         return await self.member(space_id, entity_id)
 
     async def _guest(self, entity: str) -> Entity:
@@ -255,7 +257,7 @@ class Spaces:
         await self._speech.check_parent(message)
         while True:
             post = await self._speech.posting(message, author, depth=None)
-            answer = await self._acts.commit(post)
+            answer = await self._effect_commits.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
                 heard = [each.thread for each in post.deliveries if each.thread.id in runs]
@@ -318,7 +320,7 @@ class Spaces:
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:
-        answer = await self._acts.commit(effect)
+        answer = await self._effect_commits.commit(effect)
         if isinstance(answer, Conflict) or not answer.count:
             raise NotFound(f"There is no message {message_id!r}.")
 
