@@ -189,8 +189,8 @@ class Calls:
         self._move(changes, call, status, context.clock.now(), result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
-            shown = _shown(changes, call)
-            changes.effects += finished(shown, result, context.author, source_of(context))
+            redacted = _shown(changes, call)
+            changes.effects += finished(redacted, result, context.author, source_of(context))
         if call.id in context.nested:  # its handler reads it
             return
         message = answer_message(context, changes, call, result)

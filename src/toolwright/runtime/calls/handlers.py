@@ -155,5 +155,5 @@ class Handlers:
 async def _clean(context: RunContext, outcome: Outcome) -> Outcome:
     if not isinstance(outcome, ToolResult):
         return outcome
-    told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
-    return await in_thread_if_large(told, context.redactor.result, outcome)
+    parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+    return await in_thread_if_large(parts, context.redactor.result, outcome)

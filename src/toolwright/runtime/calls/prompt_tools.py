@@ -31,11 +31,11 @@ def opening(
 ) -> tuple[Message, ...]:
     """What the prompt is told: of the chat what it asks for, then its arguments as the user's message."""
     past = chat_for(active, chat)
-    told = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
+    text = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
         role="user",
-        content=told,
+        content=text,
         run_id=call.run_id,
         step=call.step,
         attachments=tuple(files),
@@ -73,20 +73,20 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
 def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
     """The message within arguments: the property that is one, `message`, or all of them as JSON."""
     for name in (property_, "message"):
-        given = None if name is None else arguments.get(name)
-        if isinstance(given, str) and given:
-            return given
-        if given is not None and given != "" and name == property_:
-            return readable(given)
+        value = None if name is None else arguments.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if value is not None and value != "" and name == property_:
+            return readable(value)
     return readable({**arguments})
 
 
 def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
     """The paths of files within arguments: one text, or a list of texts."""
-    given = None if property_ is None else arguments.get(property_)
-    if isinstance(given, str):
-        return [given] if given else []
-    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+    value = None if property_ is None else arguments.get(property_)
+    if isinstance(value, str):
+        return [value] if value else []
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def answer_of(
@@ -114,8 +114,8 @@ def answer_of(
 
 def _made(call: Call, result: ToolResult, errors_too: bool) -> JSON:
     failed: JSON = {"error": result.error} if errors_too else None
-    shown = result.result if result.status == "success" else failed
-    return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": shown}
+    result_json = result.result if result.status == "success" else failed
+    return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": result_json}
 
 
 def _silent(message: Message) -> str:

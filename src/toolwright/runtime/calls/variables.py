@@ -79,9 +79,9 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     return await context.commit(Park, changes, run)
 
 
-def typed(types: EnvTypes, missing: Sequence[Variable], known: Collection[str] = ()) -> tuple[Variable, ...]:
+def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
     """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
-    among = {*known, *[each.name for each in missing]}
+    among = {*needed, *[each.name for each in missing]}
     return tuple([replace(each, type=types.of(each.name, among)) for each in missing])
 
 

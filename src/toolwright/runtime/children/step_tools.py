@@ -54,16 +54,16 @@ class StepTools:
             frozenset([each.config.name for each in on]),
             frozenset([each.config.name for each in free]),
         )
-        known = self._ready.get(key)
-        if known is not None and known[0] is base:
-            return known[1]
+        ready = self._ready.get(key)
+        if ready is not None and ready[0] is base:
+            return ready[1]
         off = {each.config.name for each in base.relations if each not in on}
         own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
         made = base if len(own) == len(base.tools) and not resumable else None
         if made is None:
             offered = self._lifecycle(resumable, free) if resumable else ()
-            whole = self._lifecycle(resumable, resumable) if resumable else ()
-            made = base.offering([*own, *offered], [*own, *whole])
+            all_tools = self._lifecycle(resumable, resumable) if resumable else ()
+            made = base.offering([*own, *offered], [*own, *all_tools])
         self._ready[key] = base, made
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)
@@ -109,10 +109,10 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
     if flag is None:
         return True
     try:
-        found = env.get(flag)
+        var = env.get(flag)
     except CannotUnseal:
         return False
-    return is_on(None if found is None else found.value)
+    return is_on(None if var is None else var.value)
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
@@ -133,11 +133,11 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     )
     if not free:
         return [message]
-    told = "".join(_told(each) for each in free)
+    listed = "".join(_told(each) for each in free)
     names: list[JSON] = [each.config.name for each in free]
     create = Tool(
         name=SUBAGENT_CREATE,
-        description=f"Create an agent that lives on and can be sent further messages. The agents are:{told}",
+        description=f"Create an agent that lives on and can be sent further messages. The agents are:{listed}",
         kind="agent",
         parameters=_object(
             {

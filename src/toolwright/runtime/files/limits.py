@@ -30,10 +30,10 @@ def too_long(result: ToolResult, most: int) -> bool:
     return len(text) * 4 > most and len(as_bytes(text)) > most
 
 
-def shortened(result: ToolResult, whole: bytes, most: int, more: str) -> ToolResult:
+def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:
     """The result with the first `most` bytes of its whole text, how many there are, and a further word."""
-    notice = f"[The result has {quantity(len(whole), 'byte')}, of which the first {most} are shown.{more}]"
-    text = f"{whole[:most].decode('utf-8', 'ignore')}\n{notice}"
+    notice = f"[The result has {quantity(len(content), 'byte')}, of which the first {most} are shown.{more}]"
+    text = f"{content[:most].decode('utf-8', 'ignore')}\n{notice}"
     if result.status == "error":
         return changed(result, error=text, error_data=None)
     return changed(result, result=text)
@@ -51,10 +51,10 @@ def recordable(result: ToolResult, most: int) -> ToolResult:
 
 def _stack(stack: str, most: int) -> str:
     """Where it began and where it ended: the middle is what is missed least."""
-    whole = as_bytes(stack) if len(stack) * 4 > most else b""
-    if len(whole) <= most:
+    content = as_bytes(stack) if len(stack) * 4 > most else b""
+    if len(content) <= most:
         return stack
     half = max(most - _MARK, 2) // 2
-    left = len(whole) - 2 * half
-    first, last = whole[:half].decode("utf-8", "ignore"), whole[-half:].decode("utf-8", "ignore")
+    left = len(content) - 2 * half
+    first, last = content[:half].decode("utf-8", "ignore"), content[-half:].decode("utf-8", "ignore")
     return f"{first}{CUT}{left} bytes are left out)\n{last}"

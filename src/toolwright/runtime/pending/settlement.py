@@ -52,7 +52,7 @@ def settlement(
 
 def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
     """What the inbox gets of a call whose run has gone on."""
-    shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
+    content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
     return InboxEvent(
         thread_id=call.thread_id,
         event_id=f"tr:{call.id}",
@@ -61,7 +61,7 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
             "toolCallId": call.id,
             "toolName": call.name,
             "originRunId": call.run_id,
-            "result": shown,
+            "result": content,
         },
         depth=depth,
         created_at=at,

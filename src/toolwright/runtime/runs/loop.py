@@ -128,8 +128,8 @@ class Loop:
             await self._run_ending.end(context, Finish, Changes(), end)
             return
         run = replace(context.run, status="queued", error=context.redactor.text(error))
-        told = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
-        await context.commit(Release, back_off(context, Changes(events=told)), run)
+        events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
+        await context.commit(Release, back_off(context, Changes(events=events)), run)
 
     async def _answer(self, context: RunContext, before: Changes, response: ModelResponse) -> Next:
         """The model's answer as it is recorded, with what follows from it; `before` it was told those changes."""

@@ -30,8 +30,8 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
         for message in context.root.messages
         if message.seq is not None and not _stays(message, context.run.id)
     ]
-    said = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
-    return replace(changes, inbox=back, dropped=dropped, messages=said, leaving=_leaving(context, back))
+    messages = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
+    return replace(changes, inbox=back, dropped=dropped, messages=messages, leaving=_leaving(context, back))
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:

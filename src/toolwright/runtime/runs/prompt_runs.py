@@ -128,14 +128,14 @@ class PromptRuns:
     async def invoke(self, context: RunContext, state: RunState, name: str, arguments: str) -> ToolResult:
         """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
-        call_id, number, known = await self._nested.recorded(context, state, name, arguments)
-        if known is None:
+        call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
+        if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
             await self._begin(context, asked_call(context, asked, number, call_id, state.call))
         else:
-            context.put_nested(known)
-            if known.status == "running":
-                await self._begin_again(context, known)
+            context.put_nested(recorded)
+            if recorded.status == "running":
+                await self._begin_again(context, recorded)
         call = context.nested[call_id]
         if call.status == "running":
             await self._carry_out(context, state, call)

@@ -41,10 +41,10 @@ class FrontEnds:
 
     async def get(self, id: str) -> FrontEnd:
         """The front-end."""
-        found = await self._store.front_ends.front_end(by_id("client", id))
-        if found is None:
+        front_end = await self._store.front_ends.front_end(by_id("client", id))
+        if front_end is None:
             raise NotFound(f"There is no client {id!r}.")
-        return found
+        return front_end
 
     async def list(
         self, entity_id: str | None = None, limit: int = 50, offset: int = 0

@@ -37,9 +37,9 @@ class Membership:
         Raises `TenvsLacking`.
         """
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
-        found = Lacking() if agent is None else agent.lacks_at_home
-        if found:
-            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", found)
+        lacking = Lacking() if agent is None else agent.lacks_at_home
+        if lacking:
+            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", lacking)
 
     async def redactor(self, space_id: str) -> Redactor:
         """What must not be said in the space."""

@@ -44,10 +44,10 @@ class Prompts:
         """
         active = self._equip(await self._agents.active(agent))
         if space_id is None:
-            here = await self._here(active)
-        elif (here := await self._open(active, by_id("space", space_id))) is None:
+            open_space_id = await self._here(active)
+        elif (open_space_id := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
-        parts = sections(active, await self._system_prompts.of(active), here)
+        parts = sections(active, await self._system_prompts.of(active), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _here(self, active: ActiveAgent) -> str | None:

@@ -106,11 +106,11 @@ class Spaces:
             created_at=now,
             updated_at=now,
         )
-        found = {one.id: one for one in [await self._guest(each) for each in members]}
-        if kind == "dm" and len(found) > DM_MEMBERS:
+        entities = {one.id: one for one in [await self._guest(each) for each in members]}
+        if kind == "dm" and len(entities) > DM_MEMBERS:
             raise _full()
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
-        for revision, entity in enumerate(found.values()):
+        for revision, entity in enumerate(entities.values()):
             effects.append(self._joining(space, entity, "member", revision))
         answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict):
@@ -173,17 +173,17 @@ class Spaces:
         Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
         """
         role = role_of(role)
-        found = await self._guest(entity)
+        guest = await self._guest(entity)
         while True:
             space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
-            known = next((one for one in members if one.entity_id == found.id), None)
-            if space.kind == "dm" and known is None and len(members) >= DM_MEMBERS:
+            existing = next((one for one in members if one.entity_id == guest.id), None)
+            if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
                 raise _full()
-            if known is not None and known.role == role:
-                return known
-            effect = self._joining(space, found, role, space.revision)
+            if existing is not None and existing.role == role:
+                return existing
+            effect = self._joining(space, guest, role, space.revision)
             if not isinstance(await self._effect_commits.commit(effect), Conflict):
-                return effect.member if known is None else replace(known, role=role)
+                return effect.member if existing is None else replace(existing, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
         """A member gets another role."""
@@ -193,19 +193,19 @@ class Spaces:
     async def member(self, space_id: str, entity_id: str) -> Member:
         """A member of the space, an agent also by its name or id."""
         await self.get(space_id)
-        found = await self._store.spaces.member(space_id, by_id("member", entity_id))
-        if found is None:
-            known = await self._entities.find(entity_id)  # an agent's name or id
-            found = await self._store.spaces.member(space_id, known.id)
-        if found is None:
+        row = await self._store.spaces.member(space_id, by_id("member", entity_id))
+        if row is None:
+            entity = await self._entities.find(entity_id)  # an agent's name or id
+            row = await self._store.spaces.member(space_id, entity.id)
+        if row is None:
             raise NotFound(f"The entity {entity_id!r} is not in this space.")
-        return found
+        return row
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """A member leaves."""
         gone = (await self.member(space_id, entity_id)).entity_id
-        told = (left_event(gone),)
-        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
+        events = (left_event(gone),)
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
@@ -219,15 +219,15 @@ class Spaces:
 
     async def _guest(self, entity: str) -> Entity:
         """Who is to come into a space."""
-        found = await self._entities.find(entity)
-        await self._membership.admit(found)
-        return found
+        guest = await self._entities.find(entity)
+        await self._membership.admit(guest)
+        return guest
 
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
         now = self._clock.now()
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
-        told = (joined_event(entity.id, role),)
-        return SaveMember(space_id=space.id, member=member, revision=revision, events=told)
+        events = (joined_event(entity.id, role),)
+        return SaveMember(space_id=space.id, member=member, revision=revision, events=events)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,16 +296,16 @@ class Spaces:
         redactor, words = await self._membership.redactor(was.space_id), words_of(content)
         clean = await in_thread_if_large(words, redactor.text, words)
         new = replace(was, content=clean, edited_at=self._clock.now())
-        [shown] = await self.shown([new])
-        told = edited_event(new, shown.author, shown.reactions)
-        await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(told,)))
-        return shown
+        [message] = await self.shown([new])
+        event = edited_event(new, message.author, message.reactions)
+        await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(event,)))
+        return message
 
     async def erase(self, message_id: str) -> None:
         """Delete a message; its place stays empty."""
         was = await self.message(message_id)
-        told = space_event("message_deleted", messageId=message_id)
-        await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(told,)))
+        event = space_event("message_deleted", messageId=message_id)
+        await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(event,)))
 
     async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
         """React to a message; once with the same emoji."""

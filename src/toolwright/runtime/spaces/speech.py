@@ -83,9 +83,9 @@ def words_of(content: object, path: str = "content") -> str:
     return text
 
 
-def own_metadata(given: object) -> JSONObject:
+def own_metadata(value: object) -> JSONObject:
     """What a caller may say about a message: not that it shows a call."""
-    metadata = metadata_of(given)
+    metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
         raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
     return metadata
