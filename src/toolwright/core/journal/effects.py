@@ -272,6 +272,6 @@ Effect: TypeAlias = (
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
     """All deliveries, by thread."""
-    found = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
-    found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
-    return sorted(found, key=lambda each: each.thread.id)
+    deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
+    deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
+    return sorted(deliveries, key=lambda each: each.thread.id)

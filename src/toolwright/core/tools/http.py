@@ -145,10 +145,10 @@ def property_names(schema: JSONObject) -> set[str]:
 def _target(root: JSONObject, reference: JSON) -> JSON:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    here: JSON = root
+    node: JSON = root
     for step in filter(None, reference[1:].split("/")):
-        here = here.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(here, dict) else None
-    return here
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
 
 
 def _header_fault(name: object, text: object) -> str | None:

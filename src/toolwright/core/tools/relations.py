@@ -32,18 +32,20 @@ class _Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_words(cls, given: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
+    def _in_words(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
         try:
-            return handler(given)
+            return handler(value)
         except ValidationError as error:
             first = error.errors()[0]
             path = ".".join(
                 str(part) for part in first["loc"] if not str(part).startswith(("literal", "function"))
             )
             unknown = first["type"] == "extra_forbidden"
-            said = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
-            whole = f"it must be {cls._wanted}, not {brief_value(given)}"
-            raise DefinitionError(sentence(f"{cls.__name__} is faulty: {said if path else whole}")) from None
+            path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
+            kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
+            raise DefinitionError(
+                sentence(f"{cls.__name__} is faulty: {path_fault if path else kind_fault}")
+            ) from None
 
 
 class SubpromptConfig(_Form):

@@ -43,8 +43,8 @@ class Lacking:
         )
 
     def __str__(self) -> str:
-        told = [f"missing: {', '.join(self.missing)}"] if self.missing else []
-        return "; ".join([*told, *self.faults])
+        parts = [f"missing: {', '.join(self.missing)}"] if self.missing else []
+        return "; ".join([*parts, *self.faults])
 
 
 def tenvs_lacking(what: str, lacking: Lacking) -> TenvsLacking:
@@ -84,9 +84,9 @@ class Needs:
 
         An optional name that is absent has its default. Names are as in JSON and as in Python.
         """
-        given: JSONObject = {name: values[name] for name in self._fields if name in values}
+        wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
-            judged = self._judge.read(given)
+            judged = self._judge.read(wanted)
         except ArgumentFault as fault:
             return _lacking(fault.faults)
         try:
@@ -99,27 +99,27 @@ class Needs:
 
 def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Lacking:
     """What all of these needs together find wrong."""
-    found = Lacking()
+    total = Lacking()
     for each in needs:
         read = each.read(values)
         if isinstance(read, Lacking):
-            found |= read
-    return found
+            total |= read
+    return total
 
 
 def _lacking(faults: Iterable[Fault]) -> Lacking:
     """A fault within a value is told with its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
-    told: list[str] = []
+    texts: list[str] = []
     for fault in faults:
         name, below = (str(fault.path[0]), fault.path[1:]) if fault.path else ("tenvs", ())
         if fault.text == _MISSING and not below:
             missing.append(name)
         else:
             invalid.append((name, str(Fault(below, fault.text))))
-            told.append(f"{spell((name, *below))} {fault.text}")
-    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(told)))
+            texts.append(f"{spell((name, *below))} {fault.text}")
+    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
 
 
 def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:
