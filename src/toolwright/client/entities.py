@@ -53,8 +53,8 @@ class Entities:
 
 def _body(fields: EntityFields) -> JSONObject:
     names = {"external_id": "externalId", "display_name": "displayName", "metadata": "metadata"}
-    given: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
-    return {names[name]: each for name, each in given.items()}
+    values: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
+    return {names[name]: each for name, each in values.items()}
 
 
 def _path(entity_id: str) -> str:

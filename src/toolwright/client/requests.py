@@ -22,9 +22,9 @@ def values_json(env: Values) -> JSONObject:
     }
 
 
-def read_names(shown: JSON) -> dict[str, EnvType]:
+def read_names(answer: JSON) -> dict[str, EnvType]:
     """The names that are set, and whether each is a secret."""
-    names = read_field(dict[str, dict[str, EnvType]], shown, "env")
+    names = read_field(dict[str, dict[str, EnvType]], answer, "env")
     return {name: each["type"] for name, each in names.items() if "type" in each}
 
 

@@ -22,8 +22,8 @@ class Runs:
 
     async def get(self, run_id: str) -> Run:
         """The run, with its steps."""
-        shown = await self._http.get(_path(run_id))
-        return read_field(Run, shown, "run").lacking(read_broken(shown))
+        answer = await self._http.get(_path(run_id))
+        return read_field(Run, answer, "run").lacking(read_broken(answer))
 
     async def list(
         self,
@@ -64,8 +64,8 @@ class Runs:
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as found:
-                        async for event in found:
+                    async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as events:
+                        async for event in events:
                             begun = True
                             if event.type == CONNECTED or event.type in ENDS:
                                 run = await self.get(run_id)

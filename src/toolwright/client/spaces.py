@@ -87,8 +87,8 @@ class Spaces:
     ) -> Items[SpaceMessage]:
         """Messages in order; the newest page where no place is given."""
         query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
-        shown = await self._http.get(f"{_path(space_id)}/messages", query)
-        return read_list(SpaceMessage, shown, "messages")
+        answer = await self._http.get(f"{_path(space_id)}/messages", query)
+        return read_list(SpaceMessage, answer, "messages")
 
     async def edit(self, message_id: str, content: str) -> SpaceMessage:
         """Another text for a message of one's own; a service's are all."""

@@ -59,8 +59,8 @@ class Place:
 
 async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Event]:
     """The events of a stream, for ever: recorded ones each once and in order, live ones as they come."""
-    async with aclosing(signals(http, path, after)) as found:
-        async for event in found:
+    async with aclosing(signals(http, path, after)) as events:
+        async for event in events:
             if event.type != CONNECTED:
                 yield event
 
@@ -103,5 +103,5 @@ def _json(text: str) -> JSON:
         raise BadAnswer(f"The stream has an event that is not JSON: {brief(repr(text), 60)}.") from None
 
 
-def _number(given: JSON) -> int | None:
-    return int(given) if isinstance(given, str) and given.isascii() and given.isdigit() else None
+def _number(value: JSON) -> int | None:
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else None

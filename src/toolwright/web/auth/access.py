@@ -130,8 +130,8 @@ class _Keys:
         self._known = [key.encode("utf-8", "surrogateescape") for key in keys]
 
     def __contains__(self, key: str) -> bool:
-        given = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        same = [hmac.compare_digest(given, known) for known in self._known]  # all of them: no early end
+        sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
+        same = [hmac.compare_digest(sent, known) for known in self._known]  # all of them: no early end
         return any(same)
 
 
