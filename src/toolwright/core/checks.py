@@ -37,7 +37,7 @@ def check_kind(what: str, value: object, kinds: Kinds, wanted: str) -> None:
 
 
 def check_list(what: str, value: object, kinds: Kinds, wanted: str) -> None:
-    """The same for a list of things of such a kind."""
+    """Raise `DefinitionError` if something is not a list of things of such a kind."""
     wrong = misfit(value, kinds)
     if wrong is not None:
         raise DefinitionError(f"{what} must be a list of {wanted}, not {wrong}.")
@@ -80,7 +80,7 @@ def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
 
 
 def check_name(what: str, name: object) -> None:
-    """The same for a name, which is text and not blank."""
+    """Raise `DefinitionError` if something is not a name, which is text and not blank."""
     if not isinstance(name, str):
         raise DefinitionError(f"{what} needs a name, not {brief_value(name)}.")
     if not name.strip():
@@ -88,7 +88,7 @@ def check_name(what: str, name: object) -> None:
 
 
 def check_line(what: str, name: object) -> None:
-    """The same for a name that others read: it is one line."""
+    """Raise `DefinitionError` if something is not a name that others read: it is one line."""
     check_name(what, name)
     if not one_line(str(name)):
         raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(name), _LONGEST)}.")

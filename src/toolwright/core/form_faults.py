@@ -1,4 +1,4 @@
-"""What is wrong with one field of a form, in our own plain words: pydantic's speak of inputs and of its classes."""
+"""Faults of one field of a form, in our own plain words: pydantic's speak of inputs and of its classes."""
 
 from collections.abc import Mapping
 from typing import Any, cast

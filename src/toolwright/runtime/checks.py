@@ -1,4 +1,4 @@
-"""What callers ask for, checked before a journal sees it: each would fail in its own way."""
+"""Checks of callers' parameters before a journal sees them: each would fail in its own way."""
 
 from toolwright.core.checks import Kinds, brief_value, misfit
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -44,7 +44,7 @@ def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
 
 
 def by_text(name: str, value: str | None) -> str | None:
-    """What is filtered by, or `InvalidRequest` if that is no text which a journal can hold."""
+    """The text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
         raise _faulty(name, "must be text without NUL characters or halves of characters")

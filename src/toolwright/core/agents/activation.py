@@ -1,4 +1,4 @@
-"""How an agent becomes one that is ready to speak: names are found, tools made of the prompts and agents it calls."""
+"""Activation of agents: names are found, tools made of the prompts and agents that they call."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -66,7 +66,7 @@ def takes(parameters: JSONObject, name: str) -> bool:
 
 
 class Declared(Protocol):
-    """What the app has, by name."""
+    """The declarations of the app, by name."""
 
     @property
     def prompts(self) -> Mapping[str, Prompt]: ...
@@ -371,7 +371,7 @@ _LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and tak
 
 
 def hint(name: str, options: Iterable[str]) -> str:
-    """Which of the known names was perhaps meant."""
+    """The option that was perhaps meant by a name."""
     names = sorted(options)
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:

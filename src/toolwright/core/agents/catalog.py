@@ -1,4 +1,4 @@
-"""What an app declares, every name resolved."""
+"""The catalog of an app's declarations, every name resolved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -129,7 +129,7 @@ class Catalog:
         return active
 
     def find(self, agent_id: str) -> ActiveAgent | None:
-        """The same, None if it is not configured."""
+        """The active agent by its id, None if it is not configured."""
         return self._active.get(agent_id)
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":

@@ -1,4 +1,4 @@
-"""When a plan runs: what an agent says of it, read as an instant, and the next time of a cron (S3 `set_plans`).
+"""Schedules of plans: an agent's words read as an instant, and the next time of a cron (S3 `set_plans`).
 
 Everything is computed from an instant that is given; the rules of time zones are read from their data files.
 """
@@ -42,7 +42,7 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """When a plan runs next, in UTC; with `cron`, read in `timezone` (UTC if None), again and again."""
+    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), again and again."""
 
     next_run_at: datetime
     cron: str | None = None

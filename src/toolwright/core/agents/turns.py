@@ -1,4 +1,4 @@
-"""What follows a step: the turn of a side goes on or is over, the other side speaks, the run ends."""
+"""Turns of sides after a step: the turn goes on or is over, the other side speaks, the run ends."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
 
 
 def after_calls(active: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Run, StopReason | None]:
-    """All calls of a step are answered: the same."""
+    """The run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:
         return run, None

@@ -1,4 +1,4 @@
-"""What is wrong with a tool call's arguments, in plain words with every path (D3)."""
+"""Faults of a tool call's arguments, in plain words with every path (D3)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -71,7 +71,7 @@ _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What is known of a handler: the schema of its arguments and how JSON arguments become its own.
+    """The signature of a handler: the schema of its arguments and how JSON arguments become its own.
 
     `on_loop` is true for async handlers; the others run in a thread. `waits` is false for async ones without an
     `await`, which no loop ever interrupts.

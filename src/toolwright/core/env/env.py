@@ -84,7 +84,7 @@ def read_env(
 
 
 def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> dict[str, EnvVar]:
-    """The same where there is nothing to take away."""
+    """The variables to be stored, where there is nothing to take away."""
     for name, each in variables.items():
         if each is None:
             raise _faulty(f"{path}.{name}", "must be text, or an object with value and type")

@@ -146,7 +146,7 @@ class Redactor:
         return self.new_file(part) if isinstance(part, Attachment) else self._reference(part)
 
     def new_file(self, file: Attachment) -> Attachment:
-        """The same for a new one."""
+        """A new file with its name and type redacted."""
         return changed(file, name=self.text(file.name), mime_type=self.text(file.mime_type))
 
     def _reference(self, ref: AttachmentRef) -> AttachmentRef:

@@ -1,4 +1,4 @@
-"""Which type a value has that is given as plain text (D5, D6), and the annotation of a secret."""
+"""Types of values that are given as plain text (D5, D6), and the annotation of a secret."""
 
 from collections.abc import Collection, Mapping
 from typing import cast
@@ -58,7 +58,7 @@ class EnvTypes:
         return variables
 
     def stored(self, env: object, path: str = "env") -> dict[str, EnvVar]:
-        """The same where there is nothing to take away."""
+        """The variables to be stored, where there is nothing to take away."""
         return stored_only(self.read(env, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:

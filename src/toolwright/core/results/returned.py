@@ -1,4 +1,4 @@
-"""What a handler returned or raised, as a `ToolResult` (D2)."""
+"""Returned values and raised errors of handlers, as a `ToolResult` (D2)."""
 
 import traceback
 from collections.abc import Iterable, Sequence

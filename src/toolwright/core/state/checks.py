@@ -1,4 +1,4 @@
-"""What handlers hand to their `ThreadState`, checked at once: each fault is one sentence."""
+"""Checks of what handlers hand to their `ThreadState`: each fault is one sentence."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def text(what: str, value: object) -> str:
 
 
 def message(value: object) -> str:
-    """What is said in a thread."""
+    """The content of a message in a thread."""
     content = text("A message", value)
     if not content.strip():
         raise InvalidRequest("A message is text that is not empty.")
@@ -48,7 +48,7 @@ def page(limit: object, offset: object) -> None:
 
 
 def files(value: object) -> Sequence[Attachment | AttachmentRef]:
-    """What a message brings with it."""
+    """The attachments of a message."""
     wrong = misfit(value, (Attachment, AttachmentRef))
     if wrong is not None:
         raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {wrong}.")

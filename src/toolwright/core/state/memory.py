@@ -33,7 +33,7 @@ Invoke: TypeAlias = Callable[[str, "JSONObject | str"], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a call said that it is."""
+    """The progress that a call reported."""
 
     done: float
     total: float | None = None

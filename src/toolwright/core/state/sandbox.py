@@ -23,7 +23,7 @@ HostFunction: TypeAlias = Callable[..., object]
 
 @value
 class Execute:
-    """What is called once the code is loaded: an export, or in Python a function, by its name."""
+    """The call that follows once the code is loaded: an export, or in Python a function, by its name."""
 
     fn: str = "default"
     args: tuple[JSON, ...] = ()
@@ -31,7 +31,7 @@ class Execute:
 
 @value
 class CodeOptions:
-    """How code is run. What is None is decided by the sandbox.
+    """Options of running code. What is None is decided by the sandbox.
 
     `filename` is what stacks call the code. `imports` are functions of the host, `modules` sources of the same
     language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and counts all, also
@@ -74,7 +74,7 @@ class CodeError:
 
 @value
 class CodeResult:
-    """What came of the code: `result` for `success`, else `error`. `logs` are those until then."""
+    """The result of running code: `result` for `success`, else `error`. `logs` are those until then."""
 
     status: CodeStatus
     result: JSON = None
@@ -85,7 +85,7 @@ class CodeResult:
 
 @value
 class CodeLimits:
-    """How far code may go: seconds, and bytes.
+    """Limits of running code: seconds, and bytes.
 
     `timeout` and `memory` hold where the options name none, and these may name no more than `longest` and
     `most_memory`. `source` counts everything that goes in, `result` each value that comes out, also one argument list

@@ -1,4 +1,4 @@
-"""How an HTTP tool is carried out: its URL, method and headers, and the request that a call makes of them (D13)."""
+"""HTTP tools: URL, method and headers, and the request that a call makes of them (D13)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ _OURS = frozenset(
 
 @value
 class HttpExecution:
-    """Where a tool's calls go. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
+    """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
     `required` are further variables without which no request is made. The URL of one that is not `trusted` came
     from outside: no request of it reaches a private address that the operator has not allowed. Raises

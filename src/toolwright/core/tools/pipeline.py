@@ -43,7 +43,7 @@ _NAMES_SHOWN = 50
 
 
 class Executor(Protocol):
-    """Whoever carries a prepared call out. It raises only for a bug of its own or when it is cancelled."""
+    """An executor of prepared calls. It raises only for a bug of its own or when it is cancelled."""
 
     def __call__(self, prepared: PreparedCall, state: ThreadState) -> Awaitable[Outcome]:
         """The call's result, or word that it comes later."""

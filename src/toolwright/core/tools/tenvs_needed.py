@@ -1,4 +1,4 @@
-"""What a tool needs of its thread (S2 §9): the tenvs that it declares, and what is wrong with those it gets."""
+"""Tenvs that a tool needs of its thread (S2 §9): those that it declares, and faults of those it gets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _MISSING = "is missing"
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What is wrong with a thread's tenvs: required names that are missing, and values of a wrong type.
+    """The faults of a thread's tenvs: required names that are missing, and values of a wrong type.
 
     `invalid` are pairs of a name and a sentence; no value is ever in it. `faults` are the same with whole paths.
     """

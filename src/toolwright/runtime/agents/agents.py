@@ -87,7 +87,7 @@ class Agents:
 
     @property
     def declared(self) -> Sequence[Agent]:
-        """Those that the app declares, in their order."""
+        """The agents that the app declares, in their order."""
         return self._catalog.agents
 
     async def get(self, name_or_id: str) -> Agent:
@@ -95,7 +95,7 @@ class Agents:
         return (await self.show(name_or_id)).agent
 
     async def show(self, name_or_id: str) -> Shown:
-        """The same with its configuration."""
+        """The agent of that name or id, with its configuration."""
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
             return await self._shown(agent)
@@ -114,7 +114,7 @@ class Agents:
         return Rows([each.agent for each in rows], broken_of(rows))
 
     async def show_all(self, limit: int = 50, offset: int = 0) -> Sequence[Shown]:
-        """The same with their configurations."""
+        """A page of all agents, with their configurations."""
         page(limit, offset)
         declared = [Shown(agent=agent) for agent in self.declared[offset : offset + limit]]
         rest = limit - len(declared)
@@ -138,7 +138,7 @@ class Agents:
         return active
 
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """The same by its id, in that revision if one is given; None if there is no such agent."""
+        """The active agent by its id, in that revision if one is given; None if there is no such agent."""
         declared = self._catalog.find(agent_id)
         if declared is not None:
             return declared
@@ -149,14 +149,14 @@ class Agents:
         return None if row is None else await self._activate(row)
 
     async def usable(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """The same, but None also for one whose configuration no longer fits the app."""
+        """The active agent by its id; None also for one whose configuration no longer fits the app."""
         try:
             return await self.find(agent_id, revision)
         except (InvalidRequest, DefinitionError):
             return None
 
     async def missing_home_tenvs(self, agent_id: str) -> Lacking:
-        """What the agent's tools would miss in a home thread that is to begin; nothing if it has one already (D4)."""
+        """The tenvs that the agent's tools would miss in a new home thread; nothing if it has one already (D4)."""
         agent = await self.usable(agent_id)
         lacks = Lacking() if agent is None else agent.lacks_at_home
         return lacks if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None else Lacking()

@@ -82,7 +82,7 @@ def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:
-    """Which agent the row is."""
+    """The identity of the configured agent in that row."""
     key = row.id.removeprefix("agt_")
     return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
 

@@ -1,4 +1,4 @@
-"""Who answers in a thread: its agent, or the one that it was handed over to, equipped with its tools."""
+"""The speaker of a thread: its agent, or the one that it was handed over to, equipped with its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 

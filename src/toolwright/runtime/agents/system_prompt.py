@@ -1,4 +1,4 @@
-"""What an agent with toolkits is told at every step: who it is, where it is, what it has in mind (S3)."""
+"""The system prompt of an agent with toolkits, at every step: who and where it is, what it has in mind (S3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """What there is to tell, as it is in the journal."""
+    """The state of an agent that its system prompt tells, as it is in the journal."""
 
     spaces: Sequence[Space] = ()
     members: Mapping[str, Sequence[tuple[Member, str]]] = field(

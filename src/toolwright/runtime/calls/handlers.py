@@ -31,7 +31,7 @@ ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a call that was carried out, and the state that it wrote to."""
+    """The outcome of a call that was carried out, and the state that it wrote to."""
 
     outcome: Outcome | None  # None: it was cancelled with its run
     state: RunState

@@ -17,7 +17,7 @@ from toolwright.wire.text import readable
 
 
 def config_of(tool: Tool) -> SubpromptConfig:
-    """How the prompt is called."""
+    """The configuration of a prompt that is called as a tool."""
     assert isinstance(tool.relation, PromptCall), "a tool of the kind `prompt` calls a prompt"
     return tool.relation.config
 
@@ -29,7 +29,7 @@ def opening(
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
-    """What the prompt is told: of the chat what it asks for, then its arguments as the user's message."""
+    """The first messages of a prompt tool: of the chat what it asks for, then its arguments as the user's message."""
     past = chat_for(active, chat)
     text = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
     message = Message(
@@ -92,7 +92,7 @@ def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
 def answer_of(
     config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
 ) -> ToolResult:
-    """What the caller reads: the prompt's text, with its calls and their errors where there are any."""
+    """The result for the caller of a prompt: its text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
     made: list[JSON] = [_made(call, results[call.id], errors_too) for call in calls if call.id in results]

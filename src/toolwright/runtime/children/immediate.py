@@ -44,7 +44,7 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 def immediate_arguments(
     relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """What the call is made with: the first message is the group's, the thread's argument, or what was said last.
+    """The arguments of the call: the first message is the group's, the thread's argument, or what was said last.
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """

@@ -26,7 +26,7 @@ REQUEST_LIFE = timedelta(hours=24)
 
 @value
 class Birth:
-    """All that a child begins with. `files` are those of its parent that it gets copies of.
+    """The initial rows of a child. `files` are those of its parent that it gets copies of.
 
     `most` is how many children of its agent there may be at once, None for any number.
     """

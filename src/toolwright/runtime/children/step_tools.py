@@ -1,4 +1,4 @@
-"""What a prompt offers at a step: its tools, what a flag turns on, and tools for agents that live on (S0 §5, §6)."""
+"""Tools offered at a step: the prompt's own, what a flag turns on, and those for agents that live on (S0 §5, §6)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence

@@ -273,7 +273,7 @@ def _told(schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject,
 
 
 def link_of(relation: AgentCall) -> Link:
-    """How a child of that relationship hangs on its parent."""
+    """The link to its parent of a child of that relation."""
     config = relation.config
     immediate, resumable = config.immediate, config.resumable
     hidden: tuple[str, ...] = ()

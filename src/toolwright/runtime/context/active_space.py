@@ -1,4 +1,4 @@
-"""Where the agent of a run is: the space that it is in, and the one that it was spoken to in."""
+"""The active space of a run: the one that its agent is in, and the one that it was spoken to in."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar

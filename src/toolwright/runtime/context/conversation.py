@@ -1,4 +1,4 @@
-"""What a model is told of a conversation: a side sees itself as the assistant, all others as users."""
+"""Conversations as a model reads them: a side sees itself as the assistant, all others as users."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 

@@ -40,7 +40,7 @@ class Above:
 
 
 class ThreadEnv:
-    """What holds in one thread at one moment.
+    """The environment of one thread at one moment.
 
     `tenvs` are merged, prompt, agent, thread, `own_tenvs` the thread's alone; `redactor` knows every secret that the
     thread can resolve.

@@ -97,13 +97,13 @@ class FileKeeper:
         return too_long(result, self._max_text)
 
     def cut(self, result: ToolResult) -> ToolResult:
-        """The same result, cut where it is too long for a model, and the rest kept nowhere."""
+        """The result, cut where it is too long for a model, and the rest kept nowhere."""
         if not self.too_long(result):
             return result
         return shortened(result, as_bytes(text_of(result)), self._max_text, "")
 
     def recordable(self, result: ToolResult) -> ToolResult:
-        """The same result with no more in its stack than a model may be shown of its text."""
+        """The result with no more in its stack than a model may be shown of its text."""
         return recordable(result, self._max_text)
 
     async def within_limit(
@@ -207,7 +207,7 @@ class StoredFiles:
 
 
 class ThreadFiles:
-    """What users do with the files of threads. What is not there raises `NotFound`."""
+    """Files of threads, for users. Raises `NotFound` for what is not there."""
 
     def __init__(self, store: Store, keeper: FileKeeper) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
+"""Limits of a result's texts (D20): what a model is shown of it, and what only the records keep."""
 
 from toolwright.core.json_value import dumps_unescaped, utf8_size
 from toolwright.core.results.result import ToolResult
@@ -11,7 +11,7 @@ _MARK = 100  # bytes that a mark in a stack has at the most
 
 
 def text_of(result: ToolResult) -> str:
-    """What a model is shown of a result."""
+    """The text by which a model reads a result."""
     if result.status == "error":
         return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
     return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)

@@ -1,4 +1,4 @@
-"""What comes before a model is asked: who speaks, calls that no model has asked for, limits, values that lack."""
+"""Preparation of a step: who speaks, calls that no model has asked for, limits, missing values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

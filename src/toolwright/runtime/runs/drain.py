@@ -291,7 +291,7 @@ class Drainer:
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
-    """The move in which a run begins by reading these events."""
+    """The changes with which a run begins by reading these events."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:

@@ -25,7 +25,7 @@ from toolwright.wire.space import space_event
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-    """The move and the run's row that end it, and leave the thread."""
+    """The changes and the run's row that end it, and leave the thread."""
     over = replace(
         run,
         status=end.status,

@@ -39,7 +39,7 @@ class Registered:
 
 
 class Entities:
-    """What a service does with entities. Ids that lead nowhere raise `NotFound`."""
+    """Entities, for services. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(
         self, store: Store, agents: Agents, environment: Environment, clock: Clock, new_id: NewId

@@ -1,4 +1,4 @@
-"""What callers say of a space and of messages in it, checked before any journal sees it."""
+"""Fields of spaces and of their messages, checked as callers give them, before any journal sees them."""
 
 import re
 from collections.abc import Iterable

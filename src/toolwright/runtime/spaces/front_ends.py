@@ -14,7 +14,7 @@ from toolwright.runtime.spaces.fields import metadata_of, name_of
 
 
 class FrontEnds:
-    """What is done with them. Ids that lead nowhere raise `NotFound`."""
+    """Registered front-ends of people. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, store: Store, entities: Entities, clock: Clock, new_id: NewId) -> None:
         self._store = store

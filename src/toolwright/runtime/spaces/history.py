@@ -1,4 +1,4 @@
-"""What was said in spaces, as people see it, and their reactions."""
+"""Messages of spaces, as people see them, and their reactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an agent would be told now: its system text, and the parts that this is made of."""
+"""Preview of an agent's system prompt: its text, and the parts that it is made of."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Prompts:
         self._equip = equip
 
     async def of(self, agent: str, space_id: str | None = None) -> Told:
-        """What the agent is told in its home thread, as if it were in that space; without one, where it is.
+        """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
 
         Raises `NotFound` for an agent that is not there, and for a space that it cannot be in.
         """

@@ -58,7 +58,7 @@ class Spoken:
 
 
 class Spaces:
-    """What is done with spaces. Ids that lead nowhere raise `NotFound`."""
+    """Spaces, their members and messages. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(
         self,
@@ -155,12 +155,12 @@ class Spaces:
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """Who is in the space, who came first first."""
+        """The members of the space, in the order in which they came."""
         await self._check_there(space_id)
         return await self._store.spaces.members(space_id)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        """Where an entity is a member."""
+        """The memberships of an entity."""
         return await self._store.spaces.memberships(entity_id)
 
     async def is_member(self, space_id: str, entity_id: str) -> bool:

@@ -13,7 +13,7 @@ from toolwright.runtime.env.env import Environment
 
 
 class CallEnv:
-    """What one call reads of the env as the prompt that made it has it, and what it sets."""
+    """The env of one call: as the prompt that made it has it, and what it sets."""
 
     def __init__(
         self, context: RunContext, active: ActiveAgent | None, call: Call, environment: Environment

@@ -1,4 +1,4 @@
-"""What a call knows of its thread, its run, its calls and messages, for its handler; nothing here waits or writes."""
+"""Facts for a handler: its thread, its run, its calls and messages; nothing here waits or writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -107,7 +107,7 @@ class Facts:
 
     @property
     def source(self) -> Source:
-        """Whence what the call does in spaces comes, for built-in tools."""
+        """The source of what the call does in spaces, for built-in tools."""
         return source_of(self._context)
 
     def clean(self, text: str) -> str:
@@ -158,7 +158,7 @@ Speaker = Literal["user", "assistant"]
 
 
 class Words:
-    """What one call says in its thread, and what it changes there."""
+    """The messages of one call: what it says in its thread, and what it changes there."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context

@@ -57,7 +57,7 @@ class Relative:
 
 
 class Family:
-    """What one call does in the family of its thread. `makers` are its effects, made at the commit."""
+    """The effects of one call on the family of its thread. `makers` make them at the commit."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What goes between the threads of a family: messages, files and notices, as effects."""
+"""Messages, files and notices between the threads of a family, as effects."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What waits in a thread's inbox, as the model reads it."""
+"""Inbox events of a thread, as the model reads them."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -50,7 +50,7 @@ class Sent:
 
 
 class Threads:
-    """What users do with threads. Ids that lead nowhere raise `NotFound`."""
+    """Threads, for users. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(
         self,
