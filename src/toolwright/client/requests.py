@@ -29,7 +29,7 @@ def read_names(answer: JSON) -> dict[str, EnvType]:
 
 
 class Requests:
-    """What a client does with open requests. One that is unknown, over or another thread's raises `NotFound`."""
+    """Open requests for values. Raises `NotFound` for one that is unknown, over or another thread's."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

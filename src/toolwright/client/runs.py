@@ -15,7 +15,7 @@ ENDS = frozenset(f"run.{status}" for status in OVER)
 
 
 class Runs:
-    """What a client does with runs. Ids that lead nowhere raise `NotFound`."""
+    """The runs of a gateway. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

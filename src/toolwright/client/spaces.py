@@ -15,7 +15,7 @@ _ROOT = "/api/spaces"
 
 
 class Spaces:
-    """What a client does with spaces and what is said there. Ids that lead nowhere raise `NotFound`.
+    """Spaces and their messages. Raises `NotFound` for ids that lead nowhere.
 
     `entity_id` says for whom a service speaks; a person is always themselves.
     """
@@ -50,7 +50,7 @@ class Spaces:
         await self._http.call("DELETE", _path(space_id), repeat="lost")
 
     async def members(self, space_id: str) -> Items[Member]:
-        """Who is in it, who came first first."""
+        """The members of the space, in the order in which they came."""
         return read_list(Member, await self._http.get(f"{_path(space_id)}/members"), "members")
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:

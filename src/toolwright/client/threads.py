@@ -17,7 +17,7 @@ from toolwright.wire.thread import Child, Thread
 
 
 class Threads:
-    """What a client does with threads. Ids that lead nowhere raise `NotFound`."""
+    """The threads of a gateway. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

@@ -86,7 +86,7 @@ def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | 
 
 
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
-    """How a call has ended: `tool.done` with its result, or `tool.error` with its error."""
+    """The event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
     if result.status == "error":
         return tool_event("tool.error", call_id, name, error_object(result))
     return tool_event("tool.done", call_id, name, {"result": result.result})

@@ -25,7 +25,7 @@ def read(kind: type[T], answer: JSON) -> T:
 
 
 def read_field(kind: type[T], answer: JSON, name: str) -> T:
-    """The same of one field of an answer: `{"thread": {…}}`."""
+    """One field of an answer as a value of that kind: `{"thread": {…}}`."""
     return read(kind, _field(answer, name))
 
 
@@ -38,7 +38,7 @@ class BrokenItem(Shape, title="BrokenShape"):
 
 
 class Items(list[T]):
-    """What a list has shown; `broken` is what it could not show, empty if that is nothing."""
+    """The items of a list; `broken` is what it could not show, empty if that is nothing."""
 
     def __init__(self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = ()) -> None:
         super().__init__(items)
@@ -46,12 +46,12 @@ class Items(list[T]):
 
 
 def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
-    """The same of a list, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
+    """A list of an answer, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
     return Items(_each(kind, _field(answer, name), name), read_broken(answer))
 
 
 def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
-    """What of an answer is broken; nothing if it names nothing."""
+    """The broken items of an answer; nothing if it names none."""
     broken = answer.get("broken") if isinstance(answer, dict) else None
     return tuple(_each(BrokenItem, broken or [], "broken"))
 

@@ -161,7 +161,7 @@ def run_json(run: RunRow) -> JSONObject:
 
 
 def run_status_json(run: RunRow) -> JSONObject:
-    """What somebody sees of a run that is not in a thread of theirs (D24)."""
+    """The status of a run, as somebody sees it in whose threads it is not (D24)."""
     return {
         "id": run.id,
         "status": run.status,

@@ -21,7 +21,7 @@ RESET = "reset"
 
 
 class Place:
-    """Where a follower is: the number of the last recorded event that it has handed over."""
+    """The place of a follower: the number of the last recorded event that it has handed over."""
 
     def __init__(self, after: int | None) -> None:
         self._asked = after
@@ -66,7 +66,7 @@ async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Eve
 
 
 async def signals(http: Http, path: str, after: int | None = None) -> AsyncGenerator[Event]:
-    """The same, with `connected` whenever a connection stands: what happens from then on is not missed.
+    """The events, with `connected` whenever a connection stands: what happens from then on is not missed.
 
     The first connection is tried a few times; once it stood, every later loss is followed by another try.
     """

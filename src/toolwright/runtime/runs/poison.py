@@ -79,7 +79,7 @@ def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
 
 
 def back_off(context: RunContext, changes: Changes) -> Changes:
-    """The changes, and the thread is left alone for a while: the longer, the more often its model has failed."""
+    """The changes, after which the thread is left alone for a while: longer, the more often its model has failed."""
     faults = context.thread.faults + 1
     until = context.clock.now() + timedelta(seconds=backoff.nth(faults - 1))
     effect = BackOff(thread_id=context.thread.id, faults=faults, until=until)

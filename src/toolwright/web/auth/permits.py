@@ -1,4 +1,4 @@
-"""Who may see and do what: a service everything, a person what is theirs (API §3, D24).
+"""Permits of callers: a service may do everything, a person what is theirs (API §3, D24).
 
 What is not theirs is answered as what is not there, in the same words.
 """

@@ -1,4 +1,4 @@
-"""Who a person says they are: tokens of a shared secret, or of an identity provider."""
+"""Tokens of persons: of a shared secret, or of an identity provider."""
 
 from toolwright.core.errors import Unauthorized
 from toolwright.core.ports import Clock

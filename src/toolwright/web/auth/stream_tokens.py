@@ -25,7 +25,7 @@ class StreamTokens:
         return token, expires_at
 
     def redeem(self, token: str) -> Caller | None:
-        """Whom the token acts for, once; None if it is unknown, used or expired."""
+        """The caller that the token acts for, once; None if it is unknown, used or expired."""
         self._forget_expired()
         issued = self._issued.pop(token, None)
         return None if issued is None else issued[1]
