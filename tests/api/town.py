@@ -12,7 +12,7 @@ from tests.web.signing import SECRET, claims, signed
 from toolwright.adapters.system import SystemClock
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.journal.child_effects import OpenRequest
-from toolwright.core.journal.units import Act
+from toolwright.core.journal.units import Apply
 from toolwright.core.threads.child import Link
 from toolwright.runtime.children.start import Birth, birth_json
 from toolwright.web.auth.jwt_rules import Wanted
@@ -94,7 +94,7 @@ async def town(**options: Any) -> AsyncGenerator[Town]:
         client = await api.rig.rt.clients.register(ada.id, "Phone")
         request = asked_for_child(thread.id, agent.id)
         await api.rig.store.commit(
-            Act(token="request", at=AT, effects=(OpenRequest(thread_id=thread.id, request=request),))
+            Apply(token="request", at=AT, effects=(OpenRequest(thread_id=thread.id, request=request),))
         )
         ids = {
             "client_id": client.id,

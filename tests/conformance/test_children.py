@@ -26,7 +26,7 @@ from toolwright.core.journal.child_effects import (
 )
 from toolwright.core.journal.effects import Deliver, Effect
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Claim, Committed, Conflict, Finish, Guard, Result
+from toolwright.core.journal.units import Apply, Claim, Committed, Conflict, Finish, Guard, Result
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.child import MUTE, Link
@@ -38,8 +38,8 @@ from toolwright.core.threads.thread import Thread
 pytestmark = pytest.mark.anyio
 
 
-def act(*effects: Effect) -> Act:
-    return Act(token=token(), at=AT, effects=effects)
+def act(*effects: Effect) -> Apply:
+    return Apply(token=token(), at=AT, effects=effects)
 
 
 async def done(store: Store, *effects: Effect) -> Committed:

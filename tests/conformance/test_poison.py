@@ -19,8 +19,8 @@ from tests.play import (
 from toolwright.core.journal.child_effects import BackOff
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
-    Act,
     Advance,
+    Apply,
     Claim,
     Conflict,
     Finish,
@@ -165,7 +165,7 @@ async def test_a_thread_is_left_alone_until_its_model_is_to_be_asked_again_or_so
     parked = opening(drain, "run_2", inbox=(event.parked(),))
     await drain.do(replace(parked, run=replace(parked.run, status="failed", held=False)))
     resting = BackOff(thread_id="th_1", faults=2, until=later(7))
-    await committed(store, Act(token=token(), at=AT, effects=(resting,)))
+    await committed(store, Apply(token=token(), at=AT, effects=(resting,)))
     thread = await store.thread("th_1")
     assert thread is not None
     assert (thread.faults, thread.not_before) == (2, later(7))

@@ -19,7 +19,7 @@ from toolwright.core.journal.child_effects import (
 )
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Committed, Conflict, SetEnv
+from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import Link
 
@@ -45,8 +45,8 @@ def request(
     )
 
 
-def act(*effects: Effect) -> Act:
-    return Act(token=token(), at=AT, effects=effects)
+def act(*effects: Effect) -> Apply:
+    return Apply(token=token(), at=AT, effects=effects)
 
 
 def opening(asked: VariablesRequest) -> OpenRequest:

@@ -30,8 +30,8 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.store import Sight, Store
 from toolwright.core.journal.units import (
-    Act,
     Answer,
+    Apply,
     Claim,
     Committed,
     Conflict,
@@ -54,8 +54,8 @@ HERE = Topic(kind="space", id="spc_1")
 ALL = Topic(kind="spaces", id="")
 
 
-def act(*effects: Effect) -> Act:
-    return Act(token=token(), at=AT, effects=effects)
+def act(*effects: Effect) -> Apply:
+    return Apply(token=token(), at=AT, effects=effects)
 
 
 def space(space_id: str = "spc_1", **fields: Any) -> Space:  # Space's own

@@ -23,7 +23,7 @@ from toolwright.core.errors import (
     NotFound,
 )
 from toolwright.core.journal.effects import Deliver
-from toolwright.core.journal.units import Act, SaveAgent, Unit
+from toolwright.core.journal.units import Apply, SaveAgent, Unit
 from toolwright.core.threads.event import Event
 from toolwright.core.tools.toolkits import MIND, SPACES
 from toolwright.runtime.runtime import Runtime
@@ -482,7 +482,7 @@ async def test_a_trigger_is_one_commit_that_wakes_the_home_thread() -> None:
     async with running(ScriptedModel([{"text": "Seen."}])) as rig:
         event = await rig.rt.inboxes.trigger("tester", "bell")
         unit = rig.store.units[0]
-        assert isinstance(unit, Act)
+        assert isinstance(unit, Apply)
         assert [type(effect) for effect in unit.effects] == [Deliver]
         await _idle(rig)
         assert (await rig.transcript(event.thread_id))[-1].content == "Seen."

@@ -15,7 +15,7 @@ from tests.runtime.rig import Rig, assert_valid
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, VariablesLacking
 from toolwright.core.journal.child_effects import Terminate
-from toolwright.core.journal.units import Act, SetEnv, Unit
+from toolwright.core.journal.units import Apply, SetEnv, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.children.requests import drop_expired
@@ -288,7 +288,7 @@ async def test_a_request_ends_with_its_parent(memory: OpenStore) -> None:
     async with kin(memory, leader(asks()), scout()) as rig:
         thread_id, [request_id] = await put_off(rig)
         gone = Terminate(thread_id=thread_id)
-        await rig.store.commit(Act(token="t", at=Ahead().now(), effects=(gone,)))
+        await rig.store.commit(Apply(token="t", at=Ahead().now(), effects=(gone,)))
         with pytest.raises(NotFound):
             await rig.rt.requests.answer(thread_id, request_id, GIVEN)
         assert await rig.rt.threads.children(thread_id) == []

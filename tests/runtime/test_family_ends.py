@@ -25,7 +25,7 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.child_effects import Close, Speak, Terminate
 from toolwright.core.journal.units import (
-    Act,
+    Apply,
     Claim,
     Conflict,
     CreateThread,
@@ -305,7 +305,7 @@ async def test_word_for_a_child_that_is_terminated_meanwhile_is_an_error(
             if isinstance(unit, Result) and any(isinstance(each, Speak) for each in unit.effects):
                 [child] = await children(rig, unit.thread_id)
                 end = Terminate(thread_id=child)
-                await rig.store.commit(Act(token=f"end {unit.token}", at=unit.at, effects=(end,)))
+                await rig.store.commit(Apply(token=f"end {unit.token}", at=unit.at, effects=(end,)))
 
         rig.store.before = overtake
         thread = await rig.rt.threads.create("boss")
@@ -323,7 +323,7 @@ async def test_a_message_from_outside_that_comes_too_late_is_refused(store: Open
         async def overtake(_: int, unit: Unit) -> None:
             if isinstance(unit, PostMessage):
                 end = Close(thread_id=thread.id)
-                await rig.store.commit(Act(token="end", at=unit.at, effects=(end,)))
+                await rig.store.commit(Apply(token="end", at=unit.at, effects=(end,)))
 
         rig.store.before = overtake
         with pytest.raises(ThreadTerminated, match="is terminated: nobody answers in it any more"):
@@ -477,7 +477,7 @@ async def test_a_child_that_was_put_off_does_not_begin_once_its_parent_is_over(s
             if isinstance(unit, SetEnv):
                 rig.store.before = nothing
                 gone = Close(thread_id=thread.id)
-                await rig.store.commit(Act(token="end", at=unit.at, effects=(gone,)))
+                await rig.store.commit(Apply(token="end", at=unit.at, effects=(gone,)))
 
         rig.store.before = overtake
         with pytest.raises(NotFound):
@@ -510,7 +510,7 @@ async def test_a_child_that_failed_in_its_one_session_is_over(store: OpenStore) 
         run = first_run(child, "run_late", 0, clock)
         event = message_for(child, "msg_late", "Hello?", (), 0, clock)
         late = Speak(thread_id=child.id, event=event, run=run, queued=run_event(run))
-        refused = await rig.store.inner.commit(Act(token="late", at=child.created_at, effects=(late,)))
+        refused = await rig.store.inner.commit(Apply(token="late", at=child.created_at, effects=(late,)))
         assert isinstance(refused, Conflict)
         assert refused.guard == "terminated"
         assert len(await rig.store.inbox(thread.id)) == 1
@@ -568,7 +568,7 @@ async def test_an_agent_that_has_ended_its_home_thread_is_not_triggered() -> Non
         event = await rig.rt.inboxes.trigger("boss", "mail", {"n": 1})
         home = (await rig.rt.agents.get("boss")).home_thread_id
         gone = Close(thread_id=home)
-        await rig.store.commit(Act(token="end", at=SystemClock().now(), effects=(gone,)))
+        await rig.store.commit(Apply(token="end", at=SystemClock().now(), effects=(gone,)))
         with pytest.raises(ThreadTerminated, match="'boss' is terminated"):
             await rig.rt.inboxes.trigger("boss", "mail", {"n": 2})
         with pytest.raises(ThreadTerminated):

@@ -12,7 +12,7 @@ from toolwright.adapters.system import new_id
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.errors import Reset
 from toolwright.core.journal.child_effects import OpenRequest
-from toolwright.core.journal.units import Act
+from toolwright.core.journal.units import Apply
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
@@ -81,7 +81,7 @@ async def test_requests_for_values_that_have_expired_are_taken_away() -> None:
             expires_at=clock.now() + timedelta(seconds=seconds), created_at=clock.now(),
         )  # fmt: skip
         effect = OpenRequest(thread_id="parent", request=asked)
-        await store.commit(Act(token=name, at=clock.now(), effects=(effect,)))
+        await store.commit(Apply(token=name, at=clock.now(), effects=(effect,)))
     keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
     at_work = asyncio.create_task(Housekeeper(store, rig.motor, keys, files, clock, new_id).run())
     async with asyncio.timeout(30):

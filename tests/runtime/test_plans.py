@@ -18,7 +18,7 @@ from tests.runtime.rig import running
 from toolwright.core.agents.mind import Plan
 from toolwright.core.journal.effects import DropPlan, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Unit
+from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import ManualClock, MemoryBus, MemoryStore, ScriptedModel
@@ -39,7 +39,7 @@ def plan(plan_id: str = "p", **fields: Any) -> Plan:  # Plan's own
 
 
 def fires(unit: Unit) -> bool:
-    return isinstance(unit, Act) and any(isinstance(effect, FirePlan) for effect in unit.effects)
+    return isinstance(unit, Apply) and any(isinstance(effect, FirePlan) for effect in unit.effects)
 
 
 @asynccontextmanager

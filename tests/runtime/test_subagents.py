@@ -30,7 +30,7 @@ from tests.watched import Watched
 from toolwright import testing
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.journal.child_effects import Spawn, Speak
-from toolwright.core.journal.units import Act, Result, Unit
+from toolwright.core.journal.units import Apply, Result, Unit
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 
@@ -869,7 +869,7 @@ async def test_of_two_who_create_the_last_instance_at_once_one_is_refused(store:
                     run=replace(one.run, id="run_other", thread_id="thr_other"),
                     queued=one.queued,
                 )
-                await rig.store.commit(Act(token="other", at=unit.at, effects=(other,)))
+                await rig.store.commit(Apply(token="other", at=unit.at, effects=(other,)))
 
         rig.store.before = overtake
         thread = await rig.rt.threads.create("boss")

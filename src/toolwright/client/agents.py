@@ -7,7 +7,7 @@ from toolwright.wire.reading import Items, read, read_field, read_list
 
 
 class Agents:
-    """What a client may ask about agents, which are named by name or id."""
+    """The agents of a gateway, by name or id."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -75,7 +75,7 @@ def _path(agent: str) -> str:
 
 
 class Inboxes:
-    """What came to an agent's home thread, or to the thread that is named."""
+    """Inbox events of an agent's home thread, or of the thread that is named."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

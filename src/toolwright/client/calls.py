@@ -18,7 +18,7 @@ OFFERED = "tool.call"
 
 
 class Calls:
-    """What a client does with calls."""
+    """The calls of a gateway."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

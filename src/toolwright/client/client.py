@@ -75,9 +75,9 @@ class Client:
     async def health(self) -> Health:
         """Whether the server can work; `unavailable` is an answer too. Raises `Unreachable` if there is none."""
         answer = await self._http.once("GET", "/health")
-        shown = shown_in(answer.body)
-        if "status" in shown:
-            return read(Health, shown)
+        body = shown_in(answer.body)
+        if "status" in body:
+            return read(Health, body)
         raise error_of(answer.status, answer.headers, answer.body)
 
     async def stream_token(self) -> StreamToken:

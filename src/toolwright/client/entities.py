@@ -14,7 +14,7 @@ _ROOT = "/api/entities"
 
 
 class Entities:
-    """What a service does with people, and the agents beside them. Ids that lead nowhere raise `NotFound`."""
+    """People, and the agents beside them. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -53,8 +53,8 @@ class Entities:
 
 def _body(fields: EntityFields) -> JSONObject:
     names = {"external_id": "externalId", "display_name": "displayName", "metadata": "metadata"}
-    given: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
-    return {names[name]: each for name, each in given.items()}
+    values: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
+    return {names[name]: each for name, each in values.items()}
 
 
 def _path(entity_id: str) -> str:
@@ -65,7 +65,7 @@ _FRONT_ENDS = "/api/clients"
 
 
 class FrontEnds:
-    """What a client does with registered front-ends, which the wire calls clients.
+    """Registered front-ends, which the wire calls clients.
 
     Ids that lead nowhere raise `NotFound`. `entity_id` says whose they are; a person's are always their own.
     """

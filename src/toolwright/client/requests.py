@@ -22,14 +22,14 @@ def values_json(env: Values) -> JSONObject:
     }
 
 
-def read_names(shown: JSON) -> dict[str, EnvType]:
+def read_names(answer: JSON) -> dict[str, EnvType]:
     """The names that are set, and whether each is a secret."""
-    names = read_field(dict[str, dict[str, EnvType]], shown, "env")
+    names = read_field(dict[str, dict[str, EnvType]], answer, "env")
     return {name: each["type"] for name, each in names.items() if "type" in each}
 
 
 class Requests:
-    """What a client does with open requests. One that is unknown, over or another thread's raises `NotFound`."""
+    """Open requests for values. Raises `NotFound` for one that is unknown, over or another thread's."""
 
     def __init__(self, http: Http) -> None:
         self._http = http

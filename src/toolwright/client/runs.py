@@ -15,15 +15,15 @@ ENDS = frozenset(f"run.{status}" for status in OVER)
 
 
 class Runs:
-    """What a client does with runs. Ids that lead nowhere raise `NotFound`."""
+    """The runs of a gateway. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
 
     async def get(self, run_id: str) -> Run:
         """The run, with its steps."""
-        shown = await self._http.get(_path(run_id))
-        return read_field(Run, shown, "run").lacking(read_broken(shown))
+        answer = await self._http.get(_path(run_id))
+        return read_field(Run, answer, "run").lacking(read_broken(answer))
 
     async def list(
         self,
@@ -64,8 +64,8 @@ class Runs:
         async with asyncio.timeout(timeout):
             while True:
                 try:
-                    async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as found:
-                        async for event in found:
+                    async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as events:
+                        async for event in events:
                             begun = True
                             if event.type == CONNECTED or event.type in ENDS:
                                 run = await self.get(run_id)

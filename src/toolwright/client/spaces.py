@@ -15,7 +15,7 @@ _ROOT = "/api/spaces"
 
 
 class Spaces:
-    """What a client does with spaces and what is said there. Ids that lead nowhere raise `NotFound`.
+    """Spaces and their messages. Raises `NotFound` for ids that lead nowhere.
 
     `entity_id` says for whom a service speaks; a person is always themselves.
     """
@@ -50,7 +50,7 @@ class Spaces:
         await self._http.call("DELETE", _path(space_id), repeat="lost")
 
     async def members(self, space_id: str) -> Items[Member]:
-        """Who is in it, who came first first."""
+        """The members of the space, in the order in which they came."""
         return read_list(Member, await self._http.get(f"{_path(space_id)}/members"), "members")
 
     async def add_member(self, space_id: str, entity: str, role: str = "member") -> Member:
@@ -87,8 +87,8 @@ class Spaces:
     ) -> Items[SpaceMessage]:
         """Messages in order; the newest page where no place is given."""
         query = {"limit": limit, "afterSeq": after_seq, "beforeSeq": before_seq}
-        shown = await self._http.get(f"{_path(space_id)}/messages", query)
-        return read_list(SpaceMessage, shown, "messages")
+        answer = await self._http.get(f"{_path(space_id)}/messages", query)
+        return read_list(SpaceMessage, answer, "messages")
 
     async def edit(self, message_id: str, content: str) -> SpaceMessage:
         """Another text for a message of one's own; a service's are all."""

@@ -17,7 +17,7 @@ from toolwright.wire.thread import Child, Thread
 
 
 class Threads:
-    """What a client does with threads. Ids that lead nowhere raise `NotFound`."""
+    """The threads of a gateway. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -37,14 +37,14 @@ class Threads:
         Raises `TenvsLacking` with everything that is `missing` or `invalid`. It is not repeated when its answer is
         lost (`AnswerLost`): there might be two.
         """
-        given: dict[str, JSON | None] = {
+        fields: dict[str, JSON | None] = {
             "userId": user_id,
             "env": None if env is None else values_json(env),
             "tenvs": None if tenvs is None else plain(dict(tenvs)),
             "tags": None if tags is None else list(tags),
             "arguments": None if arguments is None else plain(dict(arguments)),
         }
-        body: JSONObject = {"agentId": agent, **{n: each for n, each in given.items() if each is not None}}
+        body: JSONObject = {"agentId": agent, **{n: each for n, each in fields.items() if each is not None}}
         return read_field(Thread, (await self._http.call("POST", "/api/threads", body)).json, "thread")
 
     async def get(self, thread_id: str) -> Thread:

@@ -193,9 +193,9 @@ class Worker:
         if name in self._tools:
             raise DefinitionError(f"This worker carries out the tool {name!r} already.")
 
-        def take(given: F) -> F:
-            self._tools[name] = work_of(name, given)
-            return given
+        def take(decorated: F) -> F:
+            self._tools[name] = work_of(name, decorated)
+            return decorated
 
         return take if function is None else take(function)
 
@@ -296,8 +296,8 @@ class Worker:
         try:
             await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, result))
         except (InvalidRequest, InvalidJSON, TooLarge) as error:  # what HTTP or the server cannot take
-            told = f"The result cannot be submitted: {error.message}"
-            await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=told))
+            error_text = f"The result cannot be submitted: {error.message}"
+            await self._insist(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it, again and again while the server is away."""

@@ -1,4 +1,4 @@
-"""How long to wait before something is tried again: 1 s, doubling to 5 minutes (D21)."""
+"""The delay before something is tried again: 1 s, doubling to 5 minutes (D21)."""
 
 FIRST, LONGEST = 1.0, 300.0  # seconds
 

@@ -17,46 +17,46 @@ _LONGEST = 40  # characters of a value that is shown itself
 
 def brief_value(value: object) -> str:
     """The value itself where it is plain and short, else its type."""
-    if isinstance(value, str | int | float | None) and len(said := repr(value)) <= _LONGEST:
-        return said
+    if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _LONGEST:
+        return text
     return f"a value of the type {type(value).__name__}"
 
 
-def misfit(given: object, kinds: Kinds) -> str | None:
+def misfit(value: object, kinds: Kinds) -> str | None:
     """What makes this no list of such things: itself, or the first thing in it that is none, in words."""
-    if isinstance(given, str | bytes | dict) or not isinstance(given, Collection):
-        return brief_value(cast("object", given))
-    items = cast("Collection[object]", given)  # isinstance does not know what it holds
+    if isinstance(value, str | bytes | dict) or not isinstance(value, Collection):
+        return brief_value(cast("object", value))
+    items = cast("Collection[object]", value)  # isinstance does not know what it holds
     return next((f"one with {brief_value(each)}" for each in items if not isinstance(each, kinds)), None)
 
 
-def check_kind(what: str, given: object, kinds: Kinds, wanted: str) -> None:
+def check_kind(what: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `DefinitionError` unless what was declared is of such a kind."""
-    if not isinstance(given, kinds):
-        raise DefinitionError(f"{what} must be {wanted}, not {brief_value(given)}.")
+    if not isinstance(value, kinds):
+        raise DefinitionError(f"{what} must be {wanted}, not {brief_value(value)}.")
 
 
-def check_list(what: str, given: object, kinds: Kinds, wanted: str) -> None:
-    """The same for a list of things of such a kind."""
-    found = misfit(given, kinds)
-    if found is not None:
-        raise DefinitionError(f"{what} must be a list of {wanted}, not {found}.")
+def check_list(what: str, value: object, kinds: Kinds, wanted: str) -> None:
+    """Raise `DefinitionError` if something is not a list of things of such a kind."""
+    wrong = misfit(value, kinds)
+    if wrong is not None:
+        raise DefinitionError(f"{what} must be a list of {wanted}, not {wrong}.")
 
 
-def check_callee(what: str, given: object) -> None:
+def check_callee(what: str, value: object) -> None:
     """Raise `DefinitionError` for what is often put among tools and is none: it says what to put there."""
-    name = getattr(given, "name", None)
-    if hasattr(given, "expose_as_tool"):
-        kind = type(given).__name__
+    name = getattr(value, "name", None)
+    if hasattr(value, "expose_as_tool"):
+        kind = type(value).__name__
         config = "SubagentToolConfig" if kind == "Agent" else "SubpromptConfig"
         raise DefinitionError(
             f"{what}: the {kind.lower()} {name!r} is called by its name: put {name!r} or tw.{config}(name={name!r}) "
             f"there, and the {kind.lower()}, with expose_as_tool=True, into the app."
         )
-    if isroutine(given):
+    if isroutine(value):
         raise DefinitionError(
-            f"{what}: {given.__name__!r} is a plain function: decorate it with @tw.tool, or put "
-            f"tw.tool({given.__name__}) there."
+            f"{what}: {value.__name__!r} is a plain function: decorate it with @tw.tool, or put "
+            f"tw.tool({value.__name__}) there."
         )
 
 
@@ -79,16 +79,16 @@ def refuse_fields(hints: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
-def check_name(what: str, given: object) -> None:
-    """The same for a name, which is text and not blank."""
-    if not isinstance(given, str):
-        raise DefinitionError(f"{what} needs a name, not {brief_value(given)}.")
-    if not given.strip():
+def check_name(what: str, name: object) -> None:
+    """Raise `DefinitionError` if something is not a name, which is text and not blank."""
+    if not isinstance(name, str):
+        raise DefinitionError(f"{what} needs a name, not {brief_value(name)}.")
+    if not name.strip():
         raise DefinitionError(f"{what} needs a name.")
 
 
-def check_line(what: str, given: object) -> None:
-    """The same for a name that others read: it is one line."""
-    check_name(what, given)
-    if not one_line(str(given)):
-        raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(given), _LONGEST)}.")
+def check_line(what: str, name: object) -> None:
+    """Raise `DefinitionError` if something is not a name that others read: it is one line."""
+    check_name(what, name)
+    if not one_line(str(name)):
+        raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(name), _LONGEST)}.")

@@ -1,4 +1,4 @@
-"""What is wrong with one field of a form, in our own plain words: pydantic's speak of inputs and of its classes."""
+"""Faults of one field of a form, in our own plain words: pydantic's speak of inputs and of its classes."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -41,15 +41,15 @@ _LENGTHS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def known_and_few(given: object, form: type[BaseModel]) -> object:
+def known_and_few(value: object, form: type[BaseModel]) -> object:
     """What a form is judged by: of thousands of fields that it does not know, no more than are told of."""
-    if not isinstance(given, dict) or len(given) <= len(form.model_fields) + MOST_FAULTS:  # pyright: ignore[reportUnknownArgumentType]  # user input
-        return given  # pyright: ignore[reportUnknownVariableType]  # user input
-    known = {field.alias or name for name, field in form.model_fields.items()}
-    fields = cast("dict[object, object]", given)
-    unknown = [name for name in fields if name not in known]
+    if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_FAULTS:  # pyright: ignore[reportUnknownArgumentType]  # user input
+        return value  # pyright: ignore[reportUnknownVariableType]  # user input
+    names = {field.alias or name for name, field in form.model_fields.items()}
+    fields = cast("dict[object, object]", value)
+    unknown = [name for name in fields if name not in names]
     return {
-        name: fields[name] for name in (*(name for name in fields if name in known), *unknown[:MOST_FAULTS])
+        name: fields[name] for name in (*(name for name in fields if name in names), *unknown[:MOST_FAULTS])
     }
 
 
@@ -65,10 +65,10 @@ def form_fault(fault: Mapping[str, Any]) -> str:
     return str(fault["msg"]).replace("Input should be", "must be", 1)
 
 
-def _length(kind: str, more: Mapping[str, Any], given: object) -> str:
+def _length(kind: str, more: Mapping[str, Any], value: object) -> str:
     word, name = _LENGTHS[kind]
     limit = more[name]
     if limit == 1 and word == "least":
         return "must not be empty"
-    one = "character" if isinstance(given, str) or kind.startswith("string") else "item"
-    return f"must have at {word} {limit} {one}{'' if limit == 1 else 's'}"
+    unit = "character" if isinstance(value, str) or kind.startswith("string") else "item"
+    return f"must have at {word} {limit} {unit}{'' if limit == 1 else 's'}"

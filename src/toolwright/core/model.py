@@ -102,7 +102,7 @@ ModelEvent: TypeAlias = AttemptStarted | TextDelta | ThinkingDelta | CallDelta |
 
 
 class Model(Protocol):
-    """Whoever answers a request. Faults are raised as `ModelUnavailable` or `ModelRefused`."""
+    """A model that answers requests. Faults are raised as `ModelUnavailable` or `ModelRefused`."""
 
     @property
     def name(self) -> str:

@@ -43,7 +43,7 @@ class Drain(Protocol):
 
 
 class Files(Protocol):
-    """Where the bytes of files lie, each under the hex SHA-256 of itself. Raises `StoreError`."""
+    """Storage of files' bytes, each under the hex SHA-256 of itself. Raises `StoreError`."""
 
     async def put(self, content: bytes) -> str:
         """Keep the bytes, once; their digest."""
@@ -101,7 +101,7 @@ class Motor(Protocol):
 
 
 class Lock(Protocol):
-    """Who may drain: one process at a time on one journal."""
+    """The lock for draining: one process at a time on one journal."""
 
     async def acquire(self) -> bool:
         """Try once, without waiting."""

@@ -16,28 +16,28 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
 def words(error: BaseException) -> str:
     """What an error says, else what it is called."""
     try:
-        said = str(error)
+        text = str(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text
-        said = ""
-    return brief(error_text(error, said))
+        text = ""
+    return brief(error_text(error, text))
 
 
-def error_text(error: BaseException, said: str) -> str:
+def error_text(error: BaseException, text: str) -> str:
     """The words of an error, or its type's name; both for one that only names the key which it has not found."""
-    if isinstance(error, KeyError) and len(error.args) == 1 and said == repr(error.args[0]):
-        return f"{type(error).__name__}: {said}"
-    return said or type(error).__name__
+    if isinstance(error, KeyError) and len(error.args) == 1 and text == repr(error.args[0]):
+        return f"{type(error).__name__}: {text}"
+    return text or type(error).__name__
 
 
 def sentence(text: str) -> str:
     """The text as a sentence of its own: with a full stop, where what it quotes at its end has none."""
-    said = text.rstrip()
-    return said if said.endswith((".", "!", "?", "…")) else f"{said}."
+    stripped = text.rstrip()
+    return stripped if stripped.endswith((".", "!", "?", "…")) else f"{stripped}."
 
 
 def quantity(number: int | float, noun: str) -> str:
     """The number and the noun, in the plural but for 1."""
-    said = f"{number:g}" if isinstance(number, float) else str(number)
+    count = f"{number:g}" if isinstance(number, float) else str(number)
     if number == 1:
-        return f"{said} {noun}"
-    return f"{said} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{said} {noun}s"
+        return f"{count} {noun}"
+    return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"

@@ -45,18 +45,18 @@ _equal.__name__, _hashed.__name__, _shown.__name__ = "__eq__", "__hash__", "__re
 def _write_methods(cls: type[object]) -> None:
     """Put the methods in the place of those that have asked for them, as `dataclass` would have written them."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
-    shown = [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]  # the same
+    shown_fields = [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]  # the same
     space: dict[str, Any] = {"recursive": recursive_repr()}  # what the written functions may name
-    exec("\n".join(_methods(names, shown)), space)  # noqa: S102 - the text is made of field names alone
+    exec("\n".join(_methods(names, shown_fields)), space)  # noqa: S102 - the text is made of field names alone
     for method in (_equal, _hashed, _shown):
         owner = next(each for each in cls.__mro__ if method.__name__ in each.__dict__)
         if owner.__dict__[method.__name__] is method:
             setattr(cls, method.__name__, space[method.__name__])
 
 
-def _methods(names: list[str], shown: list[str]) -> list[str]:
+def _methods(names: list[str], shown_fields: list[str]) -> list[str]:
     ours, theirs = (f"({''.join(f'{of}.{name}, ' for name in names)})" for of in ("self", "other"))
-    parts = ", ".join(f"{name}={{self.{name}!r}}" for name in shown)
+    parts = ", ".join(f"{name}={{self.{name}!r}}" for name in shown_fields)
     return [
         "def __eq__(self, other):",
         f" return {ours} == {theirs} if other.__class__ is self.__class__ else NotImplemented",

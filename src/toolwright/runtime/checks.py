@@ -1,4 +1,4 @@
-"""What callers ask for, checked before a journal sees it: each would fail in its own way."""
+"""Checks of callers' parameters before a journal sees them: each would fail in its own way."""
 
 from toolwright.core.checks import Kinds, brief_value, misfit
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -8,47 +8,47 @@ from toolwright.core.text import brief
 _LARGEST = 2**63 - 1  # what every journal can count to
 
 
-def by_id(what: str, given: str) -> str:
+def by_id(what: str, value: str) -> str:
     """The id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
-    refuse_object(what, given)
-    if not can_be_id(given):
-        raise NotFound(f"There is no {what} {brief(repr(given), 200)}.")
-    return given
+    refuse_object(what, value)
+    if not can_be_id(value):
+        raise NotFound(f"There is no {what} {brief(repr(value), 200)}.")
+    return value
 
 
-def refuse_object(what: str, given: object) -> None:
+def refuse_object(what: str, value: object) -> None:
     """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
-    name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(given, name, None), str)), None)
+    name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
         raise _faulty(
-            f"{what}_id", f"must be an id, which is text, not a {type(given).__name__}: give its .{name}"
+            f"{what}_id", f"must be an id, which is text, not a {type(value).__name__}: give its .{name}"
         )
 
 
-def can_be_id(given: object) -> bool:
+def can_be_id(value: object) -> bool:
     """Whether any journal could keep such an id."""
-    return isinstance(given, str) and not unwritable(given)
+    return isinstance(value, str) and not unwritable(value)
 
 
-def by_kind(name: str, given: object, kinds: Kinds, wanted: str) -> None:
+def by_kind(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is of such a kind."""
-    if not isinstance(given, kinds):
-        raise _faulty(name, f"must be {wanted}, not {brief_value(given)}")
+    if not isinstance(value, kinds):
+        raise _faulty(name, f"must be {wanted}, not {brief_value(value)}")
 
 
-def by_list(name: str, given: object, kinds: Kinds, wanted: str) -> None:
+def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
-    found = None if given is None else misfit(given, kinds)
-    if found is not None:
-        raise _faulty(name, f"must be a list of {wanted}, not {found}")
+    wrong = None if value is None else misfit(value, kinds)
+    if wrong is not None:
+        raise _faulty(name, f"must be a list of {wanted}, not {wrong}")
 
 
-def by_text(name: str, given: str | None) -> str | None:
-    """What is filtered by, or `InvalidRequest` if that is no text which a journal can hold."""
-    if given is not None and (not isinstance(given, str) or unwritable(given)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        refuse_object(name.removesuffix("_id"), given)
+def by_text(name: str, value: str | None) -> str | None:
+    """The text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
+    if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        refuse_object(name.removesuffix("_id"), value)
         raise _faulty(name, "must be text without NUL characters or halves of characters")
-    return given
+    return value
 
 
 def page(limit: int, offset: int = 0) -> None:
@@ -57,9 +57,9 @@ def page(limit: int, offset: int = 0) -> None:
         whole(name, number)
 
 
-def whole(name: str, given: int) -> None:
+def whole(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
-    if type(given) is not int or not 0 <= given <= _LARGEST:
+    if type(number) is not int or not 0 <= number <= _LARGEST:
         raise _faulty(name, "must be a whole number from 0")
 
 

@@ -1,4 +1,4 @@
-"""What is old is deleted or renewed, in small batches, by the process that drives the journal."""
+"""Housekeeping: old rows are deleted or renewed, in small batches, by the process that drives the journal."""
 
 import asyncio
 import logging

@@ -1,13 +1,13 @@
-"""What is done from outside any run, as a unit of its own."""
+"""Commits of effects from outside any run, each as a unit of its own."""
 
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Committed, Conflict
+from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.ports import Clock, Motor, NewId
 
 
-class Acts:
-    """Commits effects, and nudges the threads that they wake."""
+class EffectCommits:
+    """Commits effects from outside any run, and nudges the threads that they wake."""
 
     def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:
         self._store = store
@@ -17,7 +17,7 @@ class Acts:
 
     async def commit(self, *effects: Effect) -> Committed | Conflict:
         """All of them or none."""
-        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=effects)
         answer = await self._store.commit(unit)
         if isinstance(answer, Committed):
             for thread_id, _ in answer.runs:

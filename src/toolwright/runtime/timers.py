@@ -1,4 +1,4 @@
-"""What the motor wakes that is no thread: timers, by the kind that their name begins with.
+"""Timers: what the motor wakes that is no thread, by the kind that their name begins with.
 
 A timer is a wake under a name of its own, `kind:what`, so that it is found, tried again and left to another process
 like every other wake.

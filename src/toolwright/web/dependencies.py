@@ -45,14 +45,14 @@ PublicKey = Annotated[str | None, Security(_PUBLIC)]
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]  # for the document: read below
 
 
-async def _known(request: Request, here: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
-    caller = await identified(request, here, key, public_key)
+async def _known(request: Request, serving: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
+    caller = await identified(request, serving, key, public_key)
     refuse_unknown(request)
     return caller
 
 
-async def _service(request: Request, here: Here, key: Key) -> Caller:
-    caller = await identified(request, here, key, request.headers.get("x-public-key"))
+async def _service(request: Request, serving: Here, key: Key) -> Caller:
+    caller = await identified(request, serving, key, request.headers.get("x-public-key"))
     if caller.kind != "service":
         raise Forbidden("Only a service may do this: it needs a secret key.")
     refuse_unknown(request)
@@ -61,30 +61,30 @@ async def _service(request: Request, here: Here, key: Key) -> Caller:
 
 async def _follower(
     request: Request,
-    here: Here,
+    serving: Here,
     key: Key,
     public_key: PublicKey,
     _: Bearer,
     token: Annotated[str | None, Security(_TOKEN)],
 ) -> Caller:
     if token is None or key is not None or public_key is not None:
-        caller = await identified(request, here, key, public_key)
+        caller = await identified(request, serving, key, public_key)
     else:
-        caller = await _redeemed(request, here, token)
+        caller = await _redeemed(request, serving, token)
     refuse_unknown(request, _TOKEN.model.name)
     return caller
 
 
-async def _redeemed(request: Request, here: Serving, token: str) -> Caller:
-    here.access.check_local(request.headers, _peer(request))
-    caller = here.tokens.redeem(token)
+async def _redeemed(request: Request, serving: Serving, token: str) -> Caller:
+    serving.access.check_local(request.headers, _peer(request))
+    caller = serving.tokens.redeem(token)
     if caller is None:
         raise Unauthorized(
             "The stream token is wrong, used or expired: ask POST /api/stream-tokens for another."
         )
     if caller.entity_id is None:
         return caller
-    return person(await here.runtime.entities.human(caller.entity_id))  # deleted meanwhile, or renamed
+    return person(await serving.runtime.entities.human(caller.entity_id))  # deleted meanwhile, or renamed
 
 
 async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> Caller:
@@ -93,13 +93,13 @@ async def _following_service(caller: Annotated[Caller, Depends(_follower)]) -> C
     return caller
 
 
-async def identified(request: Request, here: Serving, key: str | None, public_key: str | None) -> Caller:
+async def identified(request: Request, serving: Serving, key: str | None, public_key: str | None) -> Caller:
     """A secret key decides; else whatever of a person is there; else where the caller is."""
     authorization = request.headers.get("authorization")
-    if key is not None or not here.access.may_be_person(public_key, authorization):
-        return here.access.service(key, request.headers, _peer(request))
-    named = await here.access.named(public_key, authorization)
-    return person(await here.runtime.entities.named(named.external_id), named.until)
+    if key is not None or not serving.access.may_be_person(public_key, authorization):
+        return serving.access.service(key, request.headers, _peer(request))
+    named = await serving.access.named(public_key, authorization)
+    return person(await serving.runtime.entities.named(named.external_id), named.until)
 
 
 def _peer(request: Request) -> str | None:

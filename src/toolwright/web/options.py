@@ -1,4 +1,4 @@
-"""What a gateway is told."""
+"""Options of a gateway."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the routes of one gateway work with, and how they ask for it."""
+"""The services that the routes of one gateway work with, and how they ask for them."""
 
 from dataclasses import dataclass, field
 from typing import Annotated

@@ -30,7 +30,7 @@ class Agent(Shape, title="AgentShape"):
 
 def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
     """`{id, agentId, entityId, name, description, type, config?}`; `config` of one that was configured as JSON."""
-    shown: JSONObject = {
+    fields: JSONObject = {
         "id": agent.id,
         "agentId": agent.id,
         "entityId": agent.entity_id,
@@ -38,7 +38,7 @@ def agent_json(agent: AgentRow, config: JSONObject | None = None) -> JSONObject:
         "description": agent.description,
         "type": agent.type,
     }
-    return shown if config is None else {**shown, "config": config}
+    return fields if config is None else {**fields, "config": config}
 
 
 class Goal(Shape, title="GoalShape"):
@@ -88,14 +88,14 @@ class Plan(Shape, title="PlanShape"):
 
 def plan_json(plan: PlanRow) -> JSONObject:
     """`{id, name, instruction, nextRunAt, cron?, timezone?}`."""
-    shown: JSONObject = {
+    fields: JSONObject = {
         "id": plan.id,
         "name": plan.name,
         "instruction": plan.instruction,
         "nextRunAt": plan.next_run_at.isoformat(),
     }
     optional: JSONObject = {"cron": plan.cron, "timezone": plan.timezone}
-    return shown | {name: value for name, value in optional.items() if value is not None}
+    return fields | {name: value for name, value in optional.items() if value is not None}
 
 
 class PromptSection(Shape):

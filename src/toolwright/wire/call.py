@@ -115,7 +115,7 @@ class Offer(Shape):
 
 def call_json(call: CallRow) -> JSONObject:
     """A call as those see it who may answer it; `result` and `resolvedAt` once there is one."""
-    shown: JSONObject = {
+    fields: JSONObject = {
         "callId": call.id,
         "toolName": call.name,
         "args": arguments_json(call.arguments),
@@ -131,9 +131,9 @@ def call_json(call: CallRow) -> JSONObject:
         "deadline": _instant(call.deadline),
     }
     if call.result is not None:
-        shown["result"] = s3_result(result_from_json(call.result))
-        shown["resolvedAt"] = _instant(call.completed_at)
-    return shown
+        fields["result"] = s3_result(result_from_json(call.result))
+        fields["resolvedAt"] = _instant(call.completed_at)
+    return fields
 
 
 def _instant(value: datetime | None) -> str | None:

@@ -78,15 +78,15 @@ def subagent_event(
     return bounded(EventDraft(type=type_, payload=payload))
 
 
-def tool_event(type_: EventType, call_id: str, name: str, said: JSONObject | None = None) -> EventDraft:
+def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
-    draft = EventDraft(type=type_, payload=ids if said is None else {**ids, **said, **ids})
-    return draft if len(name) < 100 and _is_short(said) else bounded(draft)
+    draft = EventDraft(type=type_, payload=ids if payload is None else {**ids, **payload, **ids})
+    return draft if len(name) < 100 and _is_short(payload) else bounded(draft)
 
 
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
-    """How a call has ended: `tool.done` with its result, or `tool.error` with its error."""
+    """The event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
     if result.status == "error":
         return tool_event("tool.error", call_id, name, error_object(result))
     return tool_event("tool.done", call_id, name, {"result": result.result})
@@ -127,33 +127,33 @@ class Event(Shape, title="EventShape"):
 
 def event_json(event: EventRow, agent_entity_id: str | None = None) -> JSONObject:
     """`{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
-    shown: JSONObject = {"type": event.type, "ts": event.at.isoformat()}
+    fields: JSONObject = {"type": event.type, "ts": event.at.isoformat()}
     if event.n is not None:
-        shown["id"] = str(event.n)
-        shown["seq"] = event.n
+        fields["id"] = str(event.n)
+        fields["seq"] = event.n
     if event.space_id is not None:
-        shown |= {"spaceId": event.space_id, "smartSpaceId": event.space_id}
+        fields |= {"spaceId": event.space_id, "smartSpaceId": event.space_id}
     if event.thread_id is not None:
-        shown["threadId"] = event.thread_id
+        fields["threadId"] = event.thread_id
     if event.run_id is not None:
-        shown["runId"] = event.run_id
+        fields["runId"] = event.run_id
     if agent_entity_id is not None:
-        shown["agentEntityId"] = agent_entity_id
-    shown["data"] = event.payload
-    return shown
+        fields["agentEntityId"] = agent_entity_id
+    fields["data"] = event.payload
+    return fields
 
 
 def notice_json(
-    type_: EventType, at: datetime, ids: JSONObject, said: JSONObject | None = None
+    type_: EventType, at: datetime, ids: JSONObject, content: JSONObject | None = None
 ) -> JSONObject:
     """A stream's word about itself, `connected {after}` or `reset`: an event without an id that nothing records."""
-    return {"type": type_, "ts": at.isoformat(), **ids, "data": said or {}}
+    return {"type": type_, "ts": at.isoformat(), **ids, "data": content or {}}
 
 
-def frame(shown: JSONObject) -> bytes:
+def frame(event: JSONObject) -> bytes:
     """One server-sent event, to be written at once: `id:` only for what is recorded, ASCII only, LF only."""
-    identity = f"id: {shown['id']}\n" if "id" in shown else ""
-    return f"{identity}data: {dumps(shown)}\n\n".encode("ascii")
+    identity = f"id: {event['id']}\n" if "id" in event else ""
+    return f"{identity}data: {dumps(event)}\n\n".encode("ascii")
 
 
 def _is_longer(payload: JSONObject) -> bool:
@@ -168,16 +168,16 @@ def _ids(payload: JSONObject) -> JSONObject:
     }
 
 
-def _is_short(said: JSONObject | None) -> bool:
+def _is_short(payload: JSONObject | None) -> bool:
     """Whether it is nothing, or one short value: most results are, and need no more looking at.
 
     A byte of UTF-8 takes at most three of ASCII.
     """
-    if said is None:
+    if payload is None:
         return True
-    if len(said) != 1:
+    if len(payload) != 1:
         return False
-    [value] = said.values()
+    [value] = payload.values()
     if isinstance(value, str):
         return len(value) < SURELY_SMALL
     return utf8_size(value) < MAX_PAYLOAD // 4

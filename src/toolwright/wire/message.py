@@ -55,24 +55,24 @@ class Sent(Shape, title="MessageSent"):
 
 def message_json(message: MessageRow) -> JSONObject:
     """`{id, seq, role, content, toolCalls?, toolCallId?, toolStatus?, attachments?, stack?, createdAt}`."""
-    shown: JSONObject = {"id": message.id, "role": message.role, "content": message.content}
+    fields: JSONObject = {"id": message.id, "role": message.role, "content": message.content}
     if message.seq is not None:
-        shown["seq"] = message.seq
+        fields["seq"] = message.seq
     if message.run_id is not None:
-        shown["runId"] = message.run_id
+        fields["runId"] = message.run_id
     if message.calls:
         calls: list[JSON] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
-        shown["toolCalls"] = calls
+        fields["toolCalls"] = calls
     if message.call_id is not None:
-        shown["toolCallId"] = message.call_id
-        shown["toolName"] = message.tool_name
-        shown["toolStatus"] = message.status
+        fields["toolCallId"] = message.call_id
+        fields["toolName"] = message.tool_name
+        fields["toolStatus"] = message.status
     if message.attachments:
-        shown["attachments"] = [attachment_to_json(ref) for ref in message.attachments]
+        fields["attachments"] = [attachment_to_json(ref) for ref in message.attachments]
     if message.stack is not None:
-        shown["stack"] = message.stack
-    shown["createdAt"] = message.created_at.isoformat()
-    return shown
+        fields["stack"] = message.stack
+    fields["createdAt"] = message.created_at.isoformat()
+    return fields
 
 
 class File(Shape, title="FileShape"):
@@ -91,9 +91,9 @@ class File(Shape, title="FileShape"):
 
 def file_json(file: FileRow) -> JSONObject:
     """`{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
-    shown = attachment_to_json(file.ref)
-    del shown["type"]
-    return {**shown, "createdAt": file.created_at.isoformat()}
+    fields = attachment_to_json(file.ref)
+    del fields["type"]
+    return {**fields, "createdAt": file.created_at.isoformat()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +112,9 @@ def _whole(event: Event) -> Event:
 
 
 def _message_without_stack(message: MessageRow) -> JSONObject:
-    shown = message_json(message)
-    shown.pop("stack", None)
-    return shown
+    fields = message_json(message)
+    fields.pop("stack", None)
+    return fields
 
 
 def _event_without_stack(event: Event) -> Event:

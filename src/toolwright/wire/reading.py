@@ -15,18 +15,18 @@ T = TypeVar("T")
 Path = tuple[int | str, ...]
 
 
-def read(kind: type[T], shown: JSON) -> T:
-    """`shown` as a value of that kind; fields that are not known are passed over. Raises `BadAnswer`."""
+def read(kind: type[T], answer: JSON) -> T:
+    """`answer` as a value of that kind; fields that are not known are passed over. Raises `BadAnswer`."""
     try:
-        return _adapter(kind).validate_python(shown)
+        return _adapter(kind).validate_python(answer)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         raise _unreadable(kind, fault["loc"], fault["msg"]) from None
 
 
-def read_field(kind: type[T], shown: JSON, name: str) -> T:
-    """The same of one field of an answer: `{"thread": {…}}`."""
-    return read(kind, _field(shown, name))
+def read_field(kind: type[T], answer: JSON, name: str) -> T:
+    """One field of an answer as a value of that kind: `{"thread": {…}}`."""
+    return read(kind, _field(answer, name))
 
 
 class BrokenItem(Shape, title="BrokenShape"):
@@ -38,21 +38,21 @@ class BrokenItem(Shape, title="BrokenShape"):
 
 
 class Items(list[T]):
-    """What a list has shown; `broken` is what it could not show, empty if that is nothing."""
+    """The items of a list; `broken` is what it could not show, empty if that is nothing."""
 
     def __init__(self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = ()) -> None:
         super().__init__(items)
         self.broken = tuple(broken)
 
 
-def read_list(kind: type[T], shown: JSON, name: str) -> Items[T]:
-    """The same of a list, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
-    return Items(_each(kind, _field(shown, name), name), read_broken(shown))
+def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
+    """A list of an answer, with what of it is broken: `{"threads": […], "broken"?: […]}`."""
+    return Items(_each(kind, _field(answer, name), name), read_broken(answer))
 
 
-def read_broken(shown: JSON) -> tuple[BrokenItem, ...]:
-    """What of an answer is broken; nothing if it names nothing."""
-    broken = shown.get("broken") if isinstance(shown, dict) else None
+def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
+    """The broken items of an answer; nothing if it names none."""
+    broken = answer.get("broken") if isinstance(answer, dict) else None
     return tuple(_each(BrokenItem, broken or [], "broken"))
 
 
@@ -62,10 +62,10 @@ def _each(kind: type[T], items: JSON, name: str) -> list[T]:
     return [read(kind, item) for item in items]
 
 
-def _field(shown: JSON, name: str) -> JSON:
-    if not isinstance(shown, dict) or name not in shown:
+def _field(answer: JSON, name: str) -> JSON:
+    if not isinstance(answer, dict) or name not in answer:
         raise BadAnswer(f"The server's answer has no {name!r}.")
-    return shown[name]
+    return answer[name]
 
 
 @cache

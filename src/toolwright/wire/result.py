@@ -80,7 +80,7 @@ def attachment_from_json(written: JSONObject) -> Attachment | AttachmentRef:
 
 
 def reference_from_json(written: JSONObject) -> AttachmentRef:
-    """The same where only references stand; raises `ValueError` for anything else."""
+    """The reference that stands where only references may; raises `ValueError` for anything else."""
     try:
         read = attachment_from_json(written)
     except (KeyError, TypeError, AttributeError) as error:
@@ -91,7 +91,7 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
 
 
 def model_text(result: ToolResult) -> str:
-    """What the model reads: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
+    """The text that the model reads: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
 
     Control and tag characters are left out, and the stack never appears.
     """

@@ -36,14 +36,14 @@ def usage_json(usage: UsageRow) -> JSONObject:
     }
 
 
-def usage_from_json(shown: JSONObject) -> UsageRow:
+def usage_from_json(usage: JSONObject) -> UsageRow:
     """The usage that `usage_json` shows; raises `ValueError` for anything else."""
     try:
         return UsageRow(
-            input_tokens=_count(shown["inputTokens"]),
-            output_tokens=_count(shown["outputTokens"]),
-            cache_read_tokens=_count(shown["cacheReadTokens"]),
-            cache_write_tokens=_count(shown["cacheWriteTokens"]),
+            input_tokens=_count(usage["inputTokens"]),
+            output_tokens=_count(usage["outputTokens"]),
+            cache_read_tokens=_count(usage["cacheReadTokens"]),
+            cache_write_tokens=_count(usage["cacheWriteTokens"]),
         )
     except (KeyError, TypeError) as error:
         raise ValueError("this is no usage of tokens") from error
@@ -140,7 +140,7 @@ class RunProgress(Shape, title="RunStatusShape"):
 
 def run_json(run: RunRow) -> JSONObject:
     """A run without its steps."""
-    shown: JSONObject = {
+    fields: JSONObject = {
         "id": run.id,
         "agentId": run.agent,
         "threadId": run.thread_id,
@@ -156,12 +156,12 @@ def run_json(run: RunRow) -> JSONObject:
         "completedAt": _instant(run.completed_at),
     }
     if run.waiting is not None:
-        shown["waiting"] = run.waiting
-    return shown
+        fields["waiting"] = run.waiting
+    return fields
 
 
 def run_status_json(run: RunRow) -> JSONObject:
-    """What somebody sees of a run that is not in a thread of theirs (D24)."""
+    """The status of a run, as somebody sees it in whose threads it is not (D24)."""
     return {
         "id": run.id,
         "status": run.status,
@@ -177,12 +177,12 @@ def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Mes
     for message in messages:
         by_number.setdefault(message.step, []).append(message)
     numbered = {step.number: step for step in steps}
-    shown: list[JSON] = [
+    step_entries: list[JSON] = [
         _step_json(number, numbered.get(number), by_number.get(number, []))
         for number in sorted({*by_number, *numbered})
     ]
-    whole: JSONObject = {**run_json(run), "steps": shown}
-    return whole
+    fields: JSONObject = {**run_json(run), "steps": step_entries}
+    return fields
 
 
 def _step_json(number: int, step: StepRow | None, messages: list[Message]) -> JSON:
@@ -225,10 +225,10 @@ def _entries(message: Message) -> list[JSON]:
     return entries
 
 
-def _count(shown: JSON) -> int:
-    if type(shown) is not int:
+def _count(value: JSON) -> int:
+    if type(value) is not int:
         raise TypeError("a count is a whole number")
-    return shown
+    return value
 
 
 def _instant(value: datetime | None) -> str | None:

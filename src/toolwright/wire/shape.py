@@ -84,8 +84,8 @@ def documented(kind: Any) -> PlainSerializer:  # a type, as pydantic takes it
     return PlainSerializer(_same, return_type=kind)
 
 
-def _same(shown: object) -> object:
-    return shown
+def _same(value: object) -> object:
+    return value
 
 
 @dataclass(frozen=True, eq=False)

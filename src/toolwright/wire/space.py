@@ -135,7 +135,7 @@ def space_message_json(
     message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow] = ()
 ) -> JSONObject:
     """`{id, seq, spaceId, smartSpaceId, entityId, role, content, metadata, parentMessageId, reactions, …, entity}`."""
-    shown: list[JSON] = [{"emoji": each.emoji, "entityId": each.entity_id} for each in reactions]
+    reaction_list: list[JSON] = [{"emoji": each.emoji, "entityId": each.entity_id} for each in reactions]
     return {
         "id": message.id,
         "seq": message.seq,
@@ -146,7 +146,7 @@ def space_message_json(
         "content": message.content,
         "metadata": message.metadata,
         "parentMessageId": message.parent_id,
-        "reactions": shown,
+        "reactions": reaction_list,
         "createdAt": message.created_at.isoformat(),
         "editedAt": _instant(message.edited_at),
         "entity": None if entity is None else entity_json(entity),

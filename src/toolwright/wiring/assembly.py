@@ -29,8 +29,8 @@ from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import FileKeeper, ThreadFiles
 from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
-from toolwright.runtime.journal import Acts
-from toolwright.runtime.model.ask import ANSWER_LIMITS, Asking
+from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.runs.drain import Drainer
@@ -88,7 +88,7 @@ def assemble(
     entities = Entities(store, agents, environment, clock, ids)
     deliveries = Deliveries(agents, clock, ids, settings.max_chain_depth)
     speech = Speech(store, membership, deliveries)
-    spaces = Spaces(store, Acts(store, motor, clock, ids), entities, membership, speech, clock, ids)
+    spaces = Spaces(store, EffectCommits(store, motor, clock, ids), entities, membership, speech, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
     speakers = Speakers(agents, equipment.equip)
@@ -161,7 +161,7 @@ def _drainer(
     executors: Mapping[Kind, Executor] = {"agent": subagents, **parts.executors}
     calls = Calls(parts.instants, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox)
-    asking = Asking(
+    model_answers = ModelAnswers(
         parts.models,
         parts.bus,
         keeper,
@@ -172,7 +172,9 @@ def _drainer(
     nested = Nested(store)
     run_ending = RunEnding(calls, nested, ChildReports(store), max_steps=settings.max_steps)
     waiting, step_tools = Waiting(store, calls, inline_wait), StepTools(store, lifecycle_tools)
-    loop = Loop(calls, handlers, asking, waiting, nested, run_ending, speakers, step_tools, environment)
+    loop = Loop(
+        calls, handlers, model_answers, waiting, nested, run_ending, speakers, step_tools, environment
+    )
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
     return Drainer(
         store, loop, calls, speakers, run_ending, shared.lineages, clock, ids, listeners, shared.membership

@@ -21,7 +21,7 @@ RESET = "reset"
 
 
 class Place:
-    """Where a follower is: the number of the last recorded event that it has handed over."""
+    """The place of a follower: the number of the last recorded event that it has handed over."""
 
     def __init__(self, after: int | None) -> None:
         self._asked = after
@@ -59,14 +59,14 @@ class Place:
 
 async def follow(http: Http, path: str, after: int | None) -> AsyncGenerator[Event]:
     """The events of a stream, for ever: recorded ones each once and in order, live ones as they come."""
-    async with aclosing(signals(http, path, after)) as found:
-        async for event in found:
+    async with aclosing(signals(http, path, after)) as events:
+        async for event in events:
             if event.type != CONNECTED:
                 yield event
 
 
 async def signals(http: Http, path: str, after: int | None = None) -> AsyncGenerator[Event]:
-    """The same, with `connected` whenever a connection stands: what happens from then on is not missed.
+    """The events, with `connected` whenever a connection stands: what happens from then on is not missed.
 
     The first connection is tried a few times; once it stood, every later loss is followed by another try.
     """
@@ -103,5 +103,5 @@ def _json(text: str) -> JSON:
         raise BadAnswer(f"The stream has an event that is not JSON: {brief(repr(text), 60)}.") from None
 
 
-def _number(given: JSON) -> int | None:
-    return int(given) if isinstance(given, str) and given.isascii() and given.isdigit() else None
+def _number(value: JSON) -> int | None:
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else None

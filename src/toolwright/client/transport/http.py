@@ -48,8 +48,8 @@ class Identity:
         """The headers of one request."""
         if self._token is None:
             return self._fixed
-        given = self._token if isinstance(self._token, str) else self._token()
-        token = await given if inspect.isawaitable(given) else given
+        issued = self._token if isinstance(self._token, str) else self._token()
+        token = await issued if inspect.isawaitable(issued) else issued
         return {**self._fixed, "authorization": f"Bearer {_carried('authorization', token)}"}
 
 
@@ -99,12 +99,12 @@ LONGEST_TEXT = 300  # characters of an answer that is repeated in an error
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ToolwrightError:
     """The error that an answer of that status tells."""
-    shown = shown_in(body)
-    said = shown.get("error")
-    message = said if isinstance(said, str) and said else _without_words(status, body)
-    code = shown.get("code")
+    fields = shown_in(body)
+    words = fields.get("error")
+    message = words if isinstance(words, str) and words else _without_words(status, body)
+    code = fields.get("code")
     kind = CODES.get(code) if isinstance(code, str) else None
-    return _made(kind or _by_status(status), message, shown, retry_after(headers))
+    return _made(kind or _by_status(status), message, fields, retry_after(headers))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -116,14 +116,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _made(kind: Kind, message: str, shown: JSONObject, later: float | None) -> ToolwrightError:
-    missing = [name for name in _listed(shown.get("missing")) if isinstance(name, str)]
+def _made(kind: Kind, message: str, fields: JSONObject, later: float | None) -> ToolwrightError:
+    missing = [name for name in _listed(fields.get("missing")) if isinstance(name, str)]
     if issubclass(kind, VariablesLacking):
         return kind(message, missing)
     if issubclass(kind, TenvsLacking):
-        return kind(message, missing, _pairs(shown.get("invalid")))
+        return kind(message, missing, _pairs(fields.get("invalid")))
     if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
-        return kind(message, _pairs(shown.get("details")))
+        return kind(message, _pairs(fields.get("details")))
     made = kind(message)
     if isinstance(made, RETRIABLE):
         made.retry_after = later
@@ -146,19 +146,19 @@ def _without_words(status: int, body: bytes) -> str:
 def shown_in(body: bytes) -> JSONObject:
     """The JSON object that a body is; an empty one if it is none."""
     try:
-        shown = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return cast("JSONObject", shown) if isinstance(shown, dict) else {}
+    return cast("JSONObject", parsed) if isinstance(parsed, dict) else {}
 
 
-def _pairs(given: JSON) -> list[dict[str, str]]:
-    pairs = [each for each in _listed(given) if isinstance(each, dict)]
+def _pairs(value: JSON) -> list[dict[str, str]]:
+    pairs = [each for each in _listed(value) if isinstance(each, dict)]
     return [{name: text for name, text in pair.items() if isinstance(text, str)} for pair in pairs]
 
 
-def _listed(given: JSON) -> list[JSON]:
-    return given if isinstance(given, list) else []
+def _listed(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
 
 
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
@@ -184,14 +184,14 @@ class Answer:
     def json(self) -> JSONObject:
         """The body; `BadAnswer` if it is no JSON object."""
         try:
-            shown = json.loads(self.body)
+            parsed = json.loads(self.body)
         except (ValueError, RecursionError):
-            shown = None
-        if not isinstance(shown, dict):
+            parsed = None
+        if not isinstance(parsed, dict):
             raise BadAnswer(
                 f"The server's answer is not a JSON object: is {brief(repr(self.body), 60)} one of ours?"
             )
-        return cast("JSONObject", shown)
+        return cast("JSONObject", parsed)
 
 
 class Http:
@@ -291,13 +291,13 @@ class Http:
         timeout: httpx.Timeout,
     ) -> AsyncGenerator[httpx.Response]:
         asked = {name: each for name, each in (query or {}).items() if each is not None}
-        known = await self._identity.headers()
+        identity = await self._identity.headers()
         with self._translated():
             request = self._http.build_request(
                 method,
                 f"{self._base}{path}",
                 params=asked or None,
-                headers={**headers, **known},
+                headers={**headers, **identity},
                 content=content,
                 timeout=timeout,
             )

@@ -1,1 +1,1 @@
-"""What an agent and a prompt are, how they are configured, and which of them answers."""
+"""Agents and prompts: their definitions, their configuration, and which of them answers."""

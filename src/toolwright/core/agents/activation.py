@@ -1,4 +1,4 @@
-"""How an agent becomes one that is ready to speak: names are found, tools made of the prompts and agents it calls."""
+"""Activation of agents: names are found, tools made of the prompts and agents that they call."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -61,12 +61,12 @@ def check_properties(name: str, parameters: JSONObject, *properties: str | None)
 def takes(parameters: JSONObject, name: str) -> bool:
     """Whether arguments of that schema may have a property of that name."""
     properties = parameters.get("properties")
-    known = not isinstance(properties, dict) or name in properties
-    return known or parameters.get("additionalProperties") is not False
+    declared = not isinstance(properties, dict) or name in properties
+    return declared or parameters.get("additionalProperties") is not False
 
 
 class Declared(Protocol):
-    """What the app has, by name."""
+    """The declarations of the app, by name."""
 
     @property
     def prompts(self) -> Mapping[str, Prompt]: ...
@@ -97,10 +97,10 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
     has_relations = any(each.relations for each in _all(made.values()))
     sides: dict[SideName, ActiveAgent] = {}
 
-    def whole(one: ActiveAgent) -> ActiveAgent:
-        nested = {name: whole(each) for name, each in one.nested.items()}
+    def whole(active: ActiveAgent) -> ActiveAgent:
+        nested = {name: whole(each) for name, each in active.nested.items()}
         return replace(
-            one,
+            active,
             sides=sides,
             nested=nested,
             secrets=secrets,
@@ -125,12 +125,12 @@ class _Activation:
     def side(self, name: SideName, side: Side) -> ActiveAgent:
         """The agent through the prompt of one side."""
         made = self._through(self._prompt_of(self._agent, name), name, side, ())
-        known = {*made.by_name, *reserved(self._agent.toolkits)}
+        names = {*made.by_name, *reserved(self._agent.toolkits)}
         for ending in side.ending:
-            if ending not in known:
+            if ending not in names:
                 raise DefinitionError(
                     f"Agent {self._agent.name!r}: {name} ends with the tool {ending!r}, which its prompt does not have."
-                    f"{hint(ending, known)}"
+                    f"{hint(ending, names)}"
                 )
             tool = made.by_name.get(ending) if ending == side.stop_tool else None
             property_ = side.stop_tool_response_property
@@ -194,23 +194,23 @@ class _Activation:
             has_relations=False,
         )
 
-    def _callee(self, given: Callee, prompt: Prompt) -> Tool | AgentCall:
+    def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:
         """The tool that it is, or that calls it; of a resumable agent only how it is called."""
-        if isinstance(given, Tool):
-            return given
-        name = given if isinstance(given, str) else _name_in(given, prompt)
-        found = self._app.callees.get(name)
-        if found is None:
+        if isinstance(callee, Tool):
+            return callee
+        name = callee if isinstance(callee, str) else _name_in(callee, prompt)
+        declared = self._app.callees.get(name)
+        if declared is None:
             raise DefinitionError(self._unknown(name, prompt))
-        if isinstance(found, Tool):
-            if not isinstance(given, str):
+        if isinstance(declared, Tool):
+            if not isinstance(callee, str):
                 raise DefinitionError(f"Prompt {prompt.name!r}: {name!r} is a tool, and is called as it is.")
-            return found
-        if isinstance(found, Prompt):
-            return _prompt_tool(found, _config(SubpromptConfig, given, name))
-        if isinstance(given, str) and found.type == "ai_human":
-            return self._handoff(found)
-        return self._child(found, _config(SubagentToolConfig, given, name))
+            return declared
+        if isinstance(declared, Prompt):
+            return _prompt_tool(declared, _config(SubpromptConfig, callee, name))
+        if isinstance(callee, str) and declared.type == "ai_human":
+            return self._handoff(declared)
+        return self._child(declared, _config(SubagentToolConfig, callee, name))
 
     def _unknown(self, name: str, prompt: Prompt) -> str:
         if name in self._app.prompts:
@@ -236,8 +236,8 @@ class _Activation:
         spoken_to = self._prompt_of(agent)
         own = None if spoken_to.required_schema is None else spoken_to.parameters()
         relation = AgentCall(config=config, agent_id=agent.id, about=agent.tool_description, schema=own)
-        given = config.immediate
-        named = isinstance(given, Immediate) and given.name_env is not None
+        immediate = config.immediate
+        named = isinstance(immediate, Immediate) and immediate.name_env is not None
         if config.resumable and config.resumable.receives_messages not in agent.sides:
             raise DefinitionError(
                 f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
@@ -267,13 +267,13 @@ class _Activation:
         side = agent.sides[name]
         if isinstance(side.prompt, Prompt):
             return side.prompt
-        found = self._app.prompts.get(side.prompt)
-        if found is None:
+        prompt = self._app.prompts.get(side.prompt)
+        if prompt is None:
             raise DefinitionError(
                 f"Agent {agent.name!r} names the prompt {side.prompt!r}, which the app does not have."
                 f"{hint(side.prompt, self._app.prompts)}"
             )
-        return found
+        return prompt
 
     def _check_names(self, prompt: Prompt, tools: Toolset, children: tuple[AgentCall, ...]) -> None:
         """No tool may stand in the place of a built-in one (D11)."""
@@ -298,18 +298,18 @@ def _prompt_tool(prompt: Prompt, config: SubpromptConfig) -> Tool:
     )
 
 
-def _config(wanted: type[Any], given: object, name: str) -> Any:  # one of the two configurations
-    if isinstance(given, str):
+def _config(wanted: type[Any], callee: object, name: str) -> Any:  # one of the two configurations
+    if isinstance(callee, str):
         return wanted(name=name)
-    if isinstance(given, wanted):
-        return given
-    if isinstance(given, Mapping):
-        return wanted.model_validate(given)
-    raise DefinitionError(f"{name!r} is called with a {wanted.__name__}, not with a {type(given).__name__}.")
+    if isinstance(callee, wanted):
+        return callee
+    if isinstance(callee, Mapping):
+        return wanted.model_validate(callee)
+    raise DefinitionError(f"{name!r} is called with a {wanted.__name__}, not with a {type(callee).__name__}.")
 
 
-def _name_in(given: Callee, prompt: Prompt) -> str:
-    name = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", None)
+def _name_in(callee: Callee, prompt: Prompt) -> str:
+    name = callee.get("name") if isinstance(callee, Mapping) else getattr(callee, "name", None)
     if not isinstance(name, str):
         raise DefinitionError(f"Prompt {prompt.name!r}: what it calls needs a name.")
     return name
@@ -325,42 +325,44 @@ def _types(voices: Iterable[ActiveAgent]) -> EnvTypes:
     """The types that plain text has for the whole agent."""
     through = list(_all(voices))
     relations = [relation.config for each in through for relation in each.relations]
-    given = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
+    immediates = [config.immediate for config in relations if isinstance(config.immediate, Immediate)]
     variables = merged(v for active in through for v in active.variables)
     return EnvTypes(
         declared={each.name: each.type for each in variables if not isinstance(each, NamedVariable)},
         flags=frozenset([config.optional for config in relations if config.optional is not None]),
         shown=tuple(
-            [Shown(names=each.designated, related=each.related) for each in given if each.designated]
+            [Shown(names=each.designated, related=each.related) for each in immediates if each.designated]
         ),
     )
 
 
-def _valued(one: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
+def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
     """The active agent, and those below it, with the layers of values below a thread's."""
-    agent, prompt = one.agent, one.prompt
+    agent, prompt = active.agent, active.prompt
     try:
         layers = (types.stored(env), types.stored(agent.env), types.stored(prompt.env))
         tool_env = {name: types.stored(own) for name, own in agent.tool_env.items()}
     except InvalidRequest as error:
         raise DefinitionError(f"Agent {agent.name!r}: {error.message}") from error
-    nested = {name: _valued(each, types, env) for name, each in one.nested.items()}
-    return replace(one, env=layers, tool_env=tool_env, types=types, nested=nested)
+    nested = {name: _valued(each, types, env) for name, each in active.nested.items()}
+    return replace(active, env=layers, tool_env=tool_env, types=types, nested=nested)
 
 
-def _hidden(one: ActiveAgent) -> Iterable[str]:
+def _hidden(active: ActiveAgent) -> Iterable[str]:
     """What goes to children that run at once, but for what is designated as their name or their first message."""
-    for relation in one.relations:
-        given = relation.config.immediate
-        if isinstance(given, Immediate):
+    for relation in active.relations:
+        immediate = relation.config.immediate
+        if isinstance(immediate, Immediate):
             yield from (
-                name for name in given.scoped_env if name not in (given.name_env, given.description_env)
+                name
+                for name in immediate.scoped_env
+                if name not in (immediate.name_env, immediate.description_env)
             )
 
 
-def _secrets(one: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[str, str]]:
-    layers = (*one.env, *one.tool_env.values())
-    named = {(n, value) for n, value in one.tenvs.items() if n in secret_tenvs and isinstance(value, str)}
+def _secrets(active: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[str, str]]:
+    layers = (*active.env, *active.tool_env.values())
+    named = {(n, value) for n, value in active.tenvs.items() if n in secret_tenvs and isinstance(value, str)}
     named.update((n, var.value) for layer in layers for n, var in layer.items() if var.type == "secret")
     return frozenset(named)
 
@@ -368,9 +370,9 @@ def _secrets(one: ActiveAgent, secret_tenvs: frozenset[str]) -> frozenset[tuple[
 _LONGEST_MEANT = 200  # characters: a longer one was no slip of the pen, and takes long to compare
 
 
-def hint(name: str, known: Iterable[str]) -> str:
-    """Which of the known names was perhaps meant."""
-    names = sorted(known)
+def hint(name: str, options: Iterable[str]) -> str:
+    """The option that was perhaps meant by a name."""
+    names = sorted(options)
     close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
     if close:
         return f" Did you mean {close[0]!r}?"

@@ -75,10 +75,10 @@ class ActiveAgent:
 
     def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
         """What its tools need and a thread that brings these tenvs would not have; each prompt's see its own (D4)."""
-        found = Lacking()
+        total = Lacking()
         for active in self.voices:
-            found |= lacking(active.needs, {**active.tenvs, **brought})
-        return found
+            total |= lacking(active.needs, {**active.tenvs, **brought})
+        return total
 
     @property
     def voices(self) -> Iterator["ActiveAgent"]:

@@ -42,9 +42,9 @@ class Side:
             raise DefinitionError(f"max_steps must be 1 or more, not {brief_value(self.max_steps)}.")
         check_kind("The stop_on_response of a side", self.stop_on_response, bool, "true or false")
         for name in ("stop_tool", "stop_tool_response_property", "session_stop", "session_fail"):
-            given = getattr(self, name)
-            if given is not None:
-                check_name(f"The {name} of a side", given)
+            value = getattr(self, name)
+            if value is not None:
+                check_name(f"The {name} of a side", value)
         if self.stop_tool_response_property is not None and not self.ending:
             raise DefinitionError("A side with a stop_tool_response_property needs a stop_tool.")
 
@@ -155,10 +155,10 @@ class Agent:
     @property
     def sides(self) -> Mapping[SideName, Side]:
         """Its sides by name, always as sides."""
-        given = {"side_a": self.side_a, "side_b": self.side_b}
+        both = {"side_a": self.side_a, "side_b": self.side_b}
         return {
             cast("SideName", name): side if isinstance(side, Side) else Side(side)
-            for name, side in given.items()
+            for name, side in both.items()
             if side is not None
         }
 

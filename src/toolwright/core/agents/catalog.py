@@ -1,4 +1,4 @@
-"""What an app declares, every name resolved."""
+"""The catalog of an app's declarations, every name resolved."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -58,9 +58,9 @@ class Catalog:
 
     def _check_tools(self, agents: Sequence[Agent]) -> None:
         """Refuse several tools of one name: over HTTP, in the command line and in records it could be either."""
-        known: dict[str, tuple[Tool, str]] = {}
+        first_places: dict[str, tuple[Tool, str]] = {}
         for tool, place in self._tools_by_place(agents):
-            first, where = known.setdefault(tool.name, (tool, place))
+            first, where = first_places.setdefault(tool.name, (tool, place))
             if where != place and first is not tool and first != tool:
                 raise DefinitionError(
                     f"The app has two different tools named {tool.name!r}, one in {where}, the other in {place}: "
@@ -116,20 +116,20 @@ class Catalog:
             raise NotFound(
                 f"An agent is named by its name or id, which is text, not {brief_value(name_or_id)}."
             )
-        found = self._by_id.get(name_or_id) or self._agents.get(name_or_id)
-        if found is None:
+        agent = self._by_id.get(name_or_id) or self._agents.get(name_or_id)
+        if agent is None:
             raise NotFound(f"There is no agent {name_or_id!r}.{hint(name_or_id, self._agents)}")
-        return found
+        return agent
 
     def active(self, agent_id: str) -> ActiveAgent:
         """The agent ready to run, else `NotFound`."""
-        found = self._active.get(agent_id)
-        if found is None:
+        active = self._active.get(agent_id)
+        if active is None:
             raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
-        return found
+        return active
 
     def find(self, agent_id: str) -> ActiveAgent | None:
-        """The same, None if it is not configured."""
+        """The active agent by its id, None if it is not configured."""
         return self._active.get(agent_id)
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":
@@ -169,9 +169,9 @@ def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
 
 
 def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     for name, value in named:
-        if name in found:
+        if name in by_name:
             raise DefinitionError(f"The app has two {what}s named {name!r}.")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name

@@ -40,8 +40,8 @@ MOST_SERVERS = 1_000
 _TEXT, _OBJECT = "(text)", "(object)"  # what pydantic puts into the paths of faults, and we take out again
 
 
-def _kind(given: object) -> str:
-    return _OBJECT if isinstance(given, dict | BaseModel) else _TEXT
+def _kind(value: object) -> str:
+    return _OBJECT if isinstance(value, dict | BaseModel) else _TEXT
 
 
 class Form(BaseModel):
@@ -51,8 +51,8 @@ class Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(cls, given: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
-        return judge(known_and_few(given, cls))
+    def _few_unknown(cls, value: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
+        return judge(known_and_few(value, cls))
 
 
 class EnvVarForm(Form):
@@ -62,10 +62,10 @@ class EnvVarForm(Form):
     type: Literal["text", "secret"] = "secret"
 
 
-def _few_names(given: object) -> object:
-    if isinstance(given, dict) and len(given) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
+def _few_names(value: object) -> object:
+    if isinstance(value, dict) and len(value) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
         raise ValueError(f"must have at most {MOST_NAMES} names")
-    return given  # pyright: ignore[reportUnknownVariableType]  # user input
+    return value  # pyright: ignore[reportUnknownVariableType]  # user input
 
 
 EnvForm: TypeAlias = Annotated[
@@ -254,9 +254,9 @@ def check_script(config: JSON, allowed: Set[str]) -> None:
     if isinstance(model, dict):
         model = f"{model.get('provider')}:{model.get('name')}"
     if isinstance(model, str) and model.startswith("scripted:") and model not in allowed:
-        said = "names a script, which is a file of the server"
+        fault = "names a script, which is a file of the server"
         how = "name it in TOOLWRIGHT_MODEL, or configure this agent in a file"
-        raise faulty([{"path": "config.model", "message": f"{said}: {how}"}])
+        raise faulty([{"path": "config.model", "message": f"{fault}: {how}"}])
 
 
 def _tools(

@@ -1,4 +1,4 @@
-"""What an agent keeps in mind between its runs: goals, memories and plans (S3 built-in tools)."""
+"""The mind of an agent, kept between its runs: goals, memories and plans (S3 built-in tools)."""
 
 from datetime import datetime
 

@@ -89,10 +89,10 @@ class Prompt:
         if self.required_schema is not None:
             return read_model(self.required_schema, self.name, "required_schema")[0]
         named = [name for name in properties if name is not None]
-        given: JSONObject = {name: {"type": "string"} for name in ["message", *named]}
+        schemas: JSONObject = {name: {"type": "string"} for name in ["message", *named]}
         return {
             "type": "object",
-            "properties": given,
+            "properties": schemas,
             "required": [named[0] if properties and properties[0] is not None else "message"],
             "additionalProperties": False,
         }

@@ -1,4 +1,4 @@
-"""When a plan runs: what an agent says of it, read as an instant, and the next time of a cron (S3 `set_plans`).
+"""Schedules of plans: an agent's words read as an instant, and the next time of a cron (S3 `set_plans`).
 
 Everything is computed from an instant that is given; the rules of time zones are read from their data files.
 """
@@ -42,7 +42,7 @@ _NICKNAMES = {
 
 @value
 class Schedule:
-    """When a plan runs next, in UTC; with `cron`, read in `timezone` (UTC if None), again and again."""
+    """The next run of a plan, in UTC; with `cron`, read in `timezone` (UTC if None), again and again."""
 
     next_run_at: datetime
     cron: str | None = None
@@ -78,11 +78,11 @@ def read_schedule(
             raise InvalidRequest("Give exactly one of runAfter, scheduledAt and cron.")
 
 
-def read_duration(given: float | str) -> timedelta:
+def read_duration(value: float | str) -> timedelta:
     """Milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
-    seconds = _seconds_of(given) if isinstance(given, str) else given / 1_000
+    seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
     if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
-        raise InvalidRequest(f"runAfter must be more than nothing and at most ten years, not {_said(given)}.")
+        raise InvalidRequest(f"runAfter must be more than nothing and at most ten years, not {_said(value)}.")
     return duration
 
 
@@ -96,14 +96,14 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
     try:
         times = CronSim(fields, after.astimezone(_zone(timezone)))
         # What the clocks show twice is found by its first time, which may be over.
-        found = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
+        upcoming = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
     except CronSimError as error:
         raise InvalidRequest(
             sentence(f"The cron {_said(cron)} is not valid: {str(error).lower()}")
         ) from error
-    if found is None:
+    if upcoming is None:
         raise InvalidRequest(f"The cron {_said(cron)} never comes.")
-    return found
+    return upcoming
 
 
 def _fields(cron: str) -> str:
@@ -117,12 +117,12 @@ def _fields(cron: str) -> str:
 
 
 def _seconds_of(text: str) -> float:
-    said = text.strip().lower()
-    if len(said) > _LONGEST or _DURATION.fullmatch(said) is None:
+    lowered = text.strip().lower()
+    if len(lowered) > _LONGEST or _DURATION.fullmatch(lowered) is None:
         raise InvalidRequest(
             f"runAfter is a number of milliseconds, or text such as '5 hours' or '1h30m', not {_said(text)}."
         )
-    counted: list[tuple[str, str]] = _COUNTED.findall(said)
+    counted: list[tuple[str, str]] = _COUNTED.findall(lowered)
     return sum((1.0 if number in ("a", "an") else float(number)) * _SECONDS[unit] for number, unit in counted)
 
 
@@ -164,5 +164,5 @@ def _zone(timezone: str | None) -> tzinfo:
         ) from error
 
 
-def _said(given: object) -> str:
-    return brief(repr(given), 200)
+def _said(value: object) -> str:
+    return brief(repr(value), 200)

@@ -1,4 +1,4 @@
-"""What follows a step: the turn of a side goes on or is over, the other side speaks, the run ends."""
+"""Turns of sides after a step: the turn goes on or is over, the other side speaks, the run ends."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def after_text(active: ActiveAgent, run: Run) -> tuple[Run, StopReason | None]:
 
 
 def after_calls(active: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Run, StopReason | None]:
-    """All calls of a step are answered: the same."""
+    """The run and its stop reason once all calls of a step are answered."""
     stops = active.stops
     if not stops.ending:
         return run, None
@@ -45,9 +45,9 @@ def after_calls(active: ActiveAgent, run: Run, made: Sequence[Made]) -> tuple[Ru
     for name, reason in reasons:
         if name is None or name not in done:
             continue
-        said, given = answer_in(done[name].arguments, stops.stop_tool_response_property)
-        if given:
-            run = changed(run, output=said)
+        answer, has_answer = answer_in(done[name].arguments, stops.stop_tool_response_property)
+        if has_answer:
+            run = changed(run, output=answer)
         return side_over(active, run, "stop_tool") if reason == "stop_tool" else (run, reason)
     return run, None
 
@@ -65,8 +65,8 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
     """What a call that ends a turn answers: that property of its arguments; and whether it has it."""
     if property_ is None:
         return None, False
-    given = json.loads(arguments or "{}")  # of a call that went well, and so an object
-    return given.get(property_), property_ in given
+    parsed = json.loads(arguments or "{}")  # of a call that went well, and so an object
+    return parsed.get(property_), property_ in parsed
 
 
 def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: Side | None = None) -> int:

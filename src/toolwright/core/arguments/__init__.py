@@ -1,1 +1,1 @@
-"""What a call takes: signatures, schemas, the judgement of arguments, and what is wrong with them."""
+"""Arguments of calls: signatures, schemas, judgement, and faults."""

@@ -1,4 +1,4 @@
-"""What is wrong with a tool call's arguments, in plain words with every path (D3)."""
+"""Faults of a tool call's arguments, in plain words with every path (D3)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class ArgumentFault(Exception):
 
 def invalid_text(faults: Sequence[Fault]) -> str:
     """All faults in one text for the model; the same fault is told once."""
-    told = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
-    more = f"; and {len(told) - MAX_FAULTS} more" if len(told) > MAX_FAULTS else ""
-    return f"Invalid arguments: {'; '.join(told[:MAX_FAULTS])}{more}."
+    texts = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
+    more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
+    return f"Invalid arguments: {'; '.join(texts[:MAX_FAULTS])}{more}."
 
 
 def find_faults(errors: Iterable[jsonschema_rs.ValidationError]) -> list[Fault]:
@@ -199,10 +199,10 @@ def _instance(error: jsonschema_rs.ValidationError) -> Any:  # the library itsel
 
 def _listed(options: list[Any]) -> str:  # JSON of the library's own wider type
     texts = [_shown(option) for option in options]
-    shown = ", ".join(texts)
-    if len(shown) > _MAX_SHOWN:
-        shown = brief(", ".join(texts[:20]), _MAX_SHOWN) + ", …"
-    return f"one of {shown}" if len(texts) > 1 else shown
+    joined = ", ".join(texts)
+    if len(joined) > _MAX_SHOWN:
+        joined = brief(", ".join(texts[:20]), _MAX_SHOWN) + ", …"
+    return f"one of {joined}" if len(texts) > 1 else joined
 
 
 def _shown(value: Any) -> str:  # JSON of the library's own wider type

@@ -32,10 +32,10 @@ def faults_of(validator: jsonschema_rs.Validator, arguments: JSONObject) -> list
     faults = find_faults(errors)[:MOST_FAULTS]
     if faults:
         return faults
-    told = (
+    text = (
         f"fits the schema in the first {MOST_FAULTS} items of its lists and objects, but not in what follows"
     )
-    return [Fault((), told)]
+    return [Fault((), text)]
 
 
 def _first_items(value: JSON) -> JSON:
@@ -46,9 +46,9 @@ def _first_items(value: JSON) -> JSON:
     return value
 
 
-def _made_by_cutting(error: jsonschema_rs.ValidationError, whole: JSON, cut: JSON) -> bool:
+def _made_by_cutting(error: jsonschema_rs.ValidationError, original: JSON, cut: JSON) -> bool:
     """Whether something is missing only because it was cut off."""
-    return isinstance(error.kind, _TOO_FEW) and _size(whole, error.instance_path) > _size(
+    return isinstance(error.kind, _TOO_FEW) and _size(original, error.instance_path) > _size(
         cut, error.instance_path
     )
 

@@ -41,7 +41,7 @@ def first_paragraph(doc: str | None) -> str:
 
 def parameter_descriptions(doc: str | None) -> dict[str, str]:
     """Parameter name → its description on one line, from the sections `Args:` and their like."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     inside, indent, name = False, -1, ""
     for line in inspect.cleandoc(doc or "").splitlines():
         text = line.strip()
@@ -55,10 +55,10 @@ def parameter_descriptions(doc: str | None) -> dict[str, str]:
         entry = _ENTRY.match(text) if depth <= indent else None
         if entry:
             name = entry["name"]
-            found[name] = entry["text"].strip()
+            descriptions[name] = entry["text"].strip()
         elif name:
-            found[name] = f"{found[name]} {text}".strip()
-    return {key: text for key, text in found.items() if text}
+            descriptions[name] = f"{descriptions[name]} {text}".strip()
+    return {key: text for key, text in descriptions.items() if text}
 
 
 Handler: TypeAlias = Callable[..., object]
@@ -71,7 +71,7 @@ _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What is known of a handler: the schema of its arguments and how JSON arguments become its own.
+    """The signature of a handler: the schema of its arguments and how JSON arguments become its own.
 
     `on_loop` is true for async handlers; the others run in a thread. `waits` is false for async ones without an
     `await`, which no loop ever interrupts.
@@ -137,10 +137,10 @@ class _Parameters:
 
     def check_docstring(self, takes_model: bool) -> None:
         """Refuse a docstring that describes an argument which the function does not take."""
-        known = {*self.others, *self._bound, *([] if self.state is None else [self.state])}
-        known.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
+        parameters = {*self.others, *self._bound, *([] if self.state is None else [self.state])}
+        parameters.update(self._inspect(self._own).parameters)  # also those that a partial has given by place
         described = parameter_descriptions(self.doc)
-        wrong = next((name for name in described if name not in known), None)
+        wrong = next((name for name in described if name not in parameters), None)
         if wrong is None or takes_model:  # whose fields may be told of there
             return
         names = list(self.others)
@@ -285,11 +285,11 @@ def _assemble(
         for key, schema in generated.items():
             own = schemas[key]
             schemas[key] = {**schema, **own} if isinstance(own, dict) else schema
-    whole: JSONObject = {"type": "object", "properties": schemas, "required": required}
+    object_schema: JSONObject = {"type": "object", "properties": schemas, "required": required}
     if not required:
-        del whole["required"]
+        del object_schema["required"]
     return typing.cast(
-        "JSONObject", closed(with_definitions(whole, definitions))
+        "JSONObject", closed(with_definitions(object_schema, definitions))
     )  # an object stays an object
 
 

@@ -211,9 +211,11 @@ class TypeReader:
         for name, field in model_fields(annotation).items():
             inner = _below(path, field.validation_alias if isinstance(field.validation_alias, str) else name)
             if not field.is_required() and field.default_factory is None:
-                whole = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                field_type = (
+                    Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                )
                 own = field.validate_default or annotation.model_config.get("validate_default")
-                self._field_default(None if own else whole, field.default, inner)
+                self._field_default(None if own else field_type, field.default, inner)
             self.read(field.annotation, inner)
         return annotation
 

@@ -65,30 +65,30 @@ def always_secret(_: str) -> EnvType:
 
 
 def read_env(
-    given: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
+    env: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
 ) -> dict[str, EnvVar | None]:
     """What a caller gave, checked; `type_of` says which type plain text has.
 
     Raises `InvalidRequest`; no value is ever in its words.
     """
-    if given is None:
+    if env is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(env, Mapping):
         raise _faulty(path, "must be an object of names and values")
-    if len(given) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
+    if len(env) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
         raise _faulty(path, f"must have at most {MOST_NAMES} names")
     return {
         checked_name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
-        for name, each in cast("Given", given).items()
+        for name, each in cast("Given", env).items()
     }
 
 
-def stored_only(given: Mapping[str, EnvVar | None], path: str = "env") -> dict[str, EnvVar]:
-    """The same where there is nothing to take away."""
-    for name, each in given.items():
+def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> dict[str, EnvVar]:
+    """The variables to be stored, where there is nothing to take away."""
+    for name, each in variables.items():
         if each is None:
             raise _faulty(f"{path}.{name}", "must be text, or an object with value and type")
-    return {name: each for name, each in given.items() if each is not None}
+    return {name: each for name, each in variables.items() if each is not None}
 
 
 def faulty_name(name: object) -> str | None:
@@ -106,14 +106,14 @@ def checked_name(name: str, path: str = "env") -> str:
     return name
 
 
-def _read(given: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | None:
-    if given is None or isinstance(given, EnvVar):
-        return given
-    if isinstance(given, str):
-        return EnvVar(value=_value(given, path), type=type_of())
-    if not isinstance(given, Mapping):
+def _read(raw: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | None:
+    if raw is None or isinstance(raw, EnvVar):
+        return raw
+    if isinstance(raw, str):
+        return EnvVar(value=_value(raw, path), type=type_of())
+    if not isinstance(raw, Mapping):
         raise _faulty(path, "must be text, or an object with value and type")
-    parts = cast("Mapping[str, object]", given)  # keys of other types are found to be unknown
+    parts = cast("Mapping[str, object]", raw)  # keys of other types are found to be unknown
     if "value" not in parts or not set(parts) <= {"value", "type"}:
         raise _faulty(path, "must have a value, and may have a type")
     kind = parts["type"] if "type" in parts else type_of()
@@ -122,14 +122,14 @@ def _read(given: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | 
     return EnvVar(value=_value(parts["value"], path), type=kind)
 
 
-def _value(given: object, path: str) -> str:
-    if not isinstance(given, str):
+def _value(text: object, path: str) -> str:
+    if not isinstance(text, str):
         raise _faulty(path, "must be text")
-    if len(given) > LONGEST_VALUE:
+    if len(text) > LONGEST_VALUE:
         raise _faulty(path, f"must have at most {LONGEST_VALUE} characters")
-    if not _writes(given):
+    if not _writes(text):
         raise _faulty(path, "must not hold NUL characters or lone surrogates")
-    return given
+    return text
 
 
 def _writes(text: str) -> bool:

@@ -32,8 +32,8 @@ def clean_strings(text: str, clean: Callable[[JSON], JSON]) -> str | None:
     try:
         value = _read(text)
         again = _SCALAR.sub(lambda found: _scalar(found[0], clean), text)
-        whole = clean(value)
-        return again if _read(again) == whole else dumps_unescaped(whole)
+        cleaned = clean(value)
+        return again if _read(again) == cleaned else dumps_unescaped(cleaned)
     except (ValueError, RecursionError, InvalidJSON):
         return None
 
@@ -141,16 +141,16 @@ class Redactor:
         clean = clean_strings(text, self.json)
         return _without(text, hits) if clean is None else clean
 
-    def attachment(self, given: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
+    def attachment(self, part: Attachment | AttachmentRef) -> Attachment | AttachmentRef:
         """A file without secrets in what is told of it; its bytes are left alone."""
-        return self.new_file(given) if isinstance(given, Attachment) else self._reference(given)
+        return self.new_file(part) if isinstance(part, Attachment) else self._reference(part)
 
-    def new_file(self, given: Attachment) -> Attachment:
-        """The same for a new one."""
-        return changed(given, name=self.text(given.name), mime_type=self.text(given.mime_type))
+    def new_file(self, file: Attachment) -> Attachment:
+        """A new file with its name and type redacted."""
+        return changed(file, name=self.text(file.name), mime_type=self.text(file.mime_type))
 
-    def _reference(self, given: AttachmentRef) -> AttachmentRef:
-        return changed(given, name=self.text(given.name), description=self.optional(given.description))
+    def _reference(self, ref: AttachmentRef) -> AttachmentRef:
+        return changed(ref, name=self.text(ref.name), description=self.optional(ref.description))
 
     def so_far(self, text: str) -> tuple[str, int]:
         """Of a text that still grows, what can be shown of it without secrets; and how much was held back.
@@ -158,16 +158,16 @@ class Redactor:
         However it goes on, what is shown now is the beginning of what will be shown then.
         """
         cut = self._begun(text, 0)
-        shown: list[str] = []
+        pieces: list[str] = []
         done = 0
         for start, end, name in self._hits(text):
             if start >= cut:
                 break
             if end > cut:  # what begins within a secret that is whole begins no other
                 cut = self._begun(text, end)
-            shown += (text[done:start], f"[redacted:{name}]")
+            pieces += (text[done:start], f"[redacted:{name}]")
             done = end
-        return "".join((*shown, text[done:cut])), len(text) - cut
+        return "".join((*pieces, text[done:cut])), len(text) - cut
 
     def _hits(self, text: str) -> list[Hit]:
         """The secrets that are in the text, in order; none within another."""
@@ -179,10 +179,10 @@ class Redactor:
         return _apart(hits)
 
     def _as_they_are(self, text: str) -> list[Hit]:
-        found = self._search(text)
-        if found is None:
+        search = self._search(text)
+        if search is None:
             return []
-        pattern, names = found
+        pattern, names = search
         return [(*hit.span(), names[hit[0]]) for hit in pattern.finditer(text)]
 
     def _search(self, text: str) -> tuple[re.Pattern[str], dict[str, str]] | None:

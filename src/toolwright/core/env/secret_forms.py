@@ -90,15 +90,15 @@ class Unescaped:
         self._inner, self._outer = [0], [0]  # places behind escapes: in the text, and in what it was
         length = done = 0
         self.whole = len(escaped)
-        for found in _ESCAPE.finditer(escaped):
-            plain = escaped[done : found.start()]
-            character = _character(found)
+        for escape in _ESCAPE.finditer(escaped):
+            plain = escaped[done : escape.start()]
+            character = _character(escape)
             parts += (plain, character)
-            length, done = length + len(plain) + len(character), found.end()
+            length, done = length + len(plain) + len(character), escape.end()
             self._inner.append(length)
             self._outer.append(done)
-            if found["open"] is not None:
-                self.whole = found.start()
+            if escape["open"] is not None:
+                self.whole = escape.start()
         parts.append(escaped[done:])
         self.text = "".join(parts)
 
@@ -133,11 +133,11 @@ def recent(text: str, length: int) -> int:
     return place
 
 
-def _character(found: re.Match[str]) -> str:
-    if found["high"] is not None:
-        high, low = int(found["high"], 16), int(found["low"], 16)
+def _character(escape: re.Match[str]) -> str:
+    if escape["high"] is not None:
+        high, low = int(escape["high"], 16), int(escape["low"], 16)
         return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
-    if found["code"] is not None:
-        return chr(int(found["code"], 16))
-    letter = found["letter"]
+    if escape["code"] is not None:
+        return chr(int(escape["code"], 16))
+    letter = escape["letter"]
     return "" if letter is None else _LETTERS.get(letter, letter)

@@ -24,8 +24,8 @@ class Tenvs:
         try:
             return self._values[name]
         except KeyError:
-            known = ", ".join(sorted({*self._values, *self._built})) or "none"
-            raise AttributeError(sentence(f"This thread has no tenv {name!r}; it has: {known}")) from None
+            listed = ", ".join(sorted({*self._values, *self._built})) or "none"
+            raise AttributeError(sentence(f"This thread has no tenv {name!r}; it has: {listed}")) from None
 
     def __getitem__(self, name: str) -> JSON:
         return self._values[name]

@@ -1,4 +1,4 @@
-"""Which type a value has that is given as plain text (D5, D6), and the annotation of a secret."""
+"""Types of values that are given as plain text (D5, D6), and the annotation of a secret."""
 
 from collections.abc import Collection, Mapping
 from typing import cast
@@ -45,21 +45,21 @@ class EnvTypes:
         """Whether the name is declared as a secret, and models are not shown its value all the same."""
         return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
 
-    def read(self, given: object, path: str = "env") -> dict[str, EnvVar | None]:
+    def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
         """What a caller gave, checked.
 
         Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
         secret given as text.
         """
-        names = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else ()
-        found = read_env(cast("object", given), path, lambda name: self.of(name, names))
-        for name, var in found.items():
+        names = cast("Mapping[str, object]", env) if isinstance(env, Mapping) else ()
+        variables = read_env(cast("object", env), path, lambda name: self.of(name, names))
+        for name, var in variables.items():
             self.check(name, var, names, path)
-        return found
+        return variables
 
-    def stored(self, given: object, path: str = "env") -> dict[str, EnvVar]:
-        """The same where there is nothing to take away."""
-        return stored_only(self.read(given, path), path)
+    def stored(self, env: object, path: str = "env") -> dict[str, EnvVar]:
+        """The variables to be stored, where there is nothing to take away."""
+        return stored_only(self.read(env, path), path)
 
     def check(self, name: str, var: EnvVar | None, among: Collection[str] = (), path: str = "env") -> None:
         """Raise `InvalidRequest` for a secret that models are shown or that is a flag, for text declared a secret."""

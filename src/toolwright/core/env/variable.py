@@ -44,10 +44,10 @@ class NamedVariable(Variable):
     """One that a URL or a header of an HTTP tool names, and nobody has declared: a secret unless a value says text."""
 
 
-def declared_variables(whose: str, given: Sequence[Variable]) -> None:
+def declared_variables(whose: str, variables: Sequence[Variable]) -> None:
     """Raise `DefinitionError` unless these are variables, each of another name."""
-    check_list(f"{whose}: variables", given, Variable, "variables")
-    names = [each.name for each in given]
+    check_list(f"{whose}: variables", variables, Variable, "variables")
+    names = [each.name for each in variables]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DefinitionError(f"{whose} declares the variable {twice!r} twice.")
@@ -55,19 +55,19 @@ def declared_variables(whose: str, given: Sequence[Variable]) -> None:
 
 def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
     """One of each name, the strictest: a secret if one is, required if one is, scoped if one is."""
-    found: dict[str, Variable] = {}
+    by_name: dict[str, Variable] = {}
     for each in variables:
-        known = found.get(each.name, each)
-        types = {one.type for one in (known, each) if not isinstance(one, NamedVariable)}
+        previous = by_name.get(each.name, each)
+        types = {one.type for one in (previous, each) if not isinstance(one, NamedVariable)}
         make = Variable if types else NamedVariable
-        found[each.name] = make(
+        by_name[each.name] = make(
             each.name,
             "text" if types == {"text"} else "secret",
-            required=known.required or each.required,
-            scoped=known.scoped or each.scoped,
-            description=known.description or each.description,
+            required=previous.required or each.required,
+            scoped=previous.scoped or each.scoped,
+            description=previous.description or each.description,
         )
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 RequestKind: TypeAlias = Literal["run", "child"]

@@ -159,15 +159,15 @@ def written_file(
     at: datetime,
 ) -> File:
     """The row of a file that a program writes; without a MIME type its name tells it."""
-    whole = checked_path(path)
+    full_path = checked_path(path)
     if not isinstance(mime_type, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise InvalidRequest(f"A MIME type is text, not {brief_value(mime_type)}.")
-    kind = mime_type or mimetypes.guess_type(whole)[0] or ANY_TYPE
+    kind = mime_type or mimetypes.guess_type(full_path)[0] or ANY_TYPE
     return File(
         thread_id=thread_id,
-        path=whole,
+        path=full_path,
         id=new_id("fil"),
-        name=whole.rsplit("/", 1)[1],
+        name=full_path.rsplit("/", 1)[1],
         mime_type=clean_mime_type(kind),
         size=size,
         digest=digest,

@@ -132,16 +132,16 @@ def checked_path(path: object) -> str:
     """A path that a program gave, absolute; raises `InvalidRequest` for one that is not plain and safe."""
     if not isinstance(path, str):
         raise _faulty(path, "a path is text")
-    whole = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
-    segments = whole[1:].split("/")
-    if len(whole.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
+    full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
+    segments = full_path[1:].split("/")
+    if len(full_path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
         raise _faulty(path, f"a path has at most {LONGEST_PATH} bytes")
     for segment in segments:
         if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > LONGEST_NAME:
             raise _faulty(path, "each of its parts is a name, not empty and neither '.' nor '..'")
         if _UNSAFE.search(segment) or _visible(segment) != segment:
             raise _faulty(path, "it holds characters that a path may not have")
-    return whole
+    return full_path
 
 
 def clean_mime_type(mime_type: str) -> str:

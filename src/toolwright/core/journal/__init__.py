@@ -1,1 +1,1 @@
-"""What one commit holds, and the port of the store that commits and reads it."""
+"""The journal: units of commit, and the port of the store that commits and reads it."""

@@ -1,4 +1,4 @@
-"""What a unit does to other threads of a family, and to what a thread keeps beside its messages."""
+"""Effects of a unit on other threads of a family, and on what a thread keeps beside its messages."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from toolwright.core.value import value
 
 @value
 class ChildEffect:
-    """What all effects on other threads of a family, and on what a thread keeps beside its messages, have."""
+    """The base of effects on other threads of a family, and on what a thread keeps beside its messages."""
 
     thread_id: str
 
@@ -143,7 +143,7 @@ class SetValue(ChildEffect):
 
 @value
 class OpenRequest(ChildEffect):
-    """Somebody is asked for values."""
+    """A request for values is opened."""
 
     request: VariablesRequest
 

@@ -1,4 +1,4 @@
-"""What a unit does beside its thread: in spaces, in other agents' inboxes, to timers, minds and families.
+"""Effects of a unit beside its thread: on spaces, other agents' inboxes, timers, minds and families.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
 units from outside a run carry the same values, so that there is one way to write a space.
@@ -93,7 +93,7 @@ class FirePlan:
 
 @value
 class Source:
-    """What of a run a space's events come from; empty for what people and services do."""
+    """The source of a space's events in a run; empty for what people and services do."""
 
     thread_id: str | None = None
     run_id: str | None = None
@@ -105,7 +105,7 @@ NOBODY = Source()
 
 @value
 class SpaceEffect:
-    """What all effects on a space have: its id, whence it comes, and the events that it gives there."""
+    """The base of effects on a space: its id, their source, and the events that they give there."""
 
     space_id: str
     source: Source = NOBODY
@@ -114,7 +114,7 @@ class SpaceEffect:
 
 @value
 class Tell(SpaceEffect):
-    """Nothing changes, but the space's followers are told the events."""
+    """Events for the space's followers, without any change."""
 
 
 @value
@@ -272,6 +272,6 @@ Effect: TypeAlias = (
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
     """All deliveries, by thread."""
-    found = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
-    found += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
-    return sorted(found, key=lambda each: each.thread.id)
+    deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
+    deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
+    return sorted(deliveries, key=lambda each: each.thread.id)

@@ -1,4 +1,4 @@
-"""What is read of the journal, by noun: parts of the `Store` port."""
+"""Reads of the journal, by noun: parts of the `Store` port."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

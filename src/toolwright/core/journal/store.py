@@ -20,7 +20,7 @@ from toolwright.core.value import value
 
 @value
 class ThreadView:
-    """Everything a drain needs to go on with a thread, read at one moment.
+    """The view of a thread that a drain needs to go on with it, read at one moment.
 
     `run` is the open run, if any, `calls` those of its last step in order, `inbox` what nobody has read, `reading`
     what the open run has read and gives back if it fails.
@@ -40,7 +40,7 @@ class ThreadView:
 
 @value
 class Sight:
-    """Whose calls are asked for: those of the threads of `users`, and those shown in a space that `entity_id` sees."""
+    """The calls that somebody sees: of the threads of `users`, and shown in a space that `entity_id` sees."""
 
     users: Sequence[str]
     entity_id: str

@@ -62,7 +62,7 @@ class Wake:
 
 @value
 class Leaving:
-    """How a drain leaves its thread: `due` None takes the wake away, else it is set to then.
+    """The way a drain leaves its thread: `due` None takes the wake away, else it is set to then.
 
     It holds only if the wake is still the generation that the drain saw; else the thread goes round again.
     """
@@ -73,7 +73,7 @@ class Leaving:
 
 @value
 class Unit:
-    """What all units have: a `token` that names this one commit, and the instant `at` which it happens."""
+    """The base of all units: a `token` that names this one commit, and the instant `at` which it happens."""
 
     token: str
     at: datetime
@@ -116,7 +116,7 @@ class SetEnv(Unit):
 
 @value
 class RequestCancel(Unit):
-    """Somebody asks an open run to stop. The thread is woken."""
+    """An open run is asked to stop. The thread is woken."""
 
     thread_id: str
     run_id: str
@@ -190,10 +190,13 @@ class LeaseCall(Unit):
 
 
 @value
-class Act(Unit):
+class Apply(Unit):
     """Effects from outside a run: what people and services do in spaces, and what timers do."""
 
     effects: tuple[Effect, ...]
+
+
+Act = Apply  # the name by which the stores in `adapters` know it
 
 
 @value

@@ -1,1 +1,1 @@
-"""What a call gives: contents, attachments, results."""
+"""Results of calls: contents, attachments, errors."""

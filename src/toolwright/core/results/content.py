@@ -116,11 +116,11 @@ def checked_fields(parts: Sequence[P], what: str) -> list[P]:
 
 def _checked(part: P, what: str, number: int) -> P:
     for field in fields(part):
-        given = getattr(part, field.name)
-        if type(given) is float and field.name in _SIZES and given.is_integer() and 0 <= given < _LARGEST:
-            given = int(given)
-            part = changed(part, **{field.name: given})
-        why = _fault(field.name, given)
+        value = getattr(part, field.name)
+        if type(value) is float and field.name in _SIZES and value.is_integer() and 0 <= value < _LARGEST:
+            value = int(value)
+            part = changed(part, **{field.name: value})
+        why = _fault(field.name, value)
         if why is not None:
             raise Faulty(f"{what} {number + 1}: {field.name} must be {why}", (number, field.name))
     return part
@@ -131,8 +131,8 @@ def _fault(name: str, value: object) -> str | None:
     if value is None and name in _OPTIONAL:
         return None
     if name in _SIZES:
-        whole = type(value) is int and 0 <= value < _LARGEST
-        return None if whole else f"a whole number, not {brief_value(value)}."
+        fits = type(value) is int and 0 <= value < _LARGEST
+        return None if fits else f"a whole number, not {brief_value(value)}."
     if not isinstance(value, str):
         return f"{'base64 text' if name == 'data' else 'text'}, not {brief_value(value)}."
     if name in _PROSE or name == "data" or (value and not unwritable(value)):

@@ -1,4 +1,4 @@
-"""What a tool's executor returns: a result, or word that the result comes later."""
+"""Results of a tool's executor, or word that the result comes later."""
 
 from typing import Literal, TypeAlias
 

@@ -1,4 +1,4 @@
-"""What a handler returned or raised, as a `ToolResult` (D2)."""
+"""Returned values and raised errors of handlers, as a `ToolResult` (D2)."""
 
 import traceback
 from collections.abc import Iterable, Sequence
@@ -75,10 +75,10 @@ def _checked(result: ToolResult) -> ToolResult:
     )
 
 
-def _attachments(given: object) -> tuple[Attachment | AttachmentRef, ...]:
-    if not isinstance(given, Iterable):
+def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
+    if not isinstance(value, Iterable):
         raise Faulty("attachments must be a list.")
-    attachments = tuple(cast("Iterable[object]", given))  # isinstance does not know what it holds
+    attachments = tuple(cast("Iterable[object]", value))  # isinstance does not know what it holds
     for each in attachments:
         if not isinstance(each, Attachment | AttachmentRef):
             raise Faulty(f"An attachment is an Attachment or an AttachmentRef, not a {type(each).__name__}.")

@@ -15,7 +15,7 @@ OWN_PREFIX = "ent_"
 
 @value
 class Entity:
-    """Somebody who takes part. `external_id` is what their tokens call them, unique among all.
+    """A person or agent who takes part. `external_id` is what their tokens call them, unique among all.
 
     The instants are None for agents, which are declared and not made.
     """
@@ -30,7 +30,7 @@ class Entity:
 
 
 class EntityFields(TypedDict, total=False):
-    """What may be said of a human; what is left out stays as it is."""
+    """The fields of a human; what is left out stays as it is."""
 
     external_id: str | None
     display_name: str | None

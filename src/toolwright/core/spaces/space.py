@@ -33,7 +33,7 @@ class Space:
 
 
 class SpaceFields(TypedDict, total=False):
-    """What may be changed of a space; what is left out stays as it is."""
+    """The fields of a space that may be changed; what is left out stays as it is."""
 
     name: str | None
     description: str | None

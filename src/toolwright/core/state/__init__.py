@@ -1,1 +1,1 @@
-"""What a handler sees of the thread that it works in, and what it may do there."""
+"""The state of the thread that a handler works in, and what it may do there."""

@@ -1,4 +1,4 @@
-"""What handlers hand to their `ThreadState`, checked at once: each fault is one sentence."""
+"""Checks of what handlers hand to their `ThreadState`: each fault is one sentence."""
 
 import json
 import math
@@ -21,21 +21,21 @@ MAX_EVENT_TYPE = 200  # characters
 _LARGEST = 2**63 - 1  # what every journal can count to
 
 
-def text(what: str, given: object) -> str:
+def text(what: str, value: object) -> str:
     """Text that a journal can hold, also an empty one."""
-    if not isinstance(given, str):
-        raise InvalidRequest(f"{what} is text, not {brief_value(given)}.")
-    if unwritable(given):
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} is text, not {brief_value(value)}.")
+    if unwritable(value):
         raise InvalidRequest(f"{what} is text without NUL or lone surrogates.")
-    return str.__str__(given)
+    return str.__str__(value)
 
 
-def message(given: object) -> str:
-    """What is said in a thread."""
-    said = text("A message", given)
-    if not said.strip():
+def message(value: object) -> str:
+    """The content of a message in a thread."""
+    content = text("A message", value)
+    if not content.strip():
         raise InvalidRequest("A message is text that is not empty.")
-    return said
+    return content
 
 
 def page(limit: object, offset: object) -> None:
@@ -47,12 +47,12 @@ def page(limit: object, offset: object) -> None:
             )
 
 
-def files(given: object) -> Sequence[Attachment | AttachmentRef]:
-    """What a message brings with it."""
-    found = misfit(given, (Attachment, AttachmentRef))
-    if found is not None:
-        raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {found}.")
-    parts = list(cast("Sequence[Attachment | AttachmentRef]", given))  # as just checked
+def files(value: object) -> Sequence[Attachment | AttachmentRef]:
+    """The attachments of a message."""
+    wrong = misfit(value, (Attachment, AttachmentRef))
+    if wrong is not None:
+        raise InvalidRequest(f"The attachments are a list of Attachment and AttachmentRef, not {wrong}.")
+    parts = list(cast("Sequence[Attachment | AttachmentRef]", value))  # as just checked
     try:
         return checked_parts(parts, "Attachment")
     except Faulty as error:
@@ -64,17 +64,17 @@ def tool_call(name: object, arguments: object) -> tuple[str, str]:
     called = text("The name of a tool", name)
     if isinstance(arguments, str):
         return called, text("The JSON of a tool's arguments", arguments)
-    given = plain({} if arguments is None else arguments)
-    if not isinstance(given, dict):
+    parsed = plain({} if arguments is None else arguments)
+    if not isinstance(parsed, dict):
         raise InvalidRequest(
             f"The arguments of a tool are an object or its JSON text, not {brief_value(arguments)}."
         )
-    return called, dumps_unescaped(given)
+    return called, dumps_unescaped(parsed)
 
 
-def key(given: object) -> str:
+def key(value: object) -> str:
     """The name of a value that a thread keeps."""
-    name = text("The key of a value", given)
+    name = text("The key of a value", value)
     if not name or len(name) > MAX_KEY:
         raise InvalidRequest(f"The key of a value has from 1 to {MAX_KEY} characters, not {len(name)}.")
     return name
@@ -84,22 +84,22 @@ def kept(name: str, value: JSON) -> str | None:
     """The JSON text of a value that a thread is to keep, None where it is taken away."""
     if value is None:
         return None
-    whole = dumps(value)
-    if len(whole) > MAX_KEPT:
+    encoded = dumps(value)
+    if len(encoded) > MAX_KEPT:
         raise InvalidRequest(
-            f"The value {brief_value(name)} has {quantity(len(whole), 'byte')} as JSON, and {MAX_KEPT} are allowed."
+            f"The value {brief_value(name)} has {quantity(len(encoded), 'byte')} as JSON, and {MAX_KEPT} are allowed."
         )
-    return whole
+    return encoded
 
 
-def progress(done: object, total: object, said: object) -> JSONObject:
+def progress(done: object, total: object, comment: object) -> JSONObject:
     """How far a call is, without what is not told."""
-    told: JSONObject = {"done": _number("done", done)}
+    report: JSONObject = {"done": _number("done", done)}
     if total is not None:
-        told["total"] = _number("total", total)
-    if said is not None:
-        told["text"] = text("The text of a progress", said)
-    return told
+        report["total"] = _number("total", total)
+    if comment is not None:
+        report["text"] = text("The text of a progress", comment)
+    return report
 
 
 def event(kind: object, content: JSON) -> tuple[str, JSON]:
@@ -123,9 +123,9 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
 _HUGE = 2**1000  # far within what a float can be
 
 
-def _number(name: str, given: object) -> int | float:
-    if type(given) is float and math.isfinite(given):
-        return given
-    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < _HUGE:
-        return given
-    raise InvalidRequest(f"The {name} of a progress is a finite number, not {brief_value(given)}.")
+def _number(name: str, value: object) -> int | float:
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _HUGE:
+        return value
+    raise InvalidRequest(f"The {name} of a progress is a finite number, not {brief_value(value)}.")

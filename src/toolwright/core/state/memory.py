@@ -33,7 +33,7 @@ Invoke: TypeAlias = Callable[[str, "JSONObject | str"], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a call said that it is."""
+    """The progress that a call reported."""
 
     done: float
     total: float | None = None
@@ -170,13 +170,13 @@ class MemoryState:
 
     async def env(self, name: str) -> str | None:
         """The value of a name, None if there is none."""
-        known = (self._env or {}).get(given.text("The name of a value", name))
-        return None if known is None else known.value
+        var = (self._env or {}).get(given.text("The name of a value", name))
+        return None if var is None else var.value
 
     async def env_type(self, name: str) -> EnvType | None:
         """Whether the value is `text` or a `secret`."""
-        known = (self._env or {}).get(given.text("The name of a value", name))
-        return None if known is None else known.type
+        var = (self._env or {}).get(given.text("The name of a value", name))
+        return None if var is None else var.type
 
     def set_env(self, name: str, value: str | None, type: EnvType | None = None) -> None:
         """Set a name, or take it away."""
@@ -201,18 +201,18 @@ class MemoryState:
         self, path: str, content: bytes | str, mime_type: str | None = None
     ) -> AttachmentRef:
         """Keep a file in memory."""
-        whole = as_bytes(content, MAX_ATTACHMENT)
-        digest = sha256(whole).hexdigest()
+        data = as_bytes(content, MAX_ATTACHMENT)
+        digest = sha256(data).hexdigest()
         file = written_file(
             self.thread_id,
             path,
-            len(whole),
+            len(data),
             digest,
             mime_type,
             new_id=lambda prefix: f"{prefix}_{digest[:20]}",
             at=datetime.now(UTC),
         )
-        self._bytes[digest] = whole
+        self._bytes[digest] = data
         self.files.put(file)
         return file.ref
 
@@ -247,13 +247,13 @@ class MemoryState:
         if role not in ("user", "assistant"):
             raise InvalidRequest(f"A message is the user's or the assistant's, not {brief_value(role)}.")
         message_id = f"msg_{uuid4().hex}"
-        said = Message(
+        message = Message(
             id=message_id,
             role="user" if role == "user" else "assistant",
             content=given.message(content),
             created_at=datetime.now(UTC),
         )
-        self.messages = (*self.messages, said)
+        self.messages = (*self.messages, message)
         return message_id
 
     def update_message(self, message_id: str, content: str) -> None:
@@ -271,9 +271,9 @@ class MemoryState:
         self, content: str, attachments: Sequence[Attachment | AttachmentRef] = ()
     ) -> None:
         """Remember a message in `queued`."""
-        said = given.message(content)
+        message = given.message(content)
         given.files(attachments)
-        self.queued.append(said)
+        self.queued.append(message)
 
     def queue_tool(self, name: str, arguments: JSONObject | str | None = None) -> None:
         """Remember a call in `queued`."""
@@ -303,8 +303,8 @@ class MemoryState:
     async def terminate(self, reference: str | None = None) -> None:
         """Remember that the thread was to end; `NotFound` for a child."""
         if reference is not None:
-            known = given.text("The reference of a child", reference)
-            raise NotFound(f"There is no child {brief(repr(known), 200)} of this thread.")
+            child = given.text("The reference of a child", reference)
+            raise NotFound(f"There is no child {brief(repr(child), 200)} of this thread.")
         self.terminated = True
 
     async def get_value(self, key: str) -> JSON:

@@ -23,7 +23,7 @@ HostFunction: TypeAlias = Callable[..., object]
 
 @value
 class Execute:
-    """What is called once the code is loaded: an export, or in Python a function, by its name."""
+    """The call that follows once the code is loaded: an export, or in Python a function, by its name."""
 
     fn: str = "default"
     args: tuple[JSON, ...] = ()
@@ -31,7 +31,7 @@ class Execute:
 
 @value
 class CodeOptions:
-    """How code is run. What is None is decided by the sandbox.
+    """Options of running code. What is None is decided by the sandbox.
 
     `filename` is what stacks call the code. `imports` are functions of the host, `modules` sources of the same
     language, both imported by their names; `globals` are JSON values. `timeout` is in seconds and counts all, also
@@ -74,7 +74,7 @@ class CodeError:
 
 @value
 class CodeResult:
-    """What came of the code: `result` for `success`, else `error`. `logs` are those until then."""
+    """The result of running code: `result` for `success`, else `error`. `logs` are those until then."""
 
     status: CodeStatus
     result: JSON = None
@@ -85,7 +85,7 @@ class CodeResult:
 
 @value
 class CodeLimits:
-    """How far code may go: seconds, and bytes.
+    """Limits of running code: seconds, and bytes.
 
     `timeout` and `memory` hold where the options name none, and these may name no more than `longest` and
     `most_memory`. `source` counts everything that goes in, `result` each value that comes out, also one argument list
@@ -157,13 +157,13 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
     Raises `InvalidRequest` for the first fault.
     """
     read: dict[str, Any] = {}  # what the readers give fits the fields
-    for name, given in {**_given(options), **more}.items():
+    for name, option in {**_given(options), **more}.items():
         field = _HUMPS.get(name, name)
         reader = _READERS.get(field)
         if reader is None:
             raise InvalidRequest(f"run_code has no option {name!r}; it has {', '.join(_READERS)}.")
-        if given is not None:
-            read[field] = reader(given)
+        if option is not None:
+            read[field] = reader(option)
     made = CodeOptions(**read)
     _agree(made)
     return made
@@ -222,40 +222,40 @@ def _agree(options: CodeOptions) -> None:
 
 def _size(source: str, options: CodeOptions) -> int:
     execute = options.execute or Execute()
-    whole = [
+    parts = [
         source,
         *options.modules,
         *options.modules.values(),
         dumps(options.globals),
         dumps([*execute.args]),
     ]
-    return sum(len(part.encode()) for part in whole)
+    return sum(len(part.encode()) for part in parts)
 
 
-def _language(given: object) -> object:
-    if not isinstance(given, str) or given not in LANGUAGES:
+def _language(value: object) -> object:
+    if not isinstance(value, str) or value not in LANGUAGES:
         raise InvalidRequest(
-            f"The option 'language' is one of {', '.join(LANGUAGES)}, not {brief_value(given)}."
+            f"The option 'language' is one of {', '.join(LANGUAGES)}, not {brief_value(value)}."
         )
-    return given
+    return value
 
 
-def _filename(given: object) -> object:
-    if not isinstance(given, str) or not _FILENAME.fullmatch(given) or unwritable(given):
+def _filename(value: object) -> object:
+    if not isinstance(value, str) or not _FILENAME.fullmatch(value) or unwritable(value):
         raise InvalidRequest(
-            f"The option 'filename' is a short name as in 'main.ts', not {brief_value(given)}."
+            f"The option 'filename' is a short name as in 'main.ts', not {brief_value(value)}."
         )
-    return given
+    return value
 
 
-def _execute(given: object) -> object:
-    if isinstance(given, Execute):
-        given = {"fn": given.fn, "args": given.args}
-    if not isinstance(given, Mapping):
+def _execute(value: object) -> object:
+    if isinstance(value, Execute):
+        value = {"fn": value.fn, "args": value.args}
+    if not isinstance(value, Mapping):
         raise InvalidRequest(
-            f"The option 'execute' is a mapping with 'fn' and 'args', not {brief_value(given)}."
+            f"The option 'execute' is a mapping with 'fn' and 'args', not {brief_value(value)}."
         )
-    asked = cast("Mapping[object, object]", given)
+    asked = cast("Mapping[object, object]", value)
     for name in asked:
         if name not in ("fn", "args"):
             raise InvalidRequest(f"The option 'execute' has 'fn' and 'args', and no {name!r}.")
@@ -268,8 +268,8 @@ def _execute(given: object) -> object:
     return Execute(fn=name, args=tuple(cast("list[JSON]", _json("execute.args", listed))))
 
 
-def _imports(given: object) -> object:
-    named = _named("imports", given, "of functions by name", _NAME)
+def _imports(value: object) -> object:
+    named = _named("imports", value, "of functions by name", _NAME)
     for name, function in named.items():
         if not callable(function):
             raise InvalidRequest(
@@ -278,13 +278,13 @@ def _imports(given: object) -> object:
     return cast("dict[str, HostFunction]", named)
 
 
-def _globals(given: object) -> object:
-    named = _named("globals", given, "of JSON values by name", _GLOBAL)
+def _globals(value: object) -> object:
+    named = _named("globals", value, "of JSON values by name", _GLOBAL)
     return cast("JSONObject", _json("globals", named))
 
 
-def _modules(given: object) -> object:
-    named = _named("modules", given, "of sources by name", _NAME)
+def _modules(value: object) -> object:
+    named = _named("modules", value, "of sources by name", _NAME)
     for name, source in named.items():
         if not isinstance(source, str) or unwritable(source):
             raise InvalidRequest(
@@ -293,22 +293,22 @@ def _modules(given: object) -> object:
     return named
 
 
-def _memory(given: object) -> object:
-    if not isinstance(given, int) or isinstance(given, bool):
-        raise InvalidRequest(f"The option 'memory_limit_bytes' is a whole number, not {brief_value(given)}.")
-    return given
+def _memory(value: object) -> object:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidRequest(f"The option 'memory_limit_bytes' is a whole number, not {brief_value(value)}.")
+    return value
 
 
-def _timeout(given: object) -> object:
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < inf:
-        return given
-    raise InvalidRequest(f"The option 'timeout' is a number of seconds above 0, not {brief_value(given)}.")
+def _timeout(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < inf:
+        return value
+    raise InvalidRequest(f"The option 'timeout' is a number of seconds above 0, not {brief_value(value)}.")
 
 
-def _named(option: str, given: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:
-    if not isinstance(given, Mapping):
-        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {brief_value(given)}.")
-    named = cast("Mapping[object, object]", given)
+def _named(option: str, value: object, wanted: str, name: re.Pattern[str]) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"The option {option!r} is a mapping {wanted}, not {brief_value(value)}.")
+    named = cast("Mapping[object, object]", value)
     for each in named:
         if not isinstance(each, str) or not name.fullmatch(each) or each == "__proto__":
             raise InvalidRequest(
@@ -317,9 +317,9 @@ def _named(option: str, given: object, wanted: str, name: re.Pattern[str]) -> di
     return {str(each): item for each, item in named.items()}
 
 
-def _json(option: str, given: object) -> JSON:
+def _json(option: str, value: object) -> JSON:
     try:
-        return plain(given)
+        return plain(value)
     except InvalidJSON as error:
         raise InvalidRequest(f"The option {option!r} is JSON: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What a tool's handler is given of the thread and run that call it."""
+"""The state of a thread and run, as a tool's handler is given it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ class AbortSignal(Protocol):
 
 
 class Execution(Protocol):
-    """Where in its run a call stands (S2 §7.2)."""
+    """The place of a call in its run (S2 §7.2)."""
 
     @property
     def step_count(self) -> int:

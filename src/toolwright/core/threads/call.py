@@ -1,4 +1,4 @@
-"""The life of a tool call: its states, and the one table of the moves between them."""
+"""Tool calls: their states, and the one table of the transitions between them."""
 
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -107,7 +107,7 @@ class Call:
 
 @value
 class CallChange:
-    """One move of a call along the table; a move that the table lacks cannot be made.
+    """One transition of a call along the table; one that the table lacks cannot be made.
 
     `space_id` is where the call is shown from then on.
     """

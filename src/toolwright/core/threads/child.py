@@ -19,7 +19,7 @@ MUTE = "mute"
 
 @value
 class Link:
-    """How a child thread hangs on its parent (S0 §5).
+    """The link of a child thread to its parent (S0 §5).
 
     One that is not `resumable` is over with its first session. Messages from the parent are for the side
     `receives`. With `implicit` the end of each session is told to the parent. The values of the names `hidden` are

@@ -46,7 +46,7 @@ class Event:
 
 @value
 class Topic:
-    """What a follower follows: all of a thread, one run, one space, or all spaces (whose id is empty).
+    """The topic of a follower: all of a thread, one run, one space, or all spaces (whose id is empty).
 
     `tools` are the calls on offer to outside workers, which are no events of the journal.
     """

@@ -1,4 +1,4 @@
-"""What waits for a thread until one of its runs reads it, and how it is delivered there."""
+"""Inbox events of a thread, until one of its runs reads them, and their delivery there."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""What a tool is, how it is configured, and how it is called outside a run."""
+"""Tools: their definition, their configuration, and their calls outside a run."""

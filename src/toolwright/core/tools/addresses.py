@@ -1,4 +1,4 @@
-"""Which addresses a URL from outside may lead to: public ones, and what the operator has allowed (D13)."""
+"""Addresses that a URL from outside may lead to: public ones, and what the operator has allowed (D13)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def embedded(address: Address) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the operator allows: hosts, hosts with a port, networks. Raises `ValueError` for what is none of them."""
+    """Addresses that the operator allows: hosts, hosts with a port, networks. Raises `ValueError` for any other."""
 
     hosts: frozenset[tuple[str, int | None]] = frozenset()
     networks: tuple[Network, ...] = ()

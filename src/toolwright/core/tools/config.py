@@ -53,11 +53,11 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     details: list[dict[str, str]] = []
 
     def fault(path: str, message: str) -> None:
-        whole = ".".join(part for part in (prefix, path) if part)
-        details.append({"path": whole, "message": message})
+        full_path = ".".join(part for part in (prefix, path) if part)
+        details.append({"path": full_path, "message": message})
 
-    given = _given(config, fault)
-    fields = {} if given is None else _read(given, fault, trusted)
+    parsed = _given(config, fault)
+    fields = {} if parsed is None else _read(parsed, fault, trusted)
     if details:
         raise _faulty(details[:MOST_FAULTS])
     return fields
@@ -81,26 +81,26 @@ def too_long(config: object) -> list[tuple[str, int]]:
 
 
 def _faulty(details: list[dict[str, str]]) -> InvalidConfiguration:
-    told = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
-    return InvalidConfiguration(sentence(f"The tool is not configured rightly: {told}"), details)
+    text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
+    return InvalidConfiguration(sentence(f"The tool is not configured rightly: {text}"), details)
 
 
 def _given(config: object, fault: Fault) -> JSONObject | None:
     try:
-        given = plain(config)
+        parsed = plain(config)
     except InvalidJSON as error:
         fault("", error.message.rstrip("."))
         return None
-    if not isinstance(given, dict):
-        fault("", f"must be an object, not {type_name(given)}")
+    if not isinstance(parsed, dict):
+        fault("", f"must be an object, not {type_name(parsed)}")
         return None
-    return given
+    return parsed
 
 
-def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
-    fine = _typed(given, _FIELDS, "", fault)
+def _read(entry: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
+    fine = _typed(entry, _FIELDS, "", fault)
     for name in _REQUIRED:
-        if given.get(name) is None:
+        if entry.get(name) is None:
             fault(name, "is missing")
     kind = fine.get("executionType", "")
     if kind and kind not in EXECUTION_TYPES:
@@ -134,16 +134,16 @@ def _read(given: JSONObject, fault: Fault, trusted: bool) -> dict[str, Any]:
     }
 
 
-def _typed(given: JSONObject, known: Mapping[str, str], path: str, fault: Fault) -> JSONObject:
+def _typed(entry: JSONObject, types: Mapping[str, str], path: str, fault: Fault) -> JSONObject:
     """The known fields that are of their type; null is as if it were not there."""
     fine: JSONObject = {}
-    for name, value in given.items():
+    for name, value in entry.items():
         where = f"{path}{brief(name, 60)}"
-        if name not in known:
-            fault(where, f"is not a known field: there are {', '.join(known)}")
-        elif value is not None and not _is(value, known[name]):
-            article = "an" if known[name] in ("object", "array") else "a"
-            fault(where, f"must be {article} {known[name]}, not {type_name(value)}")
+        if name not in types:
+            fault(where, f"is not a known field: there are {', '.join(types)}")
+        elif value is not None and not _is(value, types[name]):
+            article = "an" if types[name] in ("object", "array") else "a"
+            fault(where, f"must be {article} {types[name]}, not {type_name(value)}")
         elif value is not None:
             fine[name] = value
     return fine
@@ -183,9 +183,9 @@ def _schema(schema: JSON, name: str, fault: Fault) -> JSONObject:
     return {"type": "object", **schema}
 
 
-def _variables(given: JSON, fault: Fault) -> tuple[Variable, ...]:
-    found: dict[str, Variable] = {}
-    for number, each in enumerate(given if isinstance(given, list) else []):
+def _variables(entries: JSON, fault: Fault) -> tuple[Variable, ...]:
+    by_name: dict[str, Variable] = {}
+    for number, each in enumerate(entries if isinstance(entries, list) else []):
         path = f"variables.{number}"
         if not isinstance(each, dict):
             fault(path, f"must be an object, not {type_name(each)}")
@@ -201,10 +201,10 @@ def _variables(given: JSON, fault: Fault) -> tuple[Variable, ...]:
             except DefinitionError:
                 fault(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
                 continue
-            if variable.name in found:
+            if variable.name in by_name:
                 fault(f"{path}.name", f"{variable.name!r} is declared twice")
-            found[variable.name] = variable
-    return tuple(found.values())
+            by_name[variable.name] = variable
+    return tuple(by_name.values())
 
 
 def _needed(variables: tuple[Variable, ...], execution: HttpExecution | None) -> tuple[Variable, ...]:
@@ -223,21 +223,21 @@ def _execution(
     trusted: bool,
     fault: Fault,
 ) -> HttpExecution | None:
-    given = fine.get("execution")
-    if not isinstance(given, dict):
+    raw = fine.get("execution")
+    if not isinstance(raw, dict):
         if kind == "gateway" and "execution" not in fine:
             fault("execution.url", "is missing: a gateway tool is called there")
         return None
-    parts = _typed(given, _EXECUTION, "execution.", fault)
-    if given.get("url") is None:
+    parts = _typed(raw, _EXECUTION, "execution.", fault)
+    if raw.get("url") is None:
         fault("execution.url", "is missing: the tool is called there")
     method = str(parts.get("method", "POST")).upper()
     headers = cast("JSONObject", parts.get("headers", {}))  # an object, as just judged
     url = parts.get("url", "http://unknown/")  # one that is no text is told of already
-    found = list(execution_faults(url, method, [*headers.items()]))
-    for path, message in found:
+    faults = list(execution_faults(url, method, [*headers.items()]))
+    for path, message in faults:
         fault(f"execution.{path}", message)
-    if found:
+    if faults:
         return None
     execution = HttpExecution(
         url=str(url),

@@ -1,4 +1,4 @@
-"""How an HTTP tool is carried out: its URL, method and headers, and the request that a call makes of them (D13)."""
+"""HTTP tools: URL, method and headers, and the request that a call makes of them (D13)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ _OURS = frozenset(
 
 @value
 class HttpExecution:
-    """Where a tool's calls go. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
+    """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
     `required` are further variables without which no request is made. The URL of one that is not `trusted` came
     from outside: no request of it reaches a private address that the operator has not allowed. Raises
@@ -145,10 +145,10 @@ def property_names(schema: JSONObject) -> set[str]:
 def _target(root: JSONObject, reference: JSON) -> JSON:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    here: JSON = root
+    node: JSON = root
     for step in filter(None, reference[1:].split("/")):
-        here = here.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(here, dict) else None
-    return here
+        node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node
 
 
 def _header_fault(name: object, text: object) -> str | None:

@@ -43,7 +43,7 @@ _NAMES_SHOWN = 50
 
 
 class Executor(Protocol):
-    """Whoever carries a prepared call out. It raises only for a bug of its own or when it is cancelled."""
+    """An executor of prepared calls. It raises only for a bug of its own or when it is cancelled."""
 
     def __call__(self, prepared: PreparedCall, state: ThreadState) -> Awaitable[Outcome]:
         """The call's result, or word that it comes later."""
@@ -162,12 +162,12 @@ def timed_out(seconds: float) -> ToolResult:
 
 def unknown_tool(name: str, names: Iterable[str]) -> ToolResult:
     """The error result for a name that no tool has, with those that exist."""
-    known = list(names)
-    close = difflib.get_close_matches(name[:200], known[:1000], n=1)
+    tools = list(names)
+    close = difflib.get_close_matches(name[:200], tools[:1000], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    listed = ", ".join(known[:_NAMES_SHOWN])
-    more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
-    exist = sentence(f"The tools are: {listed}{more}") if known else "There are no tools."
+    listed = ", ".join(tools[:_NAMES_SHOWN])
+    more = f" and {len(tools) - _NAMES_SHOWN} more" if len(tools) > _NAMES_SHOWN else ""
+    exist = sentence(f"The tools are: {listed}{more}") if tools else "There are no tools."
     return ToolResult.fail(
         f"There is no tool {brief(repr(name), 200)}.{hint} {exist}", error_code="unknown_tool"
     )

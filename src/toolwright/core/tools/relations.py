@@ -1,4 +1,4 @@
-"""How a prompt calls prompts and agents: what S0 §4 and §5 configure, and what becomes of it in an app."""
+"""Relations between prompts and agents that call each other: S0 §4 and §5, and what becomes of it in an app."""
 
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -32,18 +32,20 @@ class _Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _in_words(cls, given: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
+    def _in_words(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
         try:
-            return handler(given)
+            return handler(value)
         except ValidationError as error:
             first = error.errors()[0]
             path = ".".join(
                 str(part) for part in first["loc"] if not str(part).startswith(("literal", "function"))
             )
             unknown = first["type"] == "extra_forbidden"
-            said = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
-            whole = f"it must be {cls._wanted}, not {brief_value(given)}"
-            raise DefinitionError(sentence(f"{cls.__name__} is faulty: {said if path else whole}")) from None
+            path_fault = f"there is no field {path!r}" if unknown else f"{path} {form_fault(first)}"
+            kind_fault = f"it must be {cls._wanted}, not {brief_value(value)}"
+            raise DefinitionError(
+                sentence(f"{cls.__name__} is faulty: {path_fault if path else kind_fault}")
+            ) from None
 
 
 class SubpromptConfig(_Form):
@@ -123,14 +125,14 @@ class SubagentToolConfig(_Form):
 
 @value
 class PromptCall:
-    """What a tool of the kind `prompt` calls."""
+    """The relation of a tool of the kind `prompt` to what it calls."""
 
     config: SubpromptConfig
 
 
 @value
 class AgentCall:
-    """What a tool of the kind `agent` calls: a child thread of the agent with that id, which is `about` that.
+    """The relation of a tool of the kind `agent`: to a child thread of the agent with that id, `about` that.
 
     `schema` is what its arguments must be, None for an agent whose prompt asks for nothing but a message.
     """
@@ -143,14 +145,14 @@ class AgentCall:
 
 @value
 class Handoff:
-    """What a tool of the kind `agent` hands the thread over to."""
+    """The relation of a tool of the kind `agent` to the agent that it hands the thread over to."""
 
     agent_id: str
 
 
 @value
 class Lifecycle:
-    """What the built-in tools for agents that live on do: `create` one of these, or `message` one that is there."""
+    """The relation of the built-in tools for agents that live on: `create` one of these, or `message` one of them."""
 
     verb: Literal["create", "message"]
     relations: tuple[AgentCall, ...]

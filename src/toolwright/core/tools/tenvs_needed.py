@@ -1,4 +1,4 @@
-"""What a tool needs of its thread (S2 §9): the tenvs that it declares, and what is wrong with those it gets."""
+"""Tenvs that a tool needs of its thread (S2 §9): those that it declares, and faults of those it gets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _MISSING = "is missing"
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What is wrong with a thread's tenvs: required names that are missing, and values of a wrong type.
+    """The faults of a thread's tenvs: required names that are missing, and values of a wrong type.
 
     `invalid` are pairs of a name and a sentence; no value is ever in it. `faults` are the same with whole paths.
     """
@@ -43,8 +43,8 @@ class Lacking:
         )
 
     def __str__(self) -> str:
-        told = [f"missing: {', '.join(self.missing)}"] if self.missing else []
-        return "; ".join([*told, *self.faults])
+        parts = [f"missing: {', '.join(self.missing)}"] if self.missing else []
+        return "; ".join([*parts, *self.faults])
 
 
 def tenvs_lacking(what: str, lacking: Lacking) -> TenvsLacking:
@@ -84,9 +84,9 @@ class Needs:
 
         An optional name that is absent has its default. Names are as in JSON and as in Python.
         """
-        given: JSONObject = {name: values[name] for name in self._fields if name in values}
+        wanted: JSONObject = {name: values[name] for name in self._fields if name in values}
         try:
-            judged = self._judge.read(given)
+            judged = self._judge.read(wanted)
         except ArgumentFault as fault:
             return _lacking(fault.faults)
         try:
@@ -99,27 +99,27 @@ class Needs:
 
 def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Lacking:
     """What all of these needs together find wrong."""
-    found = Lacking()
+    total = Lacking()
     for each in needs:
         read = each.read(values)
         if isinstance(read, Lacking):
-            found |= read
-    return found
+            total |= read
+    return total
 
 
 def _lacking(faults: Iterable[Fault]) -> Lacking:
     """A fault within a value is told with its path."""
     missing: list[str] = []
     invalid: list[tuple[str, str]] = []
-    told: list[str] = []
+    texts: list[str] = []
     for fault in faults:
         name, below = (str(fault.path[0]), fault.path[1:]) if fault.path else ("tenvs", ())
         if fault.text == _MISSING and not below:
             missing.append(name)
         else:
             invalid.append((name, str(Fault(below, fault.text))))
-            told.append(f"{spell((name, *below))} {fault.text}")
-    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(told)))
+            texts.append(f"{spell((name, *below))} {fault.text}")
+    return Lacking(tuple(missing), tuple(dict.fromkeys(invalid)), tuple(dict.fromkeys(texts)))
 
 
 def _is_secret(model: type[BaseModel], name: str, what: str) -> bool:

@@ -259,9 +259,9 @@ def _check_way(tool: Tool) -> None:
 def _variables(tool: Tool) -> tuple[Variable, ...]:
     """Those declared, and those that the URL and the headers of an HTTP tool name (D13)."""
     declared_variables(f"Tool {tool.name!r}", tool.variables)
-    known = {each.name for each in tool.variables}
+    declared = {each.name for each in tool.variables}
     named = () if tool.execution is None else tool.execution.variables
-    return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in known])
+    return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in declared])
 
 
 def _is_duration(timeout: object) -> bool:

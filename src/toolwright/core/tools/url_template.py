@@ -73,22 +73,22 @@ def read_url(text: str) -> UrlTemplate:
 
 @lru_cache(maxsize=1_024)
 def _read_url(text: str) -> UrlTemplate:
-    found = _ORIGIN.match(text)
-    if found is None:
+    origin = _ORIGIN.match(text)
+    if origin is None:
         raise TemplateFault(
             "must begin with http:// or https://, without a placeholder in scheme, host, port or userinfo"
         )
-    if "{" in found[2] or "}" in found[2]:
+    if "{" in origin[2] or "}" in origin[2]:
         raise TemplateFault("must not have a placeholder in scheme, host, port or userinfo")
-    pieces = _pieces(text[found.end() :], _SLOT)
-    literal = found[0] + "".join(piece for piece in pieces if isinstance(piece, str))
+    pieces = _pieces(text[origin.end() :], _SLOT)
+    literal = origin[0] + "".join(piece for piece in pieces if isinstance(piece, str))
     if _UNSAFE.search(literal):
         raise TemplateFault("must not hold blanks, control characters or backslashes")
     if "#" in literal:
         raise TemplateFault("must not have a fragment (#…): no server is ever told of it")
-    _check_origin(found[0])
+    _check_origin(origin[0])
     path, query = _split(pieces)
-    return UrlTemplate(found[0], path or ("/",), query)
+    return UrlTemplate(origin[0], path or ("/",), query)
 
 
 def read_header(text: str) -> tuple[Piece, ...]:
@@ -124,10 +124,10 @@ def query_of(arguments: JSONObject) -> list[tuple[str, str]]:
 def _pieces(text: str, pattern: re.Pattern[str]) -> list[Piece]:
     pieces: list[Piece] = []
     end = 0
-    for found in pattern.finditer(text):
-        pieces += [text[end : found.start()]] if found.start() > end else []
-        pieces.append(_slot(found))
-        end = found.end()
+    for slot in pattern.finditer(text):
+        pieces += [text[end : slot.start()]] if slot.start() > end else []
+        pieces.append(_slot(slot))
+        end = slot.end()
     pieces += [text[end:]] if end < len(text) else []
     if pattern is _SLOT and any(
         isinstance(piece, str) and ("{" in piece or "}" in piece) for piece in pieces
@@ -136,12 +136,12 @@ def _pieces(text: str, pattern: re.Pattern[str]) -> list[Piece]:
     return pieces
 
 
-def _slot(found: re.Match[str]) -> Slot:
-    variable = found[1]
+def _slot(slot: re.Match[str]) -> Slot:
+    variable = slot[1]
     if variable is None:
-        if not found[2].strip():
+        if not slot[2].strip():
             raise TemplateFault("must not have a placeholder without a name")
-        return Slot("argument", found[2])
+        return Slot("argument", slot[2])
     name = variable.removeprefix("env.")
     if name == variable:
         raise TemplateFault("must name a variable as ${env.NAME}")

@@ -87,7 +87,7 @@ class Agents:
 
     @property
     def declared(self) -> Sequence[Agent]:
-        """Those that the app declares, in their order."""
+        """The agents that the app declares, in their order."""
         return self._catalog.agents
 
     async def get(self, name_or_id: str) -> Agent:
@@ -95,11 +95,11 @@ class Agents:
         return (await self.show(name_or_id)).agent
 
     async def show(self, name_or_id: str) -> Shown:
-        """The same with its configuration."""
-        found = await self._find(name_or_id)
-        if isinstance(found, ConfiguredAgent):
-            return await self._shown(found)
-        return Shown(agent=self._catalog.agent(name_or_id) if found is None else found)  # raises, with a hint
+        """The agent of that name or id, with its configuration."""
+        agent = await self._find(name_or_id)
+        if isinstance(agent, ConfiguredAgent):
+            return await self._shown(agent)
+        return Shown(agent=self._catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
         """The agent's id; that of one which is gone is taken as it is, since it may still have runs."""
@@ -110,11 +110,11 @@ class Agents:
 
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
         """The declared ones in their order, then the configured ones, the oldest first."""
-        found = await self.show_all(limit, offset)
-        return Rows([each.agent for each in found], broken_of(found))
+        rows = await self.show_all(limit, offset)
+        return Rows([each.agent for each in rows], broken_of(rows))
 
     async def show_all(self, limit: int = 50, offset: int = 0) -> Sequence[Shown]:
-        """The same with their configurations."""
+        """A page of all agents, with their configurations."""
         page(limit, offset)
         declared = [Shown(agent=agent) for agent in self.declared[offset : offset + limit]]
         rest = limit - len(declared)
@@ -133,33 +133,33 @@ class Agents:
     async def active(self, name_or_id: str) -> ActiveAgent:
         """The agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app."""
         agent = await self.get(name_or_id)
-        found = await self.find(agent.id)
-        assert found is not None, "it was found a moment ago"
-        return found
+        active = await self.find(agent.id)
+        assert active is not None, "it was found a moment ago"
+        return active
 
     async def find(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """The same by its id, in that revision if one is given; None if there is no such agent."""
+        """The active agent by its id, in that revision if one is given; None if there is no such agent."""
         declared = self._catalog.find(agent_id)
         if declared is not None:
             return declared
-        known = self._ready.get((agent_id, revision)) if revision is not None else None
-        if known is not None:
-            return known
+        active = self._ready.get((agent_id, revision)) if revision is not None else None
+        if active is not None:
+            return active
         row = await self._store.agents.agent(agent_id, revision)
         return None if row is None else await self._activate(row)
 
     async def usable(self, agent_id: str, revision: int | None = None) -> ActiveAgent | None:
-        """The same, but None also for one whose configuration no longer fits the app."""
+        """The active agent by its id; None also for one whose configuration no longer fits the app."""
         try:
             return await self.find(agent_id, revision)
         except (InvalidRequest, DefinitionError):
             return None
 
     async def missing_home_tenvs(self, agent_id: str) -> Lacking:
-        """What the agent's tools would miss in a home thread that is to begin; nothing if it has one already (D4)."""
+        """The tenvs that the agent's tools would miss in a new home thread; nothing if it has one already (D4)."""
         agent = await self.usable(agent_id)
-        found = Lacking() if agent is None else agent.lacks_at_home
-        return found if found and await self._store.thread(home_thread_id_of(agent_id)) is None else Lacking()
+        lacks = Lacking() if agent is None else agent.lacks_at_home
+        return lacks if lacks and await self._store.thread(home_thread_id_of(agent_id)) is None else Lacking()
 
     async def exists(self, agent_id: str) -> bool:
         """Whether there is such an agent now, whether it can run or not."""
@@ -233,20 +233,20 @@ class Agents:
         """The agent of that id, else the one of that name: a name leads to nobody whose id it is."""
         if not isinstance(name_or_id, str) or unwritable(name_or_id):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             return None
-        found = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
-        return found or self._declared(name_or_id) or await self._store.agents.named(name_or_id)
+        agent = await self._with_id(name_or_id) if name_or_id.startswith("agt_") else None
+        return agent or self._declared(name_or_id) or await self._store.agents.named(name_or_id)
 
     async def _with_id(self, agent_id: str) -> Agent | ConfiguredAgent | None:
         declared = self._catalog.find(agent_id)
         return await self._store.agents.agent(agent_id) if declared is None else declared.agent
 
     async def _configured(self, name_or_id: str) -> ConfiguredAgent:
-        found = await self._find(name_or_id)
-        if found is None:
+        agent = await self._find(name_or_id)
+        if agent is None:
             raise NotFound(f"There is no agent {name_or_id!r}.")
-        if isinstance(found, Agent):
-            raise Forbidden(f"The app declares the agent {found.name!r}: change it there.")
-        return found
+        if isinstance(agent, Agent):
+            raise Forbidden(f"The app declares the agent {agent.name!r}: change it there.")
+        return agent
 
     async def _save(
         self, name: str, description: str, config: JSON, was: ConfiguredAgent | None, *, trusted: bool
@@ -257,8 +257,10 @@ class Agents:
         other = await self._with_id(name)
         if other is not None and (was is None or other.id != was.id):
             raise AlreadyThere(f"The name {name!r} is the id of another agent: give this one another name.")
-        whole = await in_thread_if_large(config, read_object, config)
-        if was is not None and (same := await self._same(was, name, description, whole, trusted=trusted)):
+        plain_config = await in_thread_if_large(config, read_object, config)
+        if was is not None and (
+            same := await self._same(was, name, description, plain_config, trusted=trusted)
+        ):
             return same
         now = self._clock.now()
         agent_id = self._new_id("agt") if was is None else was.id
@@ -267,14 +269,14 @@ class Agents:
             id=agent_id,
             name=name,
             description=description,
-            config=without_values(whole) | {"trusted": trusted},
+            config=without_values(plain_config) | {"trusted": trusted},
             revision=revision,
             created_at=now if was is None else was.created_at,
             updated_at=now,
         )
-        agent = await in_thread_if_large(whole, self._checked, row, whole)
+        agent = await in_thread_if_large(plain_config, self._checked, row, plain_config)
         await self._check_model(agent)
-        values = await in_thread_if_large(whole, self._values, row, agent)
+        values = await in_thread_if_large(plain_config, self._values, row, agent)
         unit = SaveAgent(
             token=self._new_id("unit"),
             at=now,
@@ -290,23 +292,23 @@ class Agents:
         return None
 
     async def _same(
-        self, was: ConfiguredAgent, name: str, description: str, whole: JSONObject, *, trusted: bool
+        self, was: ConfiguredAgent, name: str, description: str, config: JSONObject, *, trusted: bool
     ) -> Agent | None:
         """The agent as it is, if that is just what is asked for."""
         if (was.name, was.description) != (name, description):
             return None
-        if without_values(whole) | {"trusted": trusted} != was.config:
+        if without_values(config) | {"trusted": trusted} != was.config:
             return None
         stored = await self.usable(was.id, was.revision)
-        given = await in_thread_if_large(whole, self._checked, was, whole)
-        if stored is None or values_of(stored.agent, stored.types) != values_of(given, stored.types):
+        agent = await in_thread_if_large(config, self._checked, was, config)
+        if stored is None or values_of(stored.agent, stored.types) != values_of(agent, stored.types):
             return None
         return stored.agent
 
-    def _checked(self, row: ConfiguredAgent, whole: JSONObject) -> Agent:
+    def _checked(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
         """The agent of a configuration that somebody gives: what is wrong with it is found before it is kept."""
         try:
-            agent = self._read(row, whole)
+            agent = self._read(row, config)
             active = self._catalog.activate(agent)
         except InvalidConfiguration as error:
             raise faulty([within_config(fault) for fault in error.details]) from error
@@ -314,9 +316,9 @@ class Agents:
             raise InvalidConfiguration(
                 error.message, [{"path": "config", "message": error.message}]
             ) from error
-        if agent.toolkits and (found := active.lacks_at_home):
-            said = f"are not what its tools need in its home thread: {found}"
-            raise faulty([{"path": "config.tenvs", "message": said}])
+        if agent.toolkits and (lacking := active.lacks_at_home):
+            message = f"are not what its tools need in its home thread: {lacking}"
+            raise faulty([{"path": "config.tenvs", "message": message}])
         return agent
 
     async def _check_model(self, agent: Agent) -> None:
@@ -330,8 +332,8 @@ class Agents:
             return
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
-            said = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
-            raise faulty([{"path": "config.model", "message": said}])
+            fault = f"names no model: it must be provider:model, as in openai:gpt-5, not {brief(repr(model), 100)}"
+            raise faulty([{"path": "config.model", "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return
         try:
@@ -353,9 +355,9 @@ class Agents:
             agent = Agent(row.name, bare, description=row.description, key=who.key, revision=who.revision)
             return Shown(agent=agent, config=config)
 
-    def _read(self, row: ConfiguredAgent, whole: JSONObject) -> Agent:
+    def _read(self, row: ConfiguredAgent, config: JSONObject) -> Agent:
         tools = {tool.name: tool for tool in self._catalog.tools}
-        return read_agent(whole, identity_of(row), tools, trusted=row.config.get("trusted") is True)
+        return read_agent(config, identity_of(row), tools, trusted=row.config.get("trusted") is True)
 
     def _values(self, row: ConfiguredAgent, agent: Agent) -> tuple[EnvChange, ...]:
         """The rows of its values: env and tenvs under the revision, those of single tools under their place in it."""
@@ -373,24 +375,24 @@ class Agents:
 
     async def _whole(self, row: ConfiguredAgent) -> JSONObject:
         """The configuration with its values again."""
-        whole = {name: part for name, part in row.config.items() if name != "trusted"}
+        config = {name: part for name, part in row.config.items() if name != "trusted"}
         env, tenvs = self._environment.values(await self._store.env_of(row.owner))
-        whole |= {"env": env_json(env), "tenvs": tenvs}
-        tools = whole.get("tools")
+        config |= {"env": env_json(env), "tenvs": tenvs}
+        tools = config.get("tools")
         if isinstance(tools, list):
             entries: list[JSON] = [*tools]
             for place, entry in with_env(row.config):
                 own, _ = self._environment.values(await self._store.env_of(f"{row.owner}.{place}"))
                 entries[place] = {**entry, "env": env_json(own)}
-            whole["tools"] = entries
-        return whole
+            config["tools"] = entries
+        return config
 
     async def _activate(self, row: ConfiguredAgent) -> ActiveAgent:
-        known = self._ready.get((row.id, row.revision))
-        if known is not None:
-            return known
-        whole = await self._whole(row)
-        active = await in_thread_if_large(whole, lambda: self._catalog.activate(self._read(row, whole)))
+        ready = self._ready.get((row.id, row.revision))
+        if ready is not None:
+            return ready
+        config = await self._whole(row)
+        active = await in_thread_if_large(config, lambda: self._catalog.activate(self._read(row, config)))
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]
         self._ready[row.id, row.revision] = active

@@ -50,13 +50,13 @@ def check_text(path: str, text: object) -> None:
 
 
 def read_object(config: JSON) -> JSONObject:
-    given = plain(config)
-    if not isinstance(given, dict):
+    copy = plain(config)
+    if not isinstance(copy, dict):
         raise InvalidRequest(
             "config must be an object.", [{"path": "config", "message": "must be an object"}]
         )
-    dumps(given)
-    return given
+    dumps(copy)
+    return copy
 
 
 def without_values(config: JSONObject) -> JSONObject:
@@ -82,7 +82,7 @@ def env_json(values: Mapping[str, EnvVar]) -> JSONObject:
 
 
 def identity_of(row: ConfiguredAgent) -> Identity:
-    """Which agent the row is."""
+    """The identity of the configured agent in that row."""
     key = row.id.removeprefix("agt_")
     return Identity(name=row.name, description=row.description, key=key, revision=row.revision)
 

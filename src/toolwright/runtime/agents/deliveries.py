@@ -1,4 +1,4 @@
-"""Whom a message in a space wakes: every other agent that is a member, until the chain is too deep (D7, D15)."""
+"""Deliveries of a space's message: to every other agent that is a member, until the chain is too deep (D7, D15)."""
 
 from collections.abc import Sequence
 

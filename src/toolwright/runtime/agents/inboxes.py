@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.errors import InvalidRequest, NotFailed, NotFound, StoreError, ThreadTerminated
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Conflict, RetryEvent
+from toolwright.core.journal.units import Apply, Conflict, RetryEvent
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
 from toolwright.core.ports import Clock, Motor, NewId
@@ -48,13 +48,13 @@ class Inboxes:
         cannot have a home thread, `ThreadTerminated` for one that has ended its home thread for good.
         """
         _check_service(service_name)
-        found = await self._agents.get(agent)
-        lacking = await self._agents.missing_home_tenvs(found.id)
+        receiver = await self._agents.get(agent)
+        lacking = await self._agents.missing_home_tenvs(receiver.id)
         if lacking:
-            raise tenvs_lacking(f"The agent {found.name!r} cannot have a home thread", lacking)
+            raise tenvs_lacking(f"The agent {receiver.name!r} cannot have a home thread", lacking)
         content = {"serviceName": service_name, "payload": plain(payload)}
-        delivery = self._deliveries.delivery(found.id, "service", self._new_id("svc"), content)
-        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
+        delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(Deliver(delivery=delivery),))
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):
             raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
@@ -62,7 +62,7 @@ class Inboxes:
             raise ThreadTerminated(
                 f"The home thread of the agent {agent!r} is terminated: nobody answers in it any more."
             )
-        self._motor.wake(found.home_thread_id)
+        self._motor.wake(receiver.home_thread_id)
         return delivery.event
 
     async def retry(self, agent: str, event_id: str, thread_id: str | None = None) -> InboxEvent:

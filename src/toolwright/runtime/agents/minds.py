@@ -10,7 +10,7 @@ from toolwright.runtime.checks import page
 
 
 class Minds:
-    """What an agent, named by its name or id, has set itself. Raises `NotFound` for an agent that is not there."""
+    """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an agent that is not there."""
 
     def __init__(self, store: Store, agents: Agents) -> None:
         self._minds = store.agents

@@ -9,7 +9,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, StoreError
 from toolwright.core.journal.effects import DropPlan, Effect, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Committed, Conflict
+from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.inbox import Delivery
@@ -76,7 +76,7 @@ class Plans:
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
 
     async def _commit(self, effect: Effect) -> Committed | Conflict:
-        unit = Act(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
         return await self._store.commit(unit)
 
     def _then(self, plan: Plan) -> Plan | None:

@@ -1,4 +1,4 @@
-"""Who answers in a thread: its agent, or the one that it was handed over to, equipped with its tools."""
+"""The speaker of a thread: its agent, or the one that it was handed over to, equipped with its tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -26,14 +26,14 @@ class Speakers:
         began = run.started_at is not None and agent_id == run.agent
         waits = (run.waiting or {}).get("reason") == "variables"
         try:
-            found = await self._agents.usable(agent_id) if began and waits else None
-            if found is None:
-                found = await self._agents.find(agent_id, run.revision if began else None)
+            speaker = await self._agents.usable(agent_id) if began and waits else None
+            if speaker is None:
+                speaker = await self._agents.find(agent_id, run.revision if began else None)
         except (InvalidRequest, DefinitionError) as error:
             return f"The agent {agent_id!r} of this thread cannot run: {error.message}"
-        if found is None:
+        if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."
-        equipped = self._equip(found)
+        equipped = self._equip(speaker)
         return equipped.sides.get(run.side, equipped)
 
 
@@ -51,9 +51,9 @@ class Equipment:
         """The agent with its toolkits' tools behind its own; the same one for the same agent."""
         if not agent.agent.toolkits:
             return agent
-        known = self._ready.get(id(agent))
-        if known is not None and known[0] is agent:
-            return known[1]
+        ready = self._ready.get(id(agent))
+        if ready is not None and ready[0] is agent:
+            return ready[1]
         made = agent.with_tools([tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())])
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]

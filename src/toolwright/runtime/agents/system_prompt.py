@@ -1,4 +1,4 @@
-"""What an agent with toolkits is told at every step: who it is, where it is, what it has in mind (S3)."""
+"""The system prompt of an agent with toolkits, at every step: who and where it is, what it has in mind (S3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """What there is to tell, as it is in the journal."""
+    """The state of an agent that its system prompt tells, as it is in the journal."""
 
     spaces: Sequence[Space] = ()
     members: Mapping[str, Sequence[tuple[Member, str]]] = field(
@@ -68,11 +68,11 @@ class SystemPrompts:
         return home
 
     async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
-        found: dict[str, list[tuple[Member, str]]] = {}
+        by_space: dict[str, list[tuple[Member, str]]] = {}
         for member, name in await self._store.spaces.company(entity_id, MOST_MEMBERS):
-            shown = name if member.type == "human" else await self._agent(member.entity_id)
-            found.setdefault(member.space_id, []).append((member, shown or member.entity_id))
-        return found
+            label = name if member.type == "human" else await self._agent(member.entity_id)
+            by_space.setdefault(member.space_id, []).append((member, label or member.entity_id))
+        return by_space
 
     async def _agent(self, entity_id: str) -> str | None:
         try:
@@ -84,22 +84,22 @@ class SystemPrompts:
 def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Section]:
     """The parts of the system text of an agent that is in that space, in their order."""
     kits = agent.agent.toolkits
-    found = [Section(name="system", text=agent.system)]
+    parts = [Section(name="system", text=agent.system)]
     if not kits:
-        return found
+        return parts
     name, entity_id = agent.agent.name, agent.agent.entity_id
-    found.append(Section(name="identity", text=f"You are {clean_text(name)} (entityId: {entity_id})."))
+    parts.append(Section(name="identity", text=f"You are {clean_text(name)} (entityId: {entity_id})."))
     if SPACES in kits:
-        found.append(Section(name="spaces", text=_spaces(home, space_id)))
+        parts.append(Section(name="spaces", text=_spaces(home, space_id)))
     if MIND in kits:
-        found += [
+        parts += [
             Section(name="goals", text=_listed("Your goals", [_goal(goal) for goal in home.goals])),
             Section(name="memories", text=_listed("Your memories", [_memory(m) for m in home.memories])),
             Section(name="plans", text=_listed("Your plans", [_plan(plan) for plan in home.plans])),
         ]
     if SPACES in kits:
-        found.append(Section(name="rules", text=_rules(agent)))
-    return [section for section in found if section.text]
+        parts.append(Section(name="rules", text=_rules(agent)))
+    return [section for section in parts if section.text]
 
 
 def prompt(parts: Sequence[Section]) -> str:
@@ -110,13 +110,13 @@ def prompt(parts: Sequence[Section]) -> str:
 def _spaces(home: Home, space_id: str | None) -> str:
     lines: list[str] = []
     for space in home.spaces:
-        here = " — you are here" if space.id == space_id else ""
+        mark = " — you are here" if space.id == space_id else ""
         people = ", ".join(
             f"{_plain(name)} ({member.type})" for member, name in home.members.get(space.id, ())
         )
-        said = f": {_plain(space.description)}" if space.description else ""
+        description = f": {_plain(space.description)}" if space.description else ""
         lines.append(
-            f"{_plain(space.name or space.id)} ({space.kind}, spaceId: {space.id}){here}{said}. {people}"
+            f"{_plain(space.name or space.id)} ({space.kind}, spaceId: {space.id}){mark}{description}. {people}"
         )
     text = _listed("Your spaces", lines) or "You are in no space yet."
     return text if space_id is not None else f"{text}\nYou have not entered a space."

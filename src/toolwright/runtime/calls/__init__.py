@@ -1,1 +1,1 @@
-"""How a call is carried out: handlers, calls within calls, waiting calls, visible calls."""
+"""Execution of calls: handlers, calls within calls, waiting calls, visible calls."""

@@ -39,7 +39,7 @@ WAITING: frozenset[Kind] = frozenset({"external", "space"})  # somebody else car
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """What a call reads when its run ends before it: `what` happened, and the whole text and code if it was `running`.
+    """The result of a call whose run ends before it: `what` happened, and the text and code if it was `running`.
 
     `stops_children`: children at work are stopped with it, so that no late result of theirs can come.
     """
@@ -51,7 +51,7 @@ class LastWords:
 
     @property
     def still_open(self) -> str:
-        """What a call reads whose result may still come."""
+        """The text that a call reads whose result may still come."""
         return f"{self.what} while this call was waiting; a late result arrives in the inbox."
 
 
@@ -60,7 +60,7 @@ CALLS_PER_UNIT = 100
 
 
 class Calls:
-    """Puts what becomes of calls into moves; `instants` are carriers that need no outside world."""
+    """Puts the states and results of calls into changes; `instants` are carriers that need no outside world."""
 
     def __init__(self, instants: Mapping[Kind, Instant], files: FileKeeper) -> None:
         self._instants = instants
@@ -189,8 +189,8 @@ class Calls:
         self._move(changes, call, status, context.clock.now(), result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
-            shown = _shown(changes, call)
-            changes.effects += finished(shown, result, context.author, source_of(context))
+            redacted = _shown(changes, call)
+            changes.effects += finished(redacted, result, context.author, source_of(context))
         if call.id in context.nested:  # its handler reads it
             return
         message = answer_message(context, changes, call, result)

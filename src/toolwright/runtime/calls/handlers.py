@@ -31,7 +31,7 @@ ABORT_GRACE = 5.0  # seconds between the abort signal and the cancellation of a 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a call that was carried out, and the state that it wrote to."""
+    """The outcome of a call that was carried out, and the state that it wrote to."""
 
     outcome: Outcome | None  # None: it was cancelled with its run
     state: RunState
@@ -154,5 +154,5 @@ class Handlers:
 async def _clean(context: RunContext, outcome: Outcome) -> Outcome:
     if not isinstance(outcome, ToolResult):
         return outcome
-    told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
-    return await in_thread_if_large(told, context.redactor.result, outcome)
+    parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+    return await in_thread_if_large(parts, context.redactor.result, outcome)

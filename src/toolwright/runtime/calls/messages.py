@@ -1,4 +1,4 @@
-"""What a model reads of a call, and how a call begins that nobody in this process carries out."""
+"""Messages for the model about calls, and the beginning of calls that nobody in this process carries out."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol
@@ -15,7 +15,7 @@ from toolwright.wire.result import model_text
 
 
 def answer_message(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> Message:
-    """What the model reads of a result."""
+    """The tool message by which the model reads a result."""
     files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
     return call_message(context, changes, call, model_text(result), result.status, result.stack, files)
 

@@ -41,12 +41,12 @@ class Nested:
             files = await self._files(context, paths(prepared.arguments, config.init_attachments_property))
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
-        said = await context.retry_until_available(lambda: self._store.children.within(call.id))
+        messages = await context.retry_until_available(lambda: self._store.children.within(call.id))
         below = await context.retry_until_available(lambda: self._store.children.nested(call.id))
-        last = next((m for m in reversed(said) if m.role == "assistant"), None)
+        last = next((m for m in reversed(messages) if m.role == "assistant"), None)
         asked = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
-        frame = Frame.of(active, said, [each for each in below if each.id in asked])
+        frame = Frame.of(active, messages, [each for each in below if each.id in asked])
         frame.call = call
         frame.opening = opening(active, config, call, _chat(context), files)
         return frame
@@ -73,17 +73,17 @@ class Nested:
         while True:
             state.number += 1
             call_id = f"{state.call_id}.{state.number}"
-            known = await context.retry_until_available(lambda one=call_id: self._store.call(one))
-            if known is None or (known.name == name and known.arguments == arguments):
-                return call_id, state.number, known
+            call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
+            if call is None or (call.name == name and call.arguments == arguments):
+                return call_id, state.number, call
 
     async def left_open(self, context: RunContext, parent: Call) -> list[Call]:
         """The calls below one that is over which have no end of their own, the deepest first."""
-        found: list[Call] = []
+        calls: list[Call] = []
         for each in await context.retry_until_available(lambda: self._store.children.nested(parent.id)):
             if not is_over(each.status) and each.status != "pending":
-                found += [*await self.left_open(context, each), each]
-        return found
+                calls += [*await self.left_open(context, each), each]
+        return calls
 
     async def open_below(self, context: RunContext) -> list[Call]:
         """The same below all calls of the step that are at work, whoever has begun them."""

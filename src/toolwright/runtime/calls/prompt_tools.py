@@ -17,7 +17,7 @@ from toolwright.wire.text import readable
 
 
 def config_of(tool: Tool) -> SubpromptConfig:
-    """How the prompt is called."""
+    """The configuration of a prompt that is called as a tool."""
     assert isinstance(tool.relation, PromptCall), "a tool of the kind `prompt` calls a prompt"
     return tool.relation.config
 
@@ -29,13 +29,13 @@ def opening(
     chat: Sequence[Message],
     files: Sequence[AttachmentRef],
 ) -> tuple[Message, ...]:
-    """What the prompt is told: of the chat what it asks for, then its arguments as the user's message."""
+    """The first messages of a prompt tool: of the chat what it asks for, then its arguments as the user's message."""
     past = chat_for(active, chat)
-    told = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
+    text = spoken(json.loads(call.arguments or "{}"), config.init_user_message_property)
     message = Message(
         id=f"msg_{call.id}",
         role="user",
-        content=told,
+        content=text,
         run_id=call.run_id,
         step=call.step,
         attachments=tuple(files),
@@ -73,26 +73,26 @@ def _closed(chat: Sequence[Message]) -> Sequence[Message]:
 def spoken(arguments: Mapping[str, JSON], property_: str | None) -> str:
     """The message within arguments: the property that is one, `message`, or all of them as JSON."""
     for name in (property_, "message"):
-        given = None if name is None else arguments.get(name)
-        if isinstance(given, str) and given:
-            return given
-        if given is not None and given != "" and name == property_:
-            return readable(given)
+        value = None if name is None else arguments.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if value is not None and value != "" and name == property_:
+            return readable(value)
     return readable({**arguments})
 
 
 def paths(arguments: Mapping[str, JSON], property_: str | None) -> list[str]:
     """The paths of files within arguments: one text, or a list of texts."""
-    given = None if property_ is None else arguments.get(property_)
-    if isinstance(given, str):
-        return [given] if given else []
-    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+    value = None if property_ is None else arguments.get(property_)
+    if isinstance(value, str):
+        return [value] if value else []
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def answer_of(
     config: SubpromptConfig, frame: Frame, calls: Sequence[Call], results: Mapping[str, ToolResult]
 ) -> ToolResult:
-    """What the caller reads: the prompt's text, with its calls and their errors where there are any."""
+    """The result for the caller of a prompt: its text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
     made: list[JSON] = [_made(call, results[call.id], errors_too) for call in calls if call.id in results]
@@ -114,8 +114,8 @@ def answer_of(
 
 def _made(call: Call, result: ToolResult, errors_too: bool) -> JSON:
     failed: JSON = {"error": result.error} if errors_too else None
-    shown = result.result if result.status == "success" else failed
-    return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": shown}
+    result_json = result.result if result.status == "success" else failed
+    return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": result_json}
 
 
 def _silent(message: Message) -> str:

@@ -29,7 +29,7 @@ def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = No
 
 
 def lacking_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
-    """What is missing for a call of the tool, by what is known of the env."""
+    """The variables that a call of the tool lacks, by what is known of the env."""
     below = context.active.nested.get(tool.name)
     if below is not None:
         return lacking_of(context.env_for, below)
@@ -37,7 +37,7 @@ def lacking_for(context: RunContext, tool: Tool) -> tuple[Variable, ...]:
 
 
 def needed_by(context: RunContext, tool: Tool) -> Sequence[Variable]:
-    """What a call of the tool asks for."""
+    """The variables that a call of the tool asks for."""
     below = context.active.nested.get(tool.name)
     return tool.variables if below is None else below.variables
 
@@ -49,7 +49,7 @@ def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
 
 
 async def lacking_now(context: RunContext) -> tuple[Variable, ...]:
-    """What is missing before a model is asked, the env read anew."""
+    """The variables that are missing before a model is asked, the env read anew."""
     active = context.active
     if active.variables or context.thread.parent_id is not None:
         await context.retry_until_available(context.look_at_env)
@@ -57,7 +57,7 @@ async def lacking_now(context: RunContext) -> tuple[Variable, ...]:
 
 
 def still_lacking(env_for: EnvFor, active: ActiveAgent, asked: Collection[JSON]) -> tuple[Variable, ...]:
-    """What a parked run still misses of the names that it waits for; only what is needed is missing."""
+    """The variables that a parked run still lacks, of those that it waits for; only what is needed is missing."""
     return tuple([each for each in lacking_of(env_for, active) if each.name in asked])
 
 
@@ -79,9 +79,9 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     return await context.commit(Park, changes, run)
 
 
-def typed(types: EnvTypes, missing: Sequence[Variable], known: Collection[str] = ()) -> tuple[Variable, ...]:
+def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
     """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
-    among = {*known, *[each.name for each in missing]}
+    among = {*needed, *[each.name for each in missing]}
     return tuple([replace(each, type=types.of(each.name, among)) for each in missing])
 
 
@@ -96,7 +96,7 @@ def waiting_json(request: VariablesRequest) -> JSONObject:
 
 
 def lacking_of(env_for: EnvFor, active: ActiveAgent) -> tuple[Variable, ...]:
-    """What an active agent lacks. A tool's own variables may come from what is configured for that tool alone."""
+    """The variables that an active agent lacks; a tool's own may come from what is configured for that tool alone."""
     env = env_for(active)
     own = lacking(env, active.prompt.variables)
     tools = [each for tool in active.tools for each in lacking(env, tool.variables, tool.name)]

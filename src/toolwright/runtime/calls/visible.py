@@ -27,12 +27,12 @@ def outside_any_space(tool: Tool) -> ToolResult:
 
 def posted(context: RunContext, call: Call, space_id: str, status: CallShown) -> Showing:
     """The message of a call that begins."""
-    told = () if context.is_streamed(call.id) else (tool_event("tool.started", call.id, call.name),)
+    started = () if context.is_streamed(call.id) else (tool_event("tool.started", call.id, call.name),)
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Post:
         message = shown_call(clean_call(call, redactor), space_id, status)
-        events = (*told, said_event(message, author, call.id))
+        events = (*started, said_event(message, author, call.id))
         return Post(space_id=space_id, source=source, message=message, events=events)
 
     return Showing(space_id, make)
@@ -48,8 +48,8 @@ def finished(call: Call, result: ToolResult, author: Entity | None, source: Sour
     def make(redactor: Redactor) -> Edit:
         clean = redactor.result(result)
         message = shown_call(clean_call(call, redactor), space_id, status, clean)
-        told = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
-        return Edit(space_id=space_id, source=source, message=message, events=told)
+        events = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
+        return Edit(space_id=space_id, source=source, message=message, events=events)
 
     return (Showing(space_id, make),)
 
@@ -62,9 +62,9 @@ def timed_out(context: RunContext, call: Call, error: ToolResult) -> Sequence[Sh
     author, source = context.author, source_of(context)
 
     def make(redactor: Redactor) -> Edit:
-        shown = clean_call(call, redactor)
-        message = shown_call(shown, space_id, "requires_action", error, timed_out=True)
-        told = (edited_event(message, author, ()),)
-        return Edit(space_id=space_id, source=source, message=message, events=told)
+        redacted = clean_call(call, redactor)
+        message = shown_call(redacted, space_id, "requires_action", error, timed_out=True)
+        events = (edited_event(message, author, ()),)
+        return Edit(space_id=space_id, source=source, message=message, events=events)
 
     return (Showing(space_id, make),)

@@ -90,21 +90,21 @@ class ChildReports:
     async def _files(self, context: RunContext, changes: Changes, run: Run) -> list[File]:
         """The files of the answer: those of its last message."""
         refs = _attached([*context.root.messages, *changes.messages], run)
-        known = FileDrafts(context.files, {change.folded: change for change in changes.files})
-        found = [await known.at(ref.path) for ref in refs]
-        return [file for file in found if file is not None]
+        drafts = FileDrafts(context.files, {change.folded: change for change in changes.files})
+        files = [await drafts.at(ref.path) for ref in refs]
+        return [file for file in files if file is not None]
 
 
 def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
     """The files of the last message, with those of the results that it answers: of one step and no earlier one."""
-    found: list[AttachmentRef] = []
+    refs: list[AttachmentRef] = []
     own = [each for each in messages if each.within is None]
     last = own[-1].side if own else None
     for message in reversed(own):
         if message.run_id != run.id or message.role == "user" or message.side != last or message.calls:
             break
-        found = [*message.attachments, *found]
-    return list({ref.path: ref for ref in found}.values())
+        refs = [*message.attachments, *refs]
+    return list({ref.path: ref for ref in refs}.values())
 
 
 def _answer(run: Run) -> ToolResult:
@@ -151,6 +151,6 @@ def _notice(
     """What the parent's inbox gets where no call waits: once for each session (S0 §5)."""
     if not link.implicit:
         return None
-    said: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}
-    said |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
-    return notice_for(parent, f"sub:{run.id}", said, files, run.chain_depth, context.clock, context.new_id)
+    notice: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}
+    notice |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
+    return notice_for(parent, f"sub:{run.id}", notice, files, run.chain_depth, context.clock, context.new_id)

@@ -27,38 +27,40 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
 
     Raises `InvalidRequest` where a value that a model would be shown is a secret.
     """
-    given = config.immediate
-    if not isinstance(given, Immediate):
+    immediate = config.immediate
+    if not isinstance(immediate, Immediate):
         return [Group()]
-    related = given.scoped_env or tuple([n for n in (given.name_env, given.description_env) if n is not None])
+    related = immediate.scoped_env or tuple(
+        [n for n in (immediate.name_env, immediate.description_env) if n is not None]
+    )
     if not related:
         return [Group()]
-    found = [_group(given, suffix, env) for suffix in sorted(_suffixes(related, env))]
-    if len(found) > MOST_GROUPS:
-        raise InvalidRequest(f"At most {MOST_GROUPS} children run at once, not {len(found)}.")
-    return found
+    children = [_group(immediate, suffix, env) for suffix in sorted(_suffixes(related, env))]
+    if len(children) > MOST_GROUPS:
+        raise InvalidRequest(f"At most {MOST_GROUPS} children run at once, not {len(children)}.")
+    return children
 
 
 def immediate_arguments(
     relation: AgentCall, group: Group, messages: Sequence[Message], arguments: Mapping[str, JSON] | None
 ) -> JSONObject:
-    """What the call is made with: the first message is the group's, the thread's argument, or what was said last.
+    """The arguments of the call: the first message is the group's, the thread's argument, or what was said last.
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
     config, own = relation.config, _own(relation.schema, arguments)
     property_ = config.init_user_message_property
-    said: JSON = group.message
-    if said is None and property_ is not None and arguments is not None:
-        said = arguments.get(property_)
-    if said in (None, ""):
-        said = next((m.content for m in reversed(messages) if m.role == "user" and m.content), config.name)
+    message: JSON = group.message
+    if message is None and property_ is not None and arguments is not None:
+        message = arguments.get(property_)
+    if message in (None, ""):
+        message = next((m.content for m in reversed(messages) if m.role == "user" and m.content), config.name)
     name = group.name or (config.name if config.resumable else None)
     if config.resumable:
-        inner = own if own is None or property_ is None else {**own, property_: said}
-        return {"message": said, "name": name, **({} if inner is None else {"arguments": inner})}
+        inner = own if own is None or property_ is None else {**own, property_: message}
+        return {"message": message, "name": name, **({} if inner is None else {"arguments": inner})}
     spoken = property_ or ("message" if own is None else None)
-    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: said})}
+    made: JSONObject = {**(own or {}), **({} if spoken is None else {spoken: message})}
     named = config.init_agent_name_property or ("name" if own is None else None)
     return made if name is None or named is None else {**made, named: name}
 
@@ -74,14 +76,19 @@ def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSO
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
     """What is put behind all of these names to give names that have a value: nothing, or `_` and more."""
-    known = env.names()
-    found = [{n[len(name) :] for n in known if n == name or n.startswith(f"{name}_")} for name in names]
-    return set[str].intersection(*found) - {"_"}
+    set_names = env.names()
+    suffixes = [
+        {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names
+    ]
+    return set[str].intersection(*suffixes) - {"_"}
 
 
-def _group(given: Immediate, suffix: str, env: ThreadEnv) -> Group:
-    name, description = _shown(given.name_env, suffix, env), _shown(given.description_env, suffix, env)
-    values = {each: env.get(each + suffix) for each in given.scoped_env}
+def _group(immediate: Immediate, suffix: str, env: ThreadEnv) -> Group:
+    name, description = (
+        _shown(immediate.name_env, suffix, env),
+        _shown(immediate.description_env, suffix, env),
+    )
+    values = {each: env.get(each + suffix) for each in immediate.scoped_env}
     return Group(name, description, {each: value for each, value in values.items() if value is not None})
 
 

@@ -13,7 +13,7 @@ from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError,
 from toolwright.core.journal.child_effects import ChildLimit, HoldRequest, TakeRequest
 from toolwright.core.journal.effects import Effect, SetTimer
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Act, Committed, Conflict, SetEnv
+from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, Motor, NewId
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -91,8 +91,8 @@ class Requests:
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is not None and thread.is_over:
             return []
-        found = await self._store.children.requests(thread_id)
-        return [each for each in found if not self._is_over(each)]
+        requests = await self._store.children.requests(thread_id)
+        return [each for each in requests if not self._is_over(each)]
 
     async def answer(self, thread_id: str, request_id: str, env: Given) -> Answered:
         """Give values. When none is missing any more, the run goes on, or the child begins; once.
@@ -102,8 +102,8 @@ class Requests:
         may be, `CannotSeal` for a secret where there are no keys: then nothing is kept.
         """
         request, thread = await self._open(thread_id, request_id)
-        given = _read(request, env)
-        rows = self._rows(request, given)
+        values = _read(request, env)
+        rows = self._rows(request, values)
         missing = await self._missing(request, thread, rows)
         if not await self._commit(request, thread, rows, missing):
             raise _no_request(request_id)
@@ -138,13 +138,13 @@ class Requests:
         now = self._clock.now()
         for thread_id in sorted(threads):
             effect = SetTimer(name=thread_id, due=now)
-            await self._store.commit(Act(token=self._new_id("unit"), at=now, effects=(effect,)))
+            await self._store.commit(Apply(token=self._new_id("unit"), at=now, effects=(effect,)))
 
     async def _open(self, thread_id: str, request_id: str) -> tuple[VariablesRequest, Thread]:
         refuse_object("thread", thread_id)
         refuse_object("request", request_id)
-        known = can_be_id(thread_id) and can_be_id(request_id)
-        request = await self._store.children.request(request_id) if known else None
+        ids_are_text = can_be_id(thread_id) and can_be_id(request_id)
+        request = await self._store.children.request(request_id) if ids_are_text else None
         if request is None or request.thread_id != thread_id or self._is_over(request):
             raise _no_request(request_id)
         thread = await self._store.thread(thread_id)
@@ -156,7 +156,7 @@ class Requests:
         return request.expires_at is not None and request.expires_at <= self._clock.now()
 
     async def _missing(
-        self, request: VariablesRequest, thread: Thread, given: Sequence[EnvRow] = ()
+        self, request: VariablesRequest, thread: Thread, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
         """What of the request has no value now, with what is given."""
         birth = self._birth(request)
@@ -164,12 +164,12 @@ class Requests:
             agent = await self._agents.usable(birth.agent_id)
             if agent is None:
                 raise _no_request(request.id)
-            lacking = await self._child_start.lacking(birth, agent, given)
+            lacking = await self._child_start.lacking(birth, agent, added)
             return tuple([each for each in lacking if each.name in _names(request.required)])
-        return await self._missing_here(request, thread, given)
+        return await self._missing_here(request, thread, added)
 
     async def _missing_here(
-        self, request: VariablesRequest, thread: Thread, given: Sequence[EnvRow]
+        self, request: VariablesRequest, thread: Thread, added: Sequence[EnvRow]
     ) -> tuple[Variable, ...]:
         run = None if thread.run_id is None else await self._store.run(thread.run_id)
         active = None if run is None or not _waits_for(request, run) else await self._speakers.of(thread, run)
@@ -177,18 +177,18 @@ class Requests:
             raise _no_request(request.id)
         if isinstance(active, str):
             return ()  # it waits for nothing any more: it will fail
-        named = {row.name for row in given}
+        named = {row.name for row in added}
         stored = await self._store.env(thread.id)
         kept = [row for row in stored if row.owner != thread.id or row.kind != "env" or row.name not in named]
         resolve = await self._lineages.resolver(thread)
-        rows = [*kept, *given]
+        rows = [*kept, *added]
         return still_lacking(lambda each: resolve(thread, each, rows), active, _names(request.required))
 
-    def _rows(self, request: VariablesRequest, given: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
+    def _rows(self, request: VariablesRequest, values: Mapping[str, EnvVar]) -> tuple[EnvRow, ...]:
         """The rows of the values: the thread's own, or those of the child to be."""
         birth, now = self._birth(request), self._clock.now()
         owner = request.thread_id if birth is None else birth.thread_id
-        changes = [self._environment.change(owner, name, var, now) for name, var in given.items()]
+        changes = [self._environment.change(owner, name, var, now) for name, var in values.items()]
         return tuple([each.row for each in changes if each.row is not None])
 
     async def _commit(
@@ -212,8 +212,10 @@ class Requests:
             born = await self._child_start.spawn(
                 birth, None
             )  # nobody waits for the end of its first session any more
-            told = subagent_event("subagent.created", birth.thread_id, birth.name, birth.agent_id, "running")
-            effects.append(changed(born, told=told))
+            created = subagent_event(
+                "subagent.created", birth.thread_id, birth.name, birth.agent_id, "running"
+            )
+            effects.append(changed(born, told=created))
         unit = SetEnv(
             token=self._new_id("unit"),
             at=self._clock.now(),
@@ -233,12 +235,12 @@ class Requests:
 
 def _read(request: VariablesRequest, env: Given) -> Mapping[str, EnvVar]:
     """The given values, of the types that were asked for; nothing but what was asked for."""
-    given = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
+    values = EnvTypes(declared={each.name: each.type for each in request.required}).stored(env)
     asked = {each.name for each in request.required}
-    for name in given:
+    for name in values:
         if name not in asked:
             raise _faulty(name, "was not asked for")
-    return given
+    return values
 
 
 def _faulty(name: str, fault: str) -> InvalidRequest:

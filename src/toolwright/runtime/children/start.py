@@ -26,7 +26,7 @@ REQUEST_LIFE = timedelta(hours=24)
 
 @value
 class Birth:
-    """All that a child begins with. `files` are those of its parent that it gets copies of.
+    """The initial rows of a child. `files` are those of its parent that it gets copies of.
 
     `most` is how many children of its agent there may be at once, None for any number.
     """
@@ -54,13 +54,13 @@ class ChildStart:
         self._new_id = new_id
 
     async def lacking(
-        self, birth: Birth, agent: ActiveAgent, given: Sequence[EnvRow] = ()
+        self, birth: Birth, agent: ActiveAgent, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
         """The scoped variables that would not resolve in the child: they do not come from its parent (D5)."""
         if not any(each.scoped for side in agent.sides.values() for each in side.variables):
             return ()
         own = {row.name: row for row in await self._store.env_of(birth.thread_id)}
-        own |= {row.name: row for row in given}
+        own |= {row.name: row for row in added}
         threads = {
             birth.parent_id,
             *[each.id for each in await self._store.children.lineage(birth.parent_id)],

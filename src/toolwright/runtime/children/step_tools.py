@@ -1,4 +1,4 @@
-"""What a prompt offers at a step: its tools, what a flag turns on, and tools for agents that live on (S0 §5, §6)."""
+"""Tools offered at a step: the prompt's own, what a flag turns on, and those for agents that live on (S0 §5, §6)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ LifecycleTools = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[T
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class ImmediateCall:
     """A call that a prompt makes, and the values that the child of it gets for itself."""
 
     call: QueuedCall
@@ -54,16 +54,16 @@ class StepTools:
             frozenset([each.config.name for each in on]),
             frozenset([each.config.name for each in free]),
         )
-        known = self._ready.get(key)
-        if known is not None and known[0] is base:
-            return known[1]
+        ready = self._ready.get(key)
+        if ready is not None and ready[0] is base:
+            return ready[1]
         off = {each.config.name for each in base.relations if each not in on}
         own = [tool for tool in base.tools if not (isinstance(tool.relation, AgentCall) and tool.name in off)]
         made = base if len(own) == len(base.tools) and not resumable else None
         if made is None:
             offered = self._lifecycle(resumable, free) if resumable else ()
-            whole = self._lifecycle(resumable, resumable) if resumable else ()
-            made = base.offering([*own, *offered], [*own, *whole])
+            all_tools = self._lifecycle(resumable, resumable) if resumable else ()
+            made = base.offering([*own, *offered], [*own, *all_tools])
         self._ready[key] = base, made
         if len(self._ready) > REMEMBERED:
             self._ready.popitem(last=False)
@@ -76,10 +76,10 @@ class StepTools:
         alive = await context.retry_until_available(lambda: self._store.children.living(context.thread.id))
         return [each for each in resumable if has_room(each, alive.get(each.agent_id, 0))]
 
-    async def immediate(self, context: RunContext) -> list[AtOnce]:
+    async def immediate(self, context: RunContext) -> list[ImmediateCall]:
         """The calls that a prompt makes as soon as it is active. Raises `InvalidRequest`."""
         active = context.active
-        calls: list[AtOnce] = []
+        calls: list[ImmediateCall] = []
         for each in active.relations:
             if not each.config.immediate or not _enabled(context.env, each):
                 continue
@@ -93,7 +93,7 @@ class StepTools:
                 queued = QueuedCall(
                     name=name, arguments=clean_arguments(dumps_unescaped(arguments), context.redactor)
                 )
-                calls.append(AtOnce(queued, group.values or {}))
+                calls.append(ImmediateCall(queued, group.values or {}))
         return calls
 
 
@@ -109,10 +109,10 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
     if flag is None:
         return True
     try:
-        found = env.get(flag)
+        var = env.get(flag)
     except CannotUnseal:
         return False
-    return is_on(None if found is None else found.value)
+    return is_on(None if var is None else var.value)
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:
@@ -133,11 +133,11 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     )
     if not free:
         return [message]
-    told = "".join(_told(each) for each in free)
+    listed = "".join(_told(each) for each in free)
     names: list[JSON] = [each.config.name for each in free]
     create = Tool(
         name=SUBAGENT_CREATE,
-        description=f"Create an agent that lives on and can be sent further messages. The agents are:{told}",
+        description=f"Create an agent that lives on and can be sent further messages. The agents are:{listed}",
         kind="agent",
         parameters=_object(
             {

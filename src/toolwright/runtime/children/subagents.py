@@ -93,12 +93,12 @@ class Subagents:
     ) -> Outcome:
         """`subagent_create`: a child that lives on."""
         relation = _named(relations, str(arguments["agent"]))
-        config, given = relation.config, arguments.get("arguments")
-        inner = given if isinstance(given, dict) else {}
-        said = arguments.get("message")
+        config, thread_arguments = relation.config, arguments.get("arguments")
+        inner = thread_arguments if isinstance(thread_arguments, dict) else {}
+        text = arguments.get("message")
         if relation.schema is not None:
-            inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, said))
-        message = said if isinstance(said, str) and said else spoken(inner, config.init_user_message_property)
+            inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, text))
+        message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
         return await self._begin(state, relation, str(arguments["name"]), message, named, inner)
@@ -153,16 +153,16 @@ class Subagents:
 
     async def _hand_off(self, state: RunState, agent_id: str) -> ToolResult:
         agent = await self._usable(agent_id)
-        found = agent.lacking(state.own_tenvs)
-        if found:
-            return lacks_tenvs(agent.agent.name, found)
+        lacking = agent.lacking(state.own_tenvs)
+        if lacking:
+            return lacks_tenvs(agent.agent.name, lacking)
         state.effect(HandOff(thread_id=state.thread_id, agent=agent_id))
         return ToolResult.ok(f"{agent.agent.name} answers from now on.")
 
     async def _call(self, state: RunState, relation: AgentCall, arguments: JSONObject) -> Outcome:
         config = relation.config
-        given = arguments.get(config.init_agent_name_property or "name")
-        name = given if isinstance(given, str) and given else None
+        name_argument = arguments.get(config.init_agent_name_property or "name")
+        name = name_argument if isinstance(name_argument, str) and name_argument else None
         message = spoken(arguments, config.init_user_message_property)
         named = paths(arguments, config.init_attachments_property)
         return await self._begin(state, relation, name, message, named, arguments)
@@ -185,9 +185,9 @@ class Subagents:
             words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
             return ToolResult.fail(words, error_code="too_deep")
         agent = await self._usable(relation.agent_id)
-        found = agent.lacking({})
-        if found:
-            return lacks_tenvs(agent.agent.name, found)
+        lacking = agent.lacking({})
+        if lacking:
+            return lacks_tenvs(agent.agent.name, lacking)
         birth = Birth(
             thread_id=child_id_of(state.call_id),
             parent_id=state.thread_id,
@@ -263,22 +263,24 @@ class Subagents:
         return [await state.drafts.get(path) for path in named]
 
 
-def _told(schema: JSONObject, config: SubagentToolConfig, given: JSONObject, said: JSON) -> JSONObject:
+def _told(schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON) -> JSONObject:
     """The arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
     wanted = schema.get("properties")
-    if not said or name in given or not isinstance(wanted, dict) or name not in wanted:
-        return given
-    return {**given, name: said}
+    if not message or name in arguments or not isinstance(wanted, dict) or name not in wanted:
+        return arguments
+    return {**arguments, name: message}
 
 
 def link_of(relation: AgentCall) -> Link:
-    """How a child of that relationship hangs on its parent."""
+    """The link to its parent of a child of that relation."""
     config = relation.config
-    given, resumable = config.immediate, config.resumable
+    immediate, resumable = config.immediate, config.resumable
     hidden: tuple[str, ...] = ()
-    if isinstance(given, Immediate):
-        hidden = tuple([n for n in given.scoped_env if n not in (given.name_env, given.description_env)])
+    if isinstance(immediate, Immediate):
+        hidden = tuple(
+            [n for n in immediate.scoped_env if n not in (immediate.name_env, immediate.description_env)]
+        )
     if not resumable:
         return Link(blocking=config.blocking, hidden=hidden)
     return Link(
@@ -291,11 +293,11 @@ def link_of(relation: AgentCall) -> Link:
 
 
 def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:
-    found = next((each for each in relations if each.config.name == name), None)
-    if found is None:
+    relation = next((each for each in relations if each.config.name == name), None)
+    if relation is None:
         raise NotFound(
             sentence(
                 f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}"
             )
         )
-    return found
+    return relation

@@ -1,4 +1,4 @@
-"""Where the agent of a run is: the space that it is in, and the one that it was spoken to in."""
+"""The active space of a run: the one that its agent is in, and the one that it was spoken to in."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
@@ -49,14 +49,14 @@ class ActiveSpace:
     @property
     def trigger(self) -> JSONObject | None:
         """The message in a space that the run reads, the newest if there are several."""
-        told = [event.content for event in self._reading.values() if event.type == "space_message"]
-        return told[-1] if told else None
+        messages = [event.content for event in self._reading.values() if event.type == "space_message"]
+        return messages[-1] if messages else None
 
     @property
     def trigger_space_id(self) -> str | None:
         """The space of that message, if it is there still."""
-        told = self.trigger
-        space_id = None if told is None else told.get("spaceId")
+        trigger = self.trigger
+        space_id = None if trigger is None else trigger.get("spaceId")
         return space_id if isinstance(space_id, str) and space_id not in self._gone else None
 
     def after(self, changes: Changes) -> str | None:
@@ -76,10 +76,10 @@ class ActiveSpace:
 
     async def check(self, changes: Changes, author: Entity | None) -> None:
         """Put the agent out of a space that it may be in no longer (D10)."""
-        here = self.space_id
-        if here is None or author is None:
+        space_id = self.space_id
+        if space_id is None or author is None:
             return
-        if await self._retry(lambda: self._membership.open_to(here, author.id)) is None:
+        if await self._retry(lambda: self._membership.open_to(space_id, author.id)) is None:
             self.space_id = None
             changes.effects.append(Enter(thread_id=self._thread_id, space_id=None))
 

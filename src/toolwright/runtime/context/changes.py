@@ -32,7 +32,7 @@ class Injected:
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """What one unit of a drain is to contain, while it is put together."""
+    """The changes that one unit of a drain is to contain, while they are put together."""
 
     messages: list[Message] = field(default_factory=_empty)
     calls: list[Call] = field(default_factory=_empty)
@@ -65,7 +65,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run is to end. `fault` tells what made it fail: the model, or anything else, which may be what it read.
+    """The end of a run. `fault` tells what made it fail: the model, or anything else, which may be what it read.
 
     `reason` is the agent's own, for a run that it skips. A thread that is `terminated` with it has no later run.
     """
@@ -80,7 +80,7 @@ class End:
 
 @value
 class Next:
-    """What a run commits next: a unit of that kind with these changes, and the run's row after it.
+    """The next commit of a run: a unit of that kind with these changes, and the run's row after it.
 
     With `over` it is the end of a step, and with `end` that of the run too, where nothing has come between; where it is
     `forced`, whatever has.

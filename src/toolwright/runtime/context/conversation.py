@@ -1,4 +1,4 @@
-"""What a model is told of a conversation: a side sees itself as the assistant, all others as users."""
+"""Conversations as a model reads them: a side sees itself as the assistant, all others as users."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
@@ -16,35 +16,35 @@ def arranged(messages: Sequence[Message]) -> list[Message]:
     """The messages with every call's answer right behind it: what came between goes behind the answers."""
     open_calls: set[str] = set()
     later: list[Message] = []
-    found: list[Message] = []
+    in_order: list[Message] = []
     for message in messages:
         if message.role == "tool":
             open_calls.discard(message.call_id or "")
         elif open_calls:
             later.append(message)
             continue
-        found.append(message)
+        in_order.append(message)
         if message.role == "assistant":
             open_calls = {call.id for call in message.calls}
         if not open_calls and later:
-            found += later
+            in_order += later
             later = []
-    return found + later
+    return in_order + later
 
 
 def heard_by(side: Side, messages: Iterable[Message], sides: Mapping[Side, SideConfig]) -> list[Message]:
     """The conversation as one side of an agent with two hears it: of the other one the words, not the calls."""
     messages = [*messages]
     went_well = {message.call_id for message in messages if message.status == "success"}
-    found: list[Message] = []
+    heard: list[Message] = []
     for message in messages:
         if message.role == "user" or message.side in (None, side):
-            found.append(message)
+            heard.append(message)
         elif message.role == "assistant":
             words = _words(message, sides.get(message.side or "side_a"), went_well)
             if words:
-                found.append(changed(message, role="user", content=words, calls=(), native=None))
-    return found
+                heard.append(changed(message, role="user", content=words, calls=(), native=None))
+    return heard
 
 
 def prompted(messages: list[Message], at: Message | None) -> list[Message]:
@@ -60,7 +60,7 @@ def _words(message: Message, side: SideConfig | None, went_well: Container[str |
         return message.content
     for call in message.calls:
         if call.name == side.stop_tool and call.id in went_well:
-            said, given = answer_in(call.arguments, side.stop_tool_response_property)
-            if given:
-                return said if isinstance(said, str) else readable(said)
+            answer, has_answer = answer_in(call.arguments, side.stop_tool_response_property)
+            if has_answer:
+                return answer if isinstance(answer, str) else readable(answer)
     return message.content

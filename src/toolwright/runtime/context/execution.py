@@ -1,4 +1,4 @@
-"""Where in its run a call stands, and what its handler wants to become of the run."""
+"""Execution state of a call in its run, and what its handler wants to become of the run."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # wh
 
 
 class Scope(Protocol):
-    """What an abort can end: it is ended at the time of the loop that it is rescheduled to."""
+    """A cancel scope that an abort can end: it is ended at the time of the loop that it is rescheduled to."""
 
     def expired(self) -> bool: ...
 
@@ -66,7 +66,7 @@ class Skipped:
 
 @dataclass(slots=True)
 class RunExecution:
-    """Where in its run a call stands. What it asks for happens once the call's result is recorded."""
+    """The place of a call in its run. What it asks for happens once the call's result is recorded."""
 
     step_count: int
     current_side: Side
@@ -107,7 +107,7 @@ class RunExecution:
 
 
 class Writing(Protocol):
-    """What writes for a call."""
+    """The writes of a call, refused once it is over."""
 
     @property
     def execution(self) -> RunExecution:

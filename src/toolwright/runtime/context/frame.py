@@ -13,7 +13,7 @@ from toolwright.runtime.context.execution import RunExecution
 
 @dataclass(slots=True)
 class Frame:
-    """Who speaks, what was said, and the calls of the last step; those without an answer yet are `open`, in order.
+    """A conversation within a call: speaker, messages, and the calls of the last step; `open` ones lack an answer.
 
     That of a prompt tool answers the call `call`, and begins with `opening`, which is no part of the journal. If a
     handler has made that call, it is its `holder`, and waits for the `answer` in memory: nothing in the conversation

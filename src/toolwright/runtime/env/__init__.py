@@ -1,1 +1,1 @@
-"""Where values of variables come from, and where secrets are taken out."""
+"""Environments of threads: the sources of variables' values, and the redaction of secrets."""

@@ -40,7 +40,7 @@ class Above:
 
 
 class ThreadEnv:
-    """What holds in one thread at one moment.
+    """The environment of one thread at one moment.
 
     `tenvs` are merged, prompt, agent, thread, `own_tenvs` the thread's alone; `redactor` knows every secret that the
     thread can resolve.
@@ -74,11 +74,11 @@ class ThreadEnv:
         Raises `CannotUnseal` where it is stored but cannot be read.
         """
         for layer in self._layers_for(name, own, tool):
-            found = layer.get(name)
-            if isinstance(found, CannotUnseal):
-                raise found
-            if found is not None:
-                return found
+            value = layer.get(name)
+            if isinstance(value, CannotUnseal):
+                raise value
+            if value is not None:
+                return value
         return None
 
     def hides(self, name: str) -> bool:
@@ -208,8 +208,8 @@ class Environment:
         return env, tenvs
 
     def _open(self, sealed: str) -> str:
-        known = self._opened.pop(sealed, None)
-        self._opened[sealed] = text = self._cipher.open(sealed) if known is None else known
+        cached = self._opened.pop(sealed, None)
+        self._opened[sealed] = text = self._cipher.open(sealed) if cached is None else cached
         if len(self._opened) > REMEMBERED:
             self._opened.popitem(last=False)
         return text

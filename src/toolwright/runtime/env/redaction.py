@@ -1,4 +1,4 @@
-"""What a run records and shows, without the secrets of its thread (D6); seals of older keys are renewed."""
+"""Redaction of what a run records and shows (D6); seals of older keys are renewed."""
 
 import json
 import re

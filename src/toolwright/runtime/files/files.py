@@ -63,21 +63,21 @@ class FileKeeper:
             refs.append(file.ref)
         return tuple(refs)
 
-    async def _put(self, given: Attachment, content: bytes) -> tuple[Attachment, int, str]:
-        return given, len(content), await self._files.put(content)
+    async def _put(self, attachment: Attachment, content: bytes) -> tuple[Attachment, int, str]:
+        return attachment, len(content), await self._files.put(content)
 
     async def write(
         self, thread_id: str, drafts: FileDrafts, path: str, content: bytes, mime_type: str | None
     ) -> AttachmentRef:
         """Keep what a program writes, over a file that is there."""
-        known = await drafts.at(path)
+        existing = await drafts.at(path)
         checked = checked_path(path)
         digest = await self._files.put(content)
         file = written_file(
             thread_id, checked, len(content), digest, mime_type, new_id=self._new_id, at=self._clock.now()
         )
-        if known is not None and known.path != file.path:
-            file = changed(file, path=known.path, name=known.name)
+        if existing is not None and existing.path != file.path:
+            file = changed(file, path=existing.path, name=existing.name)
         drafts.put(file)
         return file.ref
 
@@ -97,13 +97,13 @@ class FileKeeper:
         return too_long(result, self._max_text)
 
     def cut(self, result: ToolResult) -> ToolResult:
-        """The same result, cut where it is too long for a model, and the rest kept nowhere."""
+        """The result, cut where it is too long for a model, and the rest kept nowhere."""
         if not self.too_long(result):
             return result
         return shortened(result, as_bytes(text_of(result)), self._max_text, "")
 
     def recordable(self, result: ToolResult) -> ToolResult:
-        """The same result with no more in its stack than a model may be shown of its text."""
+        """The result with no more in its stack than a model may be shown of its text."""
         return recordable(result, self._max_text)
 
     async def within_limit(
@@ -112,13 +112,15 @@ class FileKeeper:
         """The result as it is, or cut to what a model may be shown, the whole kept in a file (D20)."""
         if not self.too_long(result):
             return result
-        whole = as_bytes(text_of(result))
+        content = as_bytes(text_of(result))
         structured = result.status == "success" and not isinstance(result.result, str)
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
-        given = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
-        file = await self._new_file(thread_id, drafts, given, len(whole), await self._files.put(whole))
+        attachment = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
+        file = await self._new_file(
+            thread_id, drafts, attachment, len(content), await self._files.put(content)
+        )
         drafts.add(file)
-        cut = shortened(result, whole, self._max_text, f" The whole is in the file {file.path}.")
+        cut = shortened(result, content, self._max_text, f" The whole is in the file {file.path}.")
         return changed(cut, attachments=(*cut.attachments, file.ref))
 
     async def _new_file(
@@ -139,36 +141,38 @@ class FileKeeper:
         )
 
     async def _checked(
-        self, given: Attachment | AttachmentRef, drafts: FileDrafts, number: int
+        self, attachment: Attachment | AttachmentRef, drafts: FileDrafts, number: int
     ) -> AttachmentRef | tuple[Attachment, bytes]:
         """A reference to what is there, or a new file with its bytes."""
-        if isinstance(given, AttachmentRef):
-            file = await drafts.at(given.path)
+        if isinstance(attachment, AttachmentRef):
+            file = await drafts.at(attachment.path)
             if file is None:
-                raise NotFound(f"There is no file {brief(repr(given.path), 200)} in this thread to refer to.")
+                raise NotFound(
+                    f"There is no file {brief(repr(attachment.path), 200)} in this thread to refer to."
+                )
             # The path decides, all else is known here; a description may be the handler's own.
-            return changed(file.ref, description=given.description or file.description)
-        if len(given.data) * 3 // 4 > self.max_attachment + 2:
-            raise self._too_large(given, number)
+            return changed(file.ref, description=attachment.description or file.description)
+        if len(attachment.data) * 3 // 4 > self.max_attachment + 2:
+            raise self._too_large(attachment, number)
         try:
             content = (
-                await asyncio.to_thread(decoded, given.data)
-                if len(given.data) > LARGE
-                else decoded(given.data)
+                await asyncio.to_thread(decoded, attachment.data)
+                if len(attachment.data) > LARGE
+                else decoded(attachment.data)
             )
         except ValueError:
             raise InvalidRequest(
-                f"The data of the file {brief(repr(given.name), 200)} is not base64 text.",
+                f"The data of the file {brief(repr(attachment.name), 200)} is not base64 text.",
                 [{"path": f"attachments.{number}.data", "message": "must be base64 text"}],
             ) from None
         if len(content) > self.max_attachment:
-            raise self._too_large(given, number)
-        return given, content
+            raise self._too_large(attachment, number)
+        return attachment, content
 
-    def _too_large(self, given: Attachment, number: int) -> TooLarge:
+    def _too_large(self, upload: Attachment, number: int) -> TooLarge:
         limit = quantity(self.max_attachment, "byte")
         return TooLarge(
-            f"attachments.{number}.data: the file {brief(repr(given.name), 200)} is larger than the limit of {limit}."
+            f"attachments.{number}.data: the file {brief(repr(upload.name), 200)} is larger than the limit of {limit}."
         )
 
 
@@ -203,7 +207,7 @@ class StoredFiles:
 
 
 class ThreadFiles:
-    """What users do with the files of threads. What is not there raises `NotFound`."""
+    """Files of threads, for users. Raises `NotFound` for what is not there."""
 
     def __init__(self, store: Store, keeper: FileKeeper) -> None:
         self._store = store

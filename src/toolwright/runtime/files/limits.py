@@ -1,4 +1,4 @@
-"""How long the texts of a result may be (D20): what a model is shown of it, and what only the records keep."""
+"""Limits of a result's texts (D20): what a model is shown of it, and what only the records keep."""
 
 from toolwright.core.json_value import dumps_unescaped, utf8_size
 from toolwright.core.results.result import ToolResult
@@ -11,7 +11,7 @@ _MARK = 100  # bytes that a mark in a stack has at the most
 
 
 def text_of(result: ToolResult) -> str:
-    """What a model is shown of a result."""
+    """The text by which a model reads a result."""
     if result.status == "error":
         return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
     return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)
@@ -30,10 +30,10 @@ def too_long(result: ToolResult, most: int) -> bool:
     return len(text) * 4 > most and len(as_bytes(text)) > most
 
 
-def shortened(result: ToolResult, whole: bytes, most: int, more: str) -> ToolResult:
+def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:
     """The result with the first `most` bytes of its whole text, how many there are, and a further word."""
-    notice = f"[The result has {quantity(len(whole), 'byte')}, of which the first {most} are shown.{more}]"
-    text = f"{whole[:most].decode('utf-8', 'ignore')}\n{notice}"
+    notice = f"[The result has {quantity(len(content), 'byte')}, of which the first {most} are shown.{more}]"
+    text = f"{content[:most].decode('utf-8', 'ignore')}\n{notice}"
     if result.status == "error":
         return changed(result, error=text, error_data=None)
     return changed(result, result=text)
@@ -51,10 +51,10 @@ def recordable(result: ToolResult, most: int) -> ToolResult:
 
 def _stack(stack: str, most: int) -> str:
     """Where it began and where it ended: the middle is what is missed least."""
-    whole = as_bytes(stack) if len(stack) * 4 > most else b""
-    if len(whole) <= most:
+    content = as_bytes(stack) if len(stack) * 4 > most else b""
+    if len(content) <= most:
         return stack
     half = max(most - _MARK, 2) // 2
-    left = len(whole) - 2 * half
-    first, last = whole[:half].decode("utf-8", "ignore"), whole[-half:].decode("utf-8", "ignore")
+    left = len(content) - 2 * half
+    first, last = content[:half].decode("utf-8", "ignore"), content[-half:].decode("utf-8", "ignore")
     return f"{first}{CUT}{left} bytes are left out)\n{last}"

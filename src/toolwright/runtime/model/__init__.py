@@ -1,1 +1,1 @@
-"""What a model is asked, and what becomes of its answer while it streams."""
+"""Requests to models, and their answers while they stream."""

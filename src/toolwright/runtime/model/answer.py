@@ -1,4 +1,4 @@
-"""What a model's answer becomes in the journal: a message, a step, and the calls that it asks for."""
+"""Model answers in the journal: a message, a step, and the calls that it asks for."""
 
 from collections.abc import Sequence
 from datetime import datetime

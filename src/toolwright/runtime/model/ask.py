@@ -31,14 +31,14 @@ class AnswerLimit:
 
     __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_whole")
 
-    def __init__(self, silence: float, whole: float, abort: Abort) -> None:
+    def __init__(self, silence: float, total: float, abort: Abort) -> None:
         self._reading: Supervision[Any] | None = None
         self._loop = asyncio.get_running_loop()
-        self._silence, self._whole = silence, whole
+        self._silence, self._whole = silence, total
         self._abort = abort
         self._ring = silence * (1 + SLACK)
         now = self._loop.time()
-        self._end = now + whole
+        self._end = now + total
         self._again = now + silence * SLACK
 
     def begin(self, reading: "Supervision[Any]") -> None:
@@ -76,7 +76,7 @@ ANSWER_LIMITS = (600.0, 3600.0)
 """Seconds that a model may be silent within an answer, and that a whole answer may take."""
 
 
-class Asking:
+class ModelAnswers:
     """Asks models for answers; nothing here commits."""
 
     def __init__(

@@ -65,8 +65,8 @@ class SpaceStream:
             self._publish("tool.started", started.payload)
         if len(arguments) <= MOST_SHOWN:
             partial = redactor.json(partial_json(arguments))
-            said: JSONObject = {"delta": delta, "text": arguments, "partialArgs": partial}
-            self._publish("tool.streaming", {"streamId": stream.call_id, "toolName": name, **said})
+            payload: JSONObject = {"delta": delta, "text": arguments, "partialArgs": partial}
+            self._publish("tool.streaming", {"streamId": stream.call_id, "toolName": name, **payload})
 
     def ids(self, indexes: list[int]) -> dict[int, str]:
         """The ids of those calls that were shown, by their places in the answer, whose parts have these indexes."""
@@ -88,10 +88,10 @@ class SpaceStream:
 
     def _show_speech(self, stream: _Stream, arguments: str, redactor: Redactor) -> None:
         partial = partial_json(arguments)
-        said = partial.get("text") if isinstance(partial, dict) else None
-        if not isinstance(said, str):
+        spoken = partial.get("text") if isinstance(partial, dict) else None
+        if not isinstance(spoken, str):
             return
-        text = _shown(said, redactor)
+        text = _shown(spoken, redactor)
         if text == stream.shown or len(text) > MOST_SHOWN:
             return
         delta = text[len(stream.shown) :] if text.startswith(stream.shown) else text

@@ -106,16 +106,16 @@ class AnswerStream:
         if not self._attempt:
             self._attempt = self._context.new_id("stream")
         redactor = self._redactor
-        shown: list[tuple[EventType, JSONObject]] = []
+        payloads: list[tuple[EventType, JSONObject]] = []
         for index, part in self._parts.items():
             delta = part.show(f"{self._attempt}.{index + 1}", self._step, redactor)
             if delta is None:
                 continue
-            shown.append(delta)
+            payloads.append(delta)
             if in_space.wanted and in_space.takes(part.name):
                 in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
         now = self._context.clock.now()
-        self._bus.publish([live_event(type_, run, payload, now) for type_, payload in shown])
+        self._bus.publish([live_event(type_, run, payload, now) for type_, payload in payloads])
 
 
 class _Part:

@@ -93,7 +93,7 @@ ENVELOPE = 300  # bytes of an offer beside its arguments, about
 
 
 class Offers:
-    """What is on offer, for any number of readers."""
+    """The calls on offer to outside workers, for any number of readers."""
 
     def __init__(self, store: Store, motor: Motor, clock: Clock) -> None:
         self._store = store

@@ -22,7 +22,7 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.effects import SetTimer, Source
 from toolwright.core.journal.store import Sight, Store
-from toolwright.core.journal.units import Act, CancelCall, Conflict, Expire, LeaseCall, Submit
+from toolwright.core.journal.units import Apply, CancelCall, Conflict, Expire, LeaseCall, Submit
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import plain
 from toolwright.core.ports import Clock, Motor, NewId
@@ -99,7 +99,7 @@ class PendingCalls:
         by_text("run_id", run_id)
         by_list("status", status, str, "statuses")
         by_text("space_id", space_id)
-        found = await self._store.calls(
+        calls = await self._store.calls(
             status=status,
             run_id=run_id,
             agent=agent,
@@ -108,14 +108,14 @@ class PendingCalls:
             limit=limit,
             offset=offset,
         )
-        return found if sees is None else await self._as_shown(found)
+        return calls if sees is None else await self._as_shown(calls)
 
     async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
         """The calls without the secrets of those who are in their spaces."""
         spaces = {call.space_id for call in calls if call.space_id is not None}
         redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
-        shown = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
-        return Rows(shown, broken_of(calls))
+        redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
+        return Rows(redacted, broken_of(calls))
 
     async def submit(
         self, run_id: str, call_id: str, result: JSON | ToolResult
@@ -165,7 +165,7 @@ class PendingCalls:
             self._motor.wake(call.thread_id)
         elif call.expires_at is not None and call.expires_at > unit.at:  # the clock was set back: not lost
             timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
-            await self._store.commit(Act(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
+            await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
         """Claim an open call for a worker, for `lease` seconds from now; the call.
@@ -204,8 +204,8 @@ class PendingCalls:
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
         redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
-        told: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
-        return self._files.recordable(await in_thread_if_large(told, redactor.result, outcome))
+        parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+        return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 
     async def _submission(self, call: Call, outcome: ToolResult) -> Submit:
         now, files = self._clock.now(), tuple[FileChange, ...]()

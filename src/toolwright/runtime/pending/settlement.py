@@ -22,7 +22,7 @@ EXPIRED = ToolResult.fail("Tool call expired")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """What a settling unit has to know beside the call.
+    """The context of a settling unit, beside the call.
 
     `depth` is that of the call's run in a chain of agents, `shown` what is seen of the end in a space.
     """
@@ -51,8 +51,8 @@ def settlement(
 
 
 def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
-    """What the inbox gets of a call whose run has gone on."""
-    shown: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
+    """The inbox event for the result of a call whose run has gone on."""
+    content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
     return InboxEvent(
         thread_id=call.thread_id,
         event_id=f"tr:{call.id}",
@@ -61,7 +61,7 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
             "toolCallId": call.id,
             "toolName": call.name,
             "originRunId": call.run_id,
-            "result": shown,
+            "result": content,
         },
         depth=depth,
         created_at=at,

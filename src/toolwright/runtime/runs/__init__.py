@@ -1,1 +1,1 @@
-"""How a run is led: steps, calls of a step, prompt tools, ends, failures."""
+"""Runs: steps, calls of a step, prompt tools, ends, failures."""

@@ -1,4 +1,4 @@
-"""What comes before a model is asked: who speaks, calls that no model has asked for, limits, values that lack."""
+"""Preparation of a step: who speaks, calls that no model has asked for, limits, missing values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -85,17 +85,19 @@ class BeforeStep:
         ):
             return False
         try:
-            found = await self._step_tools.immediate(context)
+            immediate_calls = await self._step_tools.immediate(context)
         except InvalidRequest as error:
             await self._run_ending.end(context, Finish, Changes(), End("failed", error=error.message))
             return True
         sides = (*context.thread.activated, side)
         changes = Changes(effects=[Activated(thread_id=context.thread.id, sides=sides)])
-        if not found:
+        if not immediate_calls:
             await context.commit(Result, changes, context.run)
             return False
-        values = [each.values for each in found]
-        await self._call_at_once(context, changes, context.run, [each.call for each in found], values)
+        values = [each.values for each in immediate_calls]
+        await self._call_at_once(
+            context, changes, context.run, [each.call for each in immediate_calls], values
+        )
         return True
 
     async def _call_at_once(
@@ -123,9 +125,9 @@ class BeforeStep:
         )
 
         async def begun() -> Next:
-            whole = changes.copy()
-            context.put(whole, queued_message(context, calls, context.place(whole)))
-            return self._step_calls.begin(context, whole, calls, run)
+            all_changes = changes.copy()
+            context.put(all_changes, queued_message(context, calls, context.place(all_changes)))
+            return self._step_calls.begin(context, all_changes, calls, run)
 
         await self._run_ending.commit(context, begun)
 

@@ -146,8 +146,8 @@ class Drainer:
         """The call within a call that a parked run waits for, if it still does."""
         named = (run.waiting or {}).get("callIds")
         ids = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
-        found = [await self._store.call(each) for each in ids]
-        return [call for call in found if call is not None and call.status == "waiting"]
+        calls = [await self._store.call(each) for each in ids]
+        return [call for call in calls if call is not None and call.status == "waiting"]
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
         """The same for one that waits for values. It looks once more when what was at work as it parked is over."""
@@ -291,7 +291,7 @@ class Drainer:
 
 
 def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
-    """The move in which a run begins by reading these events."""
+    """The changes with which a run begins by reading these events."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:

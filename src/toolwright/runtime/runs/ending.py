@@ -25,7 +25,7 @@ from toolwright.wire.space import space_event
 
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-    """The move and the run's row that end it, and leave the thread."""
+    """The changes and the run's row that end it, and leave the thread."""
     over = replace(
         run,
         status=end.status,
@@ -66,8 +66,8 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
     if space_id is None:
         return []
     entity_id = None if context.author is None else context.author.id
-    told = space_event(type_, agentEntityId=entity_id, runId=context.run.id)
-    return [Tell(space_id=space_id, source=source_of(context), events=(told,))]
+    event = space_event(type_, agentEntityId=entity_id, runId=context.run.id)
+    return [Tell(space_id=space_id, source=source_of(context), events=(event,))]
 
 
 def last_words(context: RunContext, end: End) -> LastWords:
@@ -140,14 +140,15 @@ class RunEnding:
         """
         end = replace(end, error=context.redactor.optional(end.error))
         while True:
-            whole = replace(changes.copy(), read=[])
-            await self.give_up(context, whole, end)
+            all_changes = replace(changes.copy(), read=[])
+            await self.give_up(context, all_changes, end)
             for event in context.joined():
-                whole.read.append(event.event_id)
+                all_changes.read.append(event.event_id)
                 context.say(
-                    whole, own_message(event, context.run, context.run.step_count, context.place(whole))
+                    all_changes,
+                    own_message(event, context.run, context.run.step_count, context.place(all_changes)),
                 )
-            outcome = await context.commit(kind, *await self._ended(context, whole, context.run, end))
+            outcome = await context.commit(kind, *await self._ended(context, all_changes, context.run, end))
             if outcome in ("done", "space", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
@@ -167,8 +168,8 @@ class RunEnding:
 
     async def _ended(self, context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
         """The changes and the run's row that end it, with what that does to other threads of the family."""
-        whole, over = ended(context, changes, run, end)
-        return await self.told(context, whole, over, terminated=end.terminated), over
+        all_changes, over = ended(context, changes, run, end)
+        return await self.told(context, all_changes, over, terminated=end.terminated), over
 
     async def told(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False

@@ -24,7 +24,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_response
 from toolwright.runtime.model.answer import assistant_message, calls_of, step_row, total_cost
-from toolwright.runtime.model.ask import Asking
+from toolwright.runtime.model.ask import ModelAnswers
 from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.ending import RunEnding
 from toolwright.runtime.runs.poison import back_off, end_back_off, has_own_message, retries
@@ -47,7 +47,7 @@ class Loop:
         self,
         calls: Calls,
         handlers: Handlers,
-        asking: Asking,
+        model_answers: ModelAnswers,
         waiting: Waiting,
         nested: Nested,
         run_ending: RunEnding,
@@ -56,11 +56,13 @@ class Loop:
         environment: Environment,
     ) -> None:
         self._calls = calls
-        self._asking = asking
+        self._model_answers = model_answers
         self._run_ending = run_ending
         self._step_calls = StepCalls(calls, handlers, waiting, nested, run_ending, self._invoke)
         self._before_step = BeforeStep(self._step_calls, run_ending, speakers, step_tools, environment)
-        self._prompt_runs = PromptRuns(self._step_calls, calls, handlers, asking, waiting, nested, run_ending)
+        self._prompt_runs = PromptRuns(
+            self._step_calls, calls, handlers, model_answers, waiting, nested, run_ending
+        )
 
     async def go(self, context: RunContext) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
@@ -99,7 +101,7 @@ class Loop:
             _read_joined(context, changes)
         context.name_calls({})
         try:
-            response = await self._asking.ask(context, changes)
+            response = await self._model_answers.ask(context, changes)
         except MODEL_FAULTS as error:
             await self._model_failed(context, error.message)
             return
@@ -126,8 +128,8 @@ class Loop:
             await self._run_ending.end(context, Finish, Changes(), end)
             return
         run = replace(context.run, status="queued", error=context.redactor.text(error))
-        told = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
-        await context.commit(Release, back_off(context, Changes(events=told)), run)
+        events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
+        await context.commit(Release, back_off(context, Changes(events=events)), run)
 
     async def _answer(self, context: RunContext, before: Changes, response: ModelResponse) -> Next:
         """The model's answer as it is recorded, with what follows from it; `before` it was told those changes."""

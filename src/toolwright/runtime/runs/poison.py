@@ -1,4 +1,4 @@
-"""What becomes of inbox events when their run fails: tried one by one, then parked (D21); and the back-off."""
+"""Poisonous inbox events: after a failed run they are tried one by one, then parked (D21); and the back-off."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from toolwright.runtime.threads.inbox import OWN
 
 
 def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
-    """The move that ends a failed run, with the events that it has read given back; `failed` counts against them.
+    """The changes that end a failed run and give back the events that it has read; `failed` counts against them.
 
     What the run said because of them stays in the records only, so that no later model reads an event twice; the
     thread's own messages stay where they are.
@@ -30,12 +30,12 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
         for message in context.root.messages
         if message.seq is not None and not _stays(message, context.run.id)
     ]
-    said = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
-    return replace(changes, inbox=back, dropped=dropped, messages=said, leaving=_leaving(context, back))
+    messages = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
+    return replace(changes, inbox=back, dropped=dropped, messages=messages, leaving=_leaving(context, back))
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:
-    """The move of a run that could not even begin, because of what it was to read."""
+    """The changes of a run that could not even begin, because of what it was to read."""
     return replace(changes, inbox=back, leaving=_leaving(context, back))
 
 
@@ -79,7 +79,7 @@ def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
 
 
 def back_off(context: RunContext, changes: Changes) -> Changes:
-    """The move, after which the thread is left alone for a while: the longer, the more often its model has failed."""
+    """The changes, after which the thread is left alone for a while: longer, the more often its model has failed."""
     faults = context.thread.faults + 1
     until = context.clock.now() + timedelta(seconds=backoff.nth(faults - 1))
     effect = BackOff(thread_id=context.thread.id, faults=faults, until=until)
@@ -87,7 +87,7 @@ def back_off(context: RunContext, changes: Changes) -> Changes:
 
 
 def keep_back_off(context: RunContext, changes: Changes) -> Changes:
-    """The move that ends a cancelled run: what else waits in a thread that is left alone waits as long as before."""
+    """The changes that end a cancelled run: the rest of a thread that is left alone waits as long as before."""
     until = context.thread.not_before
     if (
         until is None
@@ -100,7 +100,7 @@ def keep_back_off(context: RunContext, changes: Changes) -> Changes:
 
 
 def end_back_off(context: RunContext, changes: Changes) -> Changes:
-    """The move, after which nothing is put off any more."""
+    """The changes, after which nothing is put off any more."""
     if not context.thread.faults:
         return changes
     over = BackOff(thread_id=context.thread.id, faults=0, until=None)

@@ -25,7 +25,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_response
 from toolwright.runtime.model.answer import asked_call, total_cost
-from toolwright.runtime.model.ask import Asking
+from toolwright.runtime.model.ask import ModelAnswers
 from toolwright.runtime.runs.ending import RunEnding
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
@@ -44,7 +44,7 @@ class PromptRuns:
         step_calls: StepCalls,
         calls: Calls,
         handlers: Handlers,
-        asking: Asking,
+        model_answers: ModelAnswers,
         waiting: Waiting,
         nested: Nested,
         run_ending: RunEnding,
@@ -52,7 +52,7 @@ class PromptRuns:
         self._step_calls = step_calls
         self._calls = calls
         self._handlers = handlers
-        self._asking = asking
+        self._model_answers = model_answers
         self._waiting = waiting
         self._nested = nested
         self._run_ending = run_ending
@@ -88,7 +88,7 @@ class PromptRuns:
     async def _asked(self, context: RunContext, frame: Frame) -> ModelResponse | ToolResult | None:
         """The model's answer; the error that its failure is to the caller; None if the run was cancelled."""
         try:
-            response = await self._asking.ask_within(context, frame)
+            response = await self._model_answers.ask_within(context, frame)
         except ToolwrightError as error:
             return ToolResult.fail(error.message, error_code=error.code)
         except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
@@ -128,14 +128,14 @@ class PromptRuns:
     async def invoke(self, context: RunContext, state: RunState, name: str, arguments: str) -> ToolResult:
         """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
-        call_id, number, known = await self._nested.recorded(context, state, name, arguments)
-        if known is None:
+        call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
+        if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
             await self._begin(context, asked_call(context, asked, number, call_id, state.call))
         else:
-            context.put_nested(known)
-            if known.status == "running":
-                await self._begin_again(context, known)
+            context.put_nested(recorded)
+            if recorded.status == "running":
+                await self._begin_again(context, recorded)
         call = context.nested[call_id]
         if call.status == "running":
             await self._carry_out(context, state, call)

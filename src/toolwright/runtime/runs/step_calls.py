@@ -225,12 +225,12 @@ class StepCalls:
         return Next(kind=Result, changes=changes, run=run, over=True, end=end)
 
     async def close_below(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """What a call has begun and not ended, ends with it; one that began in this process is known to have or not."""
+        """Close what a call has begun and not ended; one that began in this process is known to have or not."""
         if call.attempts > 1 or any(_at_work(each) for each in context.nested.values()):
             await self.close_left_below(context, changes, call)
 
     async def close_left_below(self, context: RunContext, changes: Changes, call: Call) -> None:
-        """The same for a call that a dead process had begun."""
+        """Close the calls below a call that a dead process had begun."""
         for each in await self._nested.left_open(context, call):
             self._calls.close(context, changes, each, ENDED)
 

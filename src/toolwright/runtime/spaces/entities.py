@@ -39,7 +39,7 @@ class Registered:
 
 
 class Entities:
-    """What a service does with entities. Ids that lead nowhere raise `NotFound`."""
+    """Entities, for services. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(
         self, store: Store, agents: Agents, environment: Environment, clock: Clock, new_id: NewId
@@ -56,32 +56,32 @@ class Entities:
 
     async def register(self, **fields: Unpack[EntityFields]) -> Registered:
         """The same, and whether there was none before. Of those who race with one external id, one makes it."""
-        given = _checked(fields)
+        checked = _checked(fields)
         now = self._clock.now()
         new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
-        new = _with(new, given, now)
+        new = _with(new, checked, now)
         while True:
             if await self._save(new) is None:
                 return Registered(entity=new, created=True)
-            known = await self.named(new.external_id) if new.external_id else None
-            if known is None:
+            existing = await self.named(new.external_id) if new.external_id else None
+            if existing is None:
                 continue  # deleted meanwhile
-            saved = await self._change(known, given)
+            saved = await self._change(existing, checked)
             if isinstance(saved, Entity):
                 return Registered(entity=saved, created=False)
 
     async def get(self, entity_id: str) -> Entity:
         """The entity, a human or an agent."""
-        found = await self.known(by_id("entity", entity_id))
-        if found is None:
+        entity = await self.known(by_id("entity", entity_id))
+        if entity is None:
             raise NotFound(f"There is no entity {entity_id!r}.")
-        return found
+        return entity
 
     async def find(self, entity: str) -> Entity:
         """The entity of that id, or the agent of that name or id."""
-        known = await self.known(entity) if can_be_id(entity) else None
-        if known is not None:
-            return known
+        with_id = await self.known(entity) if can_be_id(entity) else None
+        if with_id is not None:
+            return with_id
         try:
             return entity_of(await self._agents.get(entity))
         except NotFound:
@@ -89,9 +89,9 @@ class Entities:
 
     async def known(self, entity_id: str) -> Entity | None:
         """The entity of that id, None if there is none, or none any more."""
-        found = await self._store.entity(entity_id)
-        if found is not None:
-            return found
+        entity = await self._store.entity(entity_id)
+        if entity is not None:
+            return entity
         agent = await self._agents.of_entity(entity_id)
         return None if agent is None else entity_of(agent)
 
@@ -114,23 +114,25 @@ class Entities:
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """The agents, declared and configured, then the humans, the oldest first."""
         page(limit, offset)
-        known = await self._agents.list(ALL)
-        agents = [entity_of(agent) for agent in known]
-        shown = agents[offset : offset + limit]
-        if len(shown) == limit:
-            return Rows(shown, broken_of(known))
-        humans = await self._store.entities(limit=limit - len(shown), offset=max(0, offset - len(agents)))
-        return Rows([*shown, *humans], [*broken_of(known), *broken_of(humans)])
+        agent_rows = await self._agents.list(ALL)
+        agents = [entity_of(agent) for agent in agent_rows]
+        agent_page = agents[offset : offset + limit]
+        if len(agent_page) == limit:
+            return Rows(agent_page, broken_of(agent_rows))
+        humans = await self._store.entities(
+            limit=limit - len(agent_page), offset=max(0, offset - len(agents))
+        )
+        return Rows([*agent_page, *humans], [*broken_of(agent_rows), *broken_of(humans)])
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
         """Change the fields given; `AlreadyThere` if another has the external id, `Forbidden` for an agent."""
-        given = _checked(fields)
+        checked = _checked(fields)
         while True:
-            saved = await self._change(await self._human(entity_id), given)
+            saved = await self._change(await self._human(entity_id), checked)
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyThere(f"Another entity has the external id {given.get('external_id')!r}.")
+                raise AlreadyThere(f"Another entity has the external id {checked.get('external_id')!r}.")
 
     async def delete(self, entity_id: str) -> None:
         """Delete a human and their env: they leave their spaces, their tokens open nothing any more, their threads
@@ -138,12 +140,12 @@ class Entities:
 
         `Forbidden` for an agent.
         """
-        told = (left_event(entity_id),)
+        events = (left_event(entity_id),)
         refused = True
         while refused:  # once more where a space has changed meanwhile
             await self._human(entity_id)
             token = self._new_id("unit")
-            unit = DropEntity(token=token, at=self._clock.now(), entity_id=entity_id, told=told)
+            unit = DropEntity(token=token, at=self._clock.now(), entity_id=entity_id, told=events)
             refused = isinstance(await self._store.commit(unit), Conflict)
 
     async def env(self, entity_id: str) -> Mapping[str, EnvType]:
@@ -156,15 +158,15 @@ class Entities:
 
         A run at work sees them when it looks next. Raises `CannotSeal` for a secret where there are no keys.
         """
-        given = read_env(env)
+        values = read_env(env)
         while True:
             await self._human(entity_id)
-            if await self._set(entity_id, given) is None:  # else deleted meanwhile, or only changed
+            if await self._set(entity_id, values) is None:  # else deleted meanwhile, or only changed
                 return await self.env(entity_id)
 
-    async def _set(self, entity_id: str, given: Mapping[str, EnvVar | None]) -> Guard | None:
+    async def _set(self, entity_id: str, values: Mapping[str, EnvVar | None]) -> Guard | None:
         now = self._clock.now()
-        changes = [self._environment.change(entity_id, name, var, now) for name, var in given.items()]
+        changes = [self._environment.change(entity_id, name, var, now) for name, var in values.items()]
         unit = SetEnv(
             token=self._new_id("unit"), at=now, thread_id=None, entity_id=entity_id, env=tuple(changes)
         )
@@ -172,16 +174,16 @@ class Entities:
         return answer.guard if isinstance(answer, Conflict) else None
 
     async def _human(self, entity_id: str) -> Entity:
-        found = await self.get(entity_id)
-        if found.type == "agent":
+        entity = await self.get(entity_id)
+        if entity.type == "agent":
             raise Forbidden(
-                f"The entity {entity_id!r} is the agent {found.display_name!r}: the app declares it, change it there."
+                f"The entity {entity_id!r} is the agent {entity.display_name!r}: the app declares it, change it there."
             )
-        return found
+        return entity
 
-    async def _change(self, was: Entity, given: EntityFields) -> Entity | Guard:
+    async def _change(self, was: Entity, fields: EntityFields) -> Entity | Guard:
         """The entity as it is then, or the guard that failed."""
-        changed = _with(was, given, was.updated_at)
+        changed = _with(was, fields, was.updated_at)
         if changed == was:
             return was
         changed = replace(changed, updated_at=_after(was.updated_at, self._clock.now()))
@@ -193,8 +195,8 @@ class Entities:
         return answer.guard if isinstance(answer, Conflict) else None
 
 
-def _with(entity: Entity, given: EntityFields, at: datetime | None) -> Entity:
-    return replace(entity, updated_at=at, **given)
+def _with(entity: Entity, fields: EntityFields, at: datetime | None) -> Entity:
+    return replace(entity, updated_at=at, **fields)
 
 
 def _after(last: datetime | None, now: datetime) -> datetime:
@@ -204,20 +206,20 @@ def _after(last: datetime | None, now: datetime) -> datetime:
 
 def _checked(fields: Mapping[str, object]) -> EntityFields:
     """The fields, if every journal can keep them. Callers may pass anything."""
-    given: EntityFields = {}
+    checked: EntityFields = {}
     for name, given_value in fields.items():
         match name:
             case "external_id":
-                given["external_id"] = _external_id(given_value)
+                checked["external_id"] = _external_id(given_value)
             case "display_name":
-                given["display_name"] = _line(name, given_value)
+                checked["display_name"] = _line(name, given_value)
             case "metadata":
-                given["metadata"] = _metadata(given_value)
+                checked["metadata"] = _metadata(given_value)
             case _:
                 raise _faulty(
                     name, "is no field of an entity: there are external_id, display_name and metadata"
                 )
-    return given
+    return checked
 
 
 def _external_id(value: object) -> str | None:
@@ -264,5 +266,5 @@ def _metadata(value: object) -> dict[str, JSON]:
 
 def _faulty(path: str, fault: str) -> InvalidRequest:
     """Named as on the wire, where the same words are said."""
-    shown = to_camel(path)
-    return InvalidRequest(f"{shown} {fault}.", [{"path": shown, "message": fault}])
+    field = to_camel(path)
+    return InvalidRequest(f"{field} {fault}.", [{"path": field, "message": fault}])

@@ -1,4 +1,4 @@
-"""What callers say of a space and of messages in it, checked before any journal sees it."""
+"""Fields of spaces and of their messages, checked as callers give them, before any journal sees them."""
 
 import re
 from collections.abc import Iterable
@@ -21,25 +21,25 @@ OWN_ID = r"[A-Za-z0-9_.~-]+"
 _ID = re.compile(OWN_ID)
 
 
-def id_of(given: object) -> str:
+def id_of(value: object) -> str:
     """An id of the caller's choice: URL-safe."""
-    fits = isinstance(given, str) and len(given) <= LONGEST_ID and _ID.fullmatch(given)
-    if not isinstance(given, str) or not fits or given in {".", ".."}:
+    fits = isinstance(value, str) and len(value) <= LONGEST_ID and _ID.fullmatch(value)
+    if not isinstance(value, str) or not fits or value in {".", ".."}:
         raise faulty("id", f"must be 1 to {LONGEST_ID} letters, digits or any of _ . ~ -")
-    return given
+    return value
 
 
-def kind_of(given: object) -> SpaceKind:
+def kind_of(value: object) -> SpaceKind:
     """One of the kinds."""
-    if given not in get_args(SpaceKind):
+    if value not in get_args(SpaceKind):
         kinds = ", ".join(map(repr, get_args(SpaceKind)))
-        raise faulty("kind", f"must be one of {kinds}, not {brief_value(given)}")
-    return cast("SpaceKind", given)
+        raise faulty("kind", f"must be one of {kinds}, not {brief_value(value)}")
+    return cast("SpaceKind", value)
 
 
-def name_of(path: str, given: object) -> str | None:
+def name_of(path: str, value: object) -> str | None:
     """A short text of one line, or none."""
-    text = text_of(path, given)
+    text = text_of(path, value)
     if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
         raise faulty(path, f"must have 1 to {LONGEST_NAME} characters")
     if text is not None and not one_line(text):
@@ -47,39 +47,39 @@ def name_of(path: str, given: object) -> str | None:
     return text
 
 
-def role_of(given: object) -> str:
+def role_of(value: object) -> str:
     """A member's role: any short text."""
-    role = name_of("role", given)
+    role = name_of("role", value)
     if role is None:
         raise faulty("role", "must be text")
     return role
 
 
-def text_of(path: str, given: object) -> str | None:
+def text_of(path: str, value: object) -> str | None:
     """A text, or none."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, str):
-        raise faulty(path, f"must be text, not {brief_value(given)}")
-    if unwritable(given):
+    if not isinstance(value, str):
+        raise faulty(path, f"must be text, not {brief_value(value)}")
+    if unwritable(value):
         raise faulty(path, "must not contain NUL or lone surrogates")
-    if len(given) > LONGEST_TEXT:
+    if len(value) > LONGEST_TEXT:
         raise faulty(path, f"must have at most {LONGEST_TEXT} characters")
-    return given
+    return value
 
 
-def emoji_of(given: object) -> str:
+def emoji_of(value: object) -> str:
     """An emoji: a short text without white space."""
-    text = text_of("emoji", given)
+    text = text_of("emoji", value)
     if text is None or not text or len(text) > LONGEST_EMOJI or text.split() != [text]:
         raise faulty("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
     return text
 
 
-def metadata_of(given: object) -> JSONObject:
+def metadata_of(value: object) -> JSONObject:
     """An object, empty if none is given."""
     try:
-        copy = plain({} if given is None else given)
+        copy = plain({} if value is None else value)
     except InvalidJSON as error:
         raise faulty("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
@@ -107,7 +107,7 @@ def faulty(path: str, fault: str) -> InvalidRequest:
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
-def _known(given: Iterable[str]) -> None:
-    unknown = [name for name in given if name not in SpaceFields.__annotations__]
+def _known(names: Iterable[str]) -> None:
+    unknown = [name for name in names if name not in SpaceFields.__annotations__]
     if unknown:
         raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")

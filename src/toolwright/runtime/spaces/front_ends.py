@@ -14,7 +14,7 @@ from toolwright.runtime.spaces.fields import metadata_of, name_of
 
 
 class FrontEnds:
-    """What is done with them. Ids that lead nowhere raise `NotFound`."""
+    """Registered front-ends of people. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, store: Store, entities: Entities, clock: Clock, new_id: NewId) -> None:
         self._store = store
@@ -41,10 +41,10 @@ class FrontEnds:
 
     async def get(self, id: str) -> FrontEnd:
         """The front-end."""
-        found = await self._store.front_ends.front_end(by_id("client", id))
-        if found is None:
+        front_end = await self._store.front_ends.front_end(by_id("client", id))
+        if front_end is None:
             raise NotFound(f"There is no client {id!r}.")
-        return found
+        return front_end
 
     async def list(
         self, entity_id: str | None = None, limit: int = 50, offset: int = 0

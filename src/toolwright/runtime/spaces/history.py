@@ -1,4 +1,4 @@
-"""What was said in spaces, as people see it, and their reactions."""
+"""Messages of spaces, as people see them, and their reactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Reaction, SpaceMessage
 from toolwright.runtime.checks import by_id, page, whole
-from toolwright.runtime.journal import Acts
+from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import emoji_of
 from toolwright.wire.space import space_event
@@ -41,11 +41,11 @@ class History:
     ) -> Sequence[Shown]:
         """Messages in order: the first behind the place `after`, else the last before `before`, or of all."""
         page(limit)
-        for name, given in (("after", after), ("before", before)):
-            whole(name, 0 if given is None else given)
+        for name, seq in (("after", after), ("before", before)):
+            whole(name, 0 if seq is None else seq)
         limit = min(limit, LONGEST_PAGE)
-        found = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
-        return await self.shown(found)
+        rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
+        return await self.shown(rows)
 
     async def newest(self, space_id: str, limit: int, offset: int = 0) -> Sequence[Shown]:
         """A page of what was said, in order, which ends `offset` messages before the newest."""
@@ -54,16 +54,16 @@ class History:
 
     async def message(self, message_id: str) -> SpaceMessage:
         """The message, else `NotFound`."""
-        found = await self._store.spaces.message(by_id("message", message_id))
-        if found is None:
+        row = await self._store.spaces.message(by_id("message", message_id))
+        if row is None:
             raise NotFound(f"There is no message {message_id!r}.")
-        return found
+        return row
 
     async def shown(self, messages: Sequence[SpaceMessage]) -> Sequence[Shown]:
         """Messages with their authors and reactions."""
         reactions = await self._store.spaces.reactions([message.id for message in messages])
         authors = {one: await self._entities.shown(one) for one in {each.entity_id for each in messages}}
-        shown = [
+        rows = [
             Shown(
                 message=message,
                 author=authors[message.entity_id],
@@ -71,15 +71,15 @@ class History:
             )
             for message in messages
         ]
-        return Rows(shown, [*broken_of(messages), *broken_of(reactions)])
+        return Rows(rows, [*broken_of(messages), *broken_of(reactions)])
 
 
 class Reactions:
     """Adds them and takes them back, in front of the space."""
 
-    def __init__(self, store: Store, acts: Acts, clock: Clock) -> None:
+    def __init__(self, store: Store, effect_commits: EffectCommits, clock: Clock) -> None:
         self._store = store
-        self._acts = acts
+        self._effect_commits = effect_commits
         self._clock = clock
 
     async def add(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
@@ -92,26 +92,26 @@ class Reactions:
         )
         if message.shows_call:
             raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
-        said = space_event("reaction_added", messageId=message.id, entityId=entity_id, emoji=emoji)
-        effect = React(space_id=message.space_id, reaction=reaction, events=(said,))
-        if isinstance(await self._acts.commit(effect), Conflict):
+        event = space_event("reaction_added", messageId=message.id, entityId=entity_id, emoji=emoji)
+        effect = React(space_id=message.space_id, reaction=reaction, events=(event,))
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
             raise NotFound(f"There is no message {message.id!r}.")
         return reaction
 
     async def take_back(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
         """Take a reaction back; `NotFound` if there is none."""
-        given = all_of(await self._store.spaces.reactions([message.id]))
-        here = [one for one in given if one.emoji == emoji]
-        mine = next((one for one in here if one.entity_id == entity_id), None)
+        reactions = all_of(await self._store.spaces.reactions([message.id]))
+        same_emoji = [one for one in reactions if one.emoji == emoji]
+        mine = next((one for one in same_emoji if one.entity_id == entity_id), None)
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
-        said = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
+        event = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
         gone = Unreact(
             space_id=message.space_id,
             message_id=message.id,
             entity_id=entity_id,
             emoji=emoji,
-            events=(said,),
+            events=(event,),
         )
-        await self._acts.commit(gone)
+        await self._effect_commits.commit(gone)
         return mine

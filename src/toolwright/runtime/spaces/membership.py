@@ -37,16 +37,16 @@ class Membership:
         Raises `TenvsLacking`.
         """
         agent = await self._agents.usable(agent_id_of(entity.id)) if entity.type == "agent" else None
-        found = Lacking() if agent is None else agent.lacks_at_home
-        if found:
-            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", found)
+        lacking = Lacking() if agent is None else agent.lacks_at_home
+        if lacking:
+            raise tenvs_lacking(f"The agent {entity.display_name!r} cannot be in a space", lacking)
 
     async def redactor(self, space_id: str) -> Redactor:
-        """What must not be said in the space."""
+        """The redactor of what must not be said in the space."""
         return await self.redactor_of(all_of(await self._store.spaces.members(space_id)))
 
     async def redactor_of(self, members: Sequence[Member]) -> Redactor:
-        """The same for one with these members: the secrets that the agents among them and the app have."""
+        """The redactor of a space with these members: the secrets that the agents among them and the app have."""
         secrets: set[tuple[str, str]] = set()
         for member in members:
             if member.type == "agent" and (agent := await self._agents.usable(agent_id_of(member.entity_id))):
@@ -54,7 +54,7 @@ class Membership:
         return self._redactor(frozenset(secrets)) if secrets else NOTHING
 
     async def settled(self, intended: Sequence[Intended]) -> list[Effect]:
-        """What is intended, as it may be shown to who is in its space."""
+        """The intended effects, as they may be shown to who is in their space."""
         spaces = {each.space_id for each in intended if isinstance(each, Showing)}
         redactors = {space_id: await self.redactor(space_id) for space_id in spaces}
         return [

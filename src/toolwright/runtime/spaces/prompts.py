@@ -1,4 +1,4 @@
-"""What an agent would be told now: its system text, and the parts that this is made of."""
+"""Preview of an agent's system prompt: its text, and the parts that it is made of."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,16 +38,16 @@ class Prompts:
         self._equip = equip
 
     async def of(self, agent: str, space_id: str | None = None) -> Told:
-        """What the agent is told in its home thread, as if it were in that space; without one, where it is.
+        """The prompt of the agent in its home thread, as if it were in that space; without one, where it is.
 
         Raises `NotFound` for an agent that is not there, and for a space that it cannot be in.
         """
         active = self._equip(await self._agents.active(agent))
         if space_id is None:
-            here = await self._here(active)
-        elif (here := await self._open(active, by_id("space", space_id))) is None:
+            open_space_id = await self._here(active)
+        elif (open_space_id := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
-        parts = sections(active, await self._system_prompts.of(active), here)
+        parts = sections(active, await self._system_prompts.of(active), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _here(self, active: ActiveAgent) -> str | None:

@@ -1,4 +1,4 @@
-"""What is to be shown in a space, made when it is known who is there: nobody's secrets are in it (D6)."""
+"""Effects that show something in a space, made when it is known who is there: nobody's secrets are in it (D6)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

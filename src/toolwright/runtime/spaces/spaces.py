@@ -32,7 +32,7 @@ from toolwright.core.spaces.space import (
     SpaceMessage,
 )
 from toolwright.runtime.checks import by_id, by_kind, page, whole
-from toolwright.runtime.journal import Acts
+from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
     changed_space,
@@ -58,12 +58,12 @@ class Spoken:
 
 
 class Spaces:
-    """What is done with spaces. Ids that lead nowhere raise `NotFound`."""
+    """Spaces, their members and messages. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(
         self,
         store: Store,
-        acts: Acts,
+        effect_commits: EffectCommits,
         entities: Entities,
         membership: Membership,
         speech: Speech,
@@ -71,12 +71,12 @@ class Spaces:
         new_id: NewId,
     ) -> None:
         self._store = store
-        self._acts = acts
+        self._effect_commits = effect_commits
         self._entities = entities
         self._membership = membership
         self._speech = speech
         self._history = History(store, entities)
-        self._reactions = Reactions(store, acts, clock)
+        self._reactions = Reactions(store, effect_commits, clock)
         self._clock = clock
         self._new_id = new_id
 
@@ -106,13 +106,13 @@ class Spaces:
             created_at=now,
             updated_at=now,
         )
-        found = {one.id: one for one in [await self._guest(each) for each in members]}
-        if kind == "dm" and len(found) > DM_MEMBERS:
+        entities = {one.id: one for one in [await self._guest(each) for each in members]}
+        if kind == "dm" and len(entities) > DM_MEMBERS:
             raise _full()
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
-        for revision, entity in enumerate(found.values()):
+        for revision, entity in enumerate(entities.values()):
             effects.append(self._joining(space, entity, "member", revision))
-        answer = await self._acts.commit(*effects)
+        answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict):
             raise AlreadyThere(f"There is a space {space.id!r} already.")
         return replace(space, revision=len(effects) - 1)
@@ -142,25 +142,25 @@ class Spaces:
             was = await self.get(space_id)
             new = changed_space(was, fields, self._clock.now())
             if not isinstance(
-                await self._acts.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
+                await self._effect_commits.commit(SaveSpace(space_id=was.id, space=new, was=was)), Conflict
             ):
                 return new
 
     async def delete(self, space_id: str) -> None:
         """Delete a space, with all that was said in it."""
         gone = DropSpace(space_id=space_id, events=(space_event("space.deleted", spaceId=space_id),))
-        if isinstance(await self._acts.commit(gone), Conflict):
+        if isinstance(await self._effect_commits.commit(gone), Conflict):
             raise NotFound(f"There is no space {space_id!r}.")
 
     # ── members ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """Who is in the space, who came first first."""
+        """The members of the space, in the order in which they came."""
         await self._check_there(space_id)
         return await self._store.spaces.members(space_id)
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        """Where an entity is a member."""
+        """The memberships of an entity."""
         return await self._store.spaces.memberships(entity_id)
 
     async def is_member(self, space_id: str, entity_id: str) -> bool:
@@ -173,17 +173,17 @@ class Spaces:
         Raises `AlreadyThere` for a third member of a `dm`, `TenvsLacking` for an agent that cannot have a home thread.
         """
         role = role_of(role)
-        found = await self._guest(entity)
+        guest = await self._guest(entity)
         while True:
             space, members = await self.get(space_id), all_of(await self._store.spaces.members(space_id))
-            known = next((one for one in members if one.entity_id == found.id), None)
-            if space.kind == "dm" and known is None and len(members) >= DM_MEMBERS:
+            existing = next((one for one in members if one.entity_id == guest.id), None)
+            if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
                 raise _full()
-            if known is not None and known.role == role:
-                return known
-            effect = self._joining(space, found, role, space.revision)
-            if not isinstance(await self._acts.commit(effect), Conflict):
-                return effect.member if known is None else replace(known, role=role)
+            if existing is not None and existing.role == role:
+                return existing
+            effect = self._joining(space, guest, role, space.revision)
+            if not isinstance(await self._effect_commits.commit(effect), Conflict):
+                return effect.member if existing is None else replace(existing, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
         """A member gets another role."""
@@ -193,39 +193,41 @@ class Spaces:
     async def member(self, space_id: str, entity_id: str) -> Member:
         """A member of the space, an agent also by its name or id."""
         await self.get(space_id)
-        found = await self._store.spaces.member(space_id, by_id("member", entity_id))
-        if found is None:
-            known = await self._entities.find(entity_id)  # an agent's name or id
-            found = await self._store.spaces.member(space_id, known.id)
-        if found is None:
+        row = await self._store.spaces.member(space_id, by_id("member", entity_id))
+        if row is None:
+            entity = await self._entities.find(entity_id)  # an agent's name or id
+            row = await self._store.spaces.member(space_id, entity.id)
+        if row is None:
             raise NotFound(f"The entity {entity_id!r} is not in this space.")
-        return found
+        return row
 
     async def remove_member(self, space_id: str, entity_id: str) -> None:
         """A member leaves."""
         gone = (await self.member(space_id, entity_id)).entity_id
-        told = (left_event(gone),)
-        await self._acts.commit(DropMember(space_id=space_id, entity_id=gone, events=told))
+        events = (left_event(gone),)
+        await self._effect_commits.commit(DropMember(space_id=space_id, entity_id=gone, events=events))
 
     async def mark_read(self, space_id: str, entity_id: str, seq: int) -> Member:
         """A member has read up to that place; never back, never beyond the last message."""
         whole("seq", seq)
         space = await self.get(space_id)
         await self.member(space_id, entity_id)
-        await self._acts.commit(MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq)))
+        await self._effect_commits.commit(
+            MarkRead(space_id=space_id, entity_id=entity_id, seq=min(seq, space.seq))
+        )
         return await self.member(space_id, entity_id)
 
     async def _guest(self, entity: str) -> Entity:
         """Who is to come into a space."""
-        found = await self._entities.find(entity)
-        await self._membership.admit(found)
-        return found
+        guest = await self._entities.find(entity)
+        await self._membership.admit(guest)
+        return guest
 
     def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
         now = self._clock.now()
         member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
-        told = (joined_event(entity.id, role),)
-        return SaveMember(space_id=space.id, member=member, revision=revision, events=told)
+        events = (joined_event(entity.id, role),)
+        return SaveMember(space_id=space.id, member=member, revision=revision, events=events)
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,7 +257,7 @@ class Spaces:
         await self._speech.check_parent(message)
         while True:
             post = await self._speech.posting(message, author, depth=None)
-            answer = await self._acts.commit(post)
+            answer = await self._effect_commits.commit(post)
             if isinstance(answer, Committed):
                 runs = dict(answer.runs)
                 heard = [each.thread for each in post.deliveries if each.thread.id in runs]
@@ -294,16 +296,16 @@ class Spaces:
         redactor, words = await self._membership.redactor(was.space_id), words_of(content)
         clean = await in_thread_if_large(words, redactor.text, words)
         new = replace(was, content=clean, edited_at=self._clock.now())
-        [shown] = await self.shown([new])
-        told = edited_event(new, shown.author, shown.reactions)
-        await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(told,)))
-        return shown
+        [message] = await self.shown([new])
+        event = edited_event(new, message.author, message.reactions)
+        await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(event,)))
+        return message
 
     async def erase(self, message_id: str) -> None:
         """Delete a message; its place stays empty."""
         was = await self.message(message_id)
-        told = space_event("message_deleted", messageId=message_id)
-        await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(told,)))
+        event = space_event("message_deleted", messageId=message_id)
+        await self._change(message_id, Erase(space_id=was.space_id, message_id=message_id, events=(event,)))
 
     async def react(self, message_id: str, entity_id: str, emoji: str) -> Reaction:
         """React to a message; once with the same emoji."""
@@ -318,7 +320,7 @@ class Spaces:
         return await self._store.spaces.caused(run_id, entity_id)
 
     async def _change(self, message_id: str, effect: Effect) -> None:
-        answer = await self._acts.commit(effect)
+        answer = await self._effect_commits.commit(effect)
         if isinstance(answer, Conflict) or not answer.count:
             raise NotFound(f"There is no message {message_id!r}.")
 

@@ -76,16 +76,16 @@ class Speech:
 
 
 def words_of(content: object, path: str = "content") -> str:
-    """What is said: text that is not empty; `path` is what the caller calls it."""
+    """The content of a message: text that is not empty; `path` is what the caller calls it."""
     text = text_of(path, content)
     if text is None or not text.strip():
         raise faulty(path, "is empty")
     return text
 
 
-def own_metadata(given: object) -> JSONObject:
-    """What a caller may say about a message: not that it shows a call."""
-    metadata = metadata_of(given)
+def own_metadata(value: object) -> JSONObject:
+    """The metadata that a caller may give a message: not that it shows a call."""
+    metadata = metadata_of(value)
     if metadata.get("type") == "tool_call":
         raise faulty("metadata.type", "must not be 'tool_call': such messages show calls of agents")
     return metadata

@@ -13,7 +13,7 @@ from toolwright.runtime.env.env import Environment
 
 
 class CallEnv:
-    """What one call reads of the env as the prompt that made it has it, and what it sets."""
+    """The env of one call: as the prompt that made it has it, and what it sets."""
 
     def __init__(
         self, context: RunContext, active: ActiveAgent | None, call: Call, environment: Environment
@@ -52,8 +52,8 @@ class CallEnv:
         types = SECRETS if self._context.root.active is None else self._context.root.active.types
         among = (name, *self._set, *self._context.env.names()) if types.shown else ()
         kind = type or types.of(name, among)
-        given = read_env({name: None if value is None else {"value": value, "type": kind}})
-        for each, var in given.items():
+        variables = read_env({name: None if value is None else {"value": value, "type": kind}})
+        for each, var in variables.items():
             types.check(each, var, among)
             self._change(each, var)
             self._set[each] = var

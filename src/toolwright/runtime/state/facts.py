@@ -1,4 +1,4 @@
-"""What a call knows of its thread, its run, its calls and messages, for its handler; nothing here waits or writes."""
+"""Facts for a handler: its thread, its run, its calls and messages; nothing here waits or writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -107,7 +107,7 @@ class Facts:
 
     @property
     def source(self) -> Source:
-        """Whence what the call does in spaces comes, for built-in tools."""
+        """The source of what the call does in spaces, for built-in tools."""
         return source_of(self._context)
 
     def clean(self, text: str) -> str:
@@ -129,12 +129,12 @@ class CallsWithin:
 
     async def make(self, name: str, arguments: JSONObject | str | None) -> ToolResult:
         """Make one of them; its failure is an error result. Raises `InvalidRequest` once the call is over."""
-        name, given = tool_call(name, arguments)
+        name, text = tool_call(name, arguments)
         async with self._one:
             self._execution.check()
             self._inside = asyncio.current_task()
             try:
-                return await self._invoke(name, given)
+                return await self._invoke(name, text)
             finally:
                 self._inside = None
 
@@ -147,10 +147,10 @@ class CallsWithin:
 
     def queue(self, name: str, arguments: JSONObject | str | None, redactor: Redactor) -> None:
         """Have a tool called once the step is over. Raises `InvalidRequest` for more than 100 of them."""
-        name, given = tool_call(name, arguments)
+        name, text = tool_call(name, arguments)
         if len(self._execution.queued) >= MOST_QUEUED:
             raise InvalidRequest(f"A call queues at most {MOST_QUEUED} tools.")
-        queued = QueuedCall(name=name, arguments=clean_arguments(given, redactor))
+        queued = QueuedCall(name=name, arguments=clean_arguments(text, redactor))
         self._execution.queued = (*self._execution.queued, queued)
 
 
@@ -158,7 +158,7 @@ Speaker = Literal["user", "assistant"]
 
 
 class Words:
-    """What one call says in its thread, and what it changes there."""
+    """The messages of one call: what it says in its thread, and what it changes there."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -173,8 +173,8 @@ class Words:
     def message(self, message_id: str) -> Message | None:
         """One of them."""
         wanted = given.text("The id of a message", message_id)
-        found = next((each for each in self._all() if each.id == wanted), None)
-        return None if found is None else self._edited(found)
+        message = next((each for each in self._all() if each.id == wanted), None)
+        return None if message is None else self._edited(message)
 
     def inject(self, content: str, role: str) -> str:
         """Say something with the call's result, in somebody's name; the new message's id."""
@@ -189,11 +189,11 @@ class Words:
         """Change what a message says, with the call's result."""
         if self.message(message_id) is None:
             raise NotFound(f"There is no message {brief(repr(message_id), 200)} in this thread.")
-        text, said = given.text("A message", content), self._injected.get(message_id)
-        if said is None:
+        text, injected = given.text("A message", content), self._injected.get(message_id)
+        if injected is None:
             self._edits[message_id] = text
         else:
-            self._injected[message_id] = replace(said, content=text)
+            self._injected[message_id] = replace(injected, content=text)
 
     @property
     def injected(self) -> list[Injected]:
@@ -203,18 +203,18 @@ class Words:
     @property
     def edits(self) -> list[Message]:
         """The changed messages as they are to be, without secrets."""
-        found = [self.message(each) for each in self._edits]
-        return [clean_message(each, self._context.redactor) for each in found if each is not None]
+        messages = [self.message(each) for each in self._edits]
+        return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
         """What was said, and what this call says, which has no place yet."""
         there = self._context.root.messages
         if not self._injected:
             return there
-        known = {each.id for each in there}  # those of a call that is over are there
+        ids = {each.id for each in there}  # those of a call that is over are there
         return [
             *there,
-            *[said(self._context, each) for each in self._injected.values() if each.id not in known],
+            *[said(self._context, each) for each in self._injected.values() if each.id not in ids],
         ]
 
     def _edited(self, message: Message) -> Message:

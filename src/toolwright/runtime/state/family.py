@@ -57,7 +57,7 @@ class Relative:
 
 
 class Family:
-    """What one call does in the family of its thread. `makers` are its effects, made at the commit."""
+    """The effects of one call on the family of its thread. `makers` make them at the commit."""
 
     def __init__(
         self,
@@ -89,20 +89,20 @@ class Family:
     async def child(self, reference: str) -> Relative | None:
         """The child of that reference, None if there is none."""
         wanted = given.text("The reference of a child", reference)
-        found = await self._context.retry_until_available(lambda: self._store.thread(wanted))
-        if found is None or found.parent_id != self._context.thread.id:
+        thread = await self._context.retry_until_available(lambda: self._store.thread(wanted))
+        if thread is None or thread.parent_id != self._context.thread.id:
             return None
-        return Relative(found, self)
+        return Relative(thread, self)
 
     async def parent(self) -> Relative | None:
         """The thread that has made this one, None if none has."""
         parent_id = self._context.thread.parent_id
-        found = (
+        thread = (
             None
             if parent_id is None
             else await self._context.retry_until_available(lambda: self._store.thread(parent_id))
         )
-        return None if found is None else Relative(found, self)
+        return None if thread is None else Relative(thread, self)
 
     def status_of(self, thread: Thread) -> ChildStatus:
         """How a thread of the family stands, with what this call has done to it."""
@@ -117,9 +117,9 @@ class Family:
 
     def speak(self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]] = tuple) -> None:
         """A message for a thread; `files` says what its own are called when it is sent."""
-        said = self.may_speak(thread, text)
+        checked = self.may_speak(thread, text)
         self.makers.append(
-            partial(self._speak, thread, self._context.redactor.text(said), files, self._next())
+            partial(self._speak, thread, self._context.redactor.text(checked), files, self._next())
         )
 
     def may_speak(self, thread: Thread, text: str) -> str:
@@ -143,8 +143,8 @@ class Family:
 
     def notify(self, text: str, files: Sequence[File]) -> None:
         """Word for the parent's inbox, with copies of files."""
-        said = self.may_notify(text)
-        self.makers.append(partial(self._notify, self._context.redactor.text(said), files, self._next()))
+        checked = self.may_notify(text)
+        self.makers.append(partial(self._notify, self._context.redactor.text(checked), files, self._next()))
 
     def may_notify(self, text: str) -> str:
         """The text, if the parent can be told it. Raises `InvalidRequest` otherwise."""
@@ -159,10 +159,10 @@ class Family:
             raise NotFound("The parent of this thread is not there.")
         drafts = FileDrafts(StoredFiles(self._store, parent.id))
         refs = await copy_files(parent.id, drafts, files, context.clock, context.new_id)
-        said = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
+        content = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
         event_id = f"sub:{self._call_id}.{number}"
         notice = notice_for(
-            parent, event_id, {**said}, refs, context.run.chain_depth, context.clock, context.new_id
+            parent, event_id, {**content}, refs, context.run.chain_depth, context.clock, context.new_id
         )
         return Notify(thread_id=parent.id, notice=notice, files=drafts.changes)
 

@@ -181,14 +181,14 @@ class RunState(Facts):
         self, path: str, content: bytes | str, mime_type: str | None = None
     ) -> AttachmentRef:
         """Write a file with the call's result, over one that is there; text is kept as UTF-8."""
-        whole = as_bytes(content, self._files.max_attachment)
+        data = as_bytes(content, self._files.max_attachment)
         redactor = self._context.redactor
         checked = checked_path(path)
         if redactor.text(checked) != checked:
             raise InvalidRequest("This path holds a secret of the thread: choose another.")
         if mime_type is not None:
             mime_type = redactor.text(given.text("A MIME type", mime_type))
-        return await self._files.write(self.thread_id, self.drafts, path, whole, mime_type)
+        return await self._files.write(self.thread_id, self.drafts, path, data, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
         """The files in a folder and below, by path."""
@@ -393,8 +393,8 @@ class RunState(Facts):
 
         Raises `InvalidRequest` for what are no finite numbers, or no text.
         """
-        run, told = self._context.run, given.progress(done, total, text)
+        run, report = self._context.run, given.progress(done, total, text)
         if self._bus.wanted(run.thread_id, run.id):
             ids: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id}
-            payload, now = ids | self._context.redactor.object(told), self._context.clock.now()
+            payload, now = ids | self._context.redactor.object(report), self._context.clock.now()
             self._bus.publish([live_event("tool.progress", run, payload, now)])

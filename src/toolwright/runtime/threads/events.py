@@ -19,7 +19,7 @@ LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a follower reads, behind which event that begins, and how it learns that it is too slow."""
+    """A follower's reading: behind which event it begins, and how it learns that it is too slow."""
 
     events: AsyncGenerator[Event]
     start: int | None  # None where events have no numbers

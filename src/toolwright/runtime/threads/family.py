@@ -1,4 +1,4 @@
-"""What goes between the threads of a family: messages, files and notices, as effects."""
+"""Messages, files and notices between the threads of a family, as effects."""
 
 from collections.abc import Sequence
 
@@ -22,12 +22,12 @@ PAGE = 1_000  # children that are read at once
 
 async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
     """All threads that it has made, the oldest first."""
-    found: list[Thread] = []
+    children: list[Thread] = []
     while True:
-        page = all_of(await store.children.children(thread_id, limit=PAGE, offset=len(found)))
-        found += page
+        page = all_of(await store.children.children(thread_id, limit=PAGE, offset=len(children)))
+        children += page
         if len(page) < PAGE:
-            return found
+            return children
 
 
 def child_id_of(call_id: str) -> str:
@@ -89,14 +89,14 @@ def message_for(
 def notice_for(
     parent: Thread,
     event_id: str,
-    said: JSONObject,
+    notice: JSONObject,
     files: Sequence[AttachmentRef],
     depth: int,
     clock: Clock,
     new_id: NewId,
 ) -> Delivery:
     """Word of a child for its parent's inbox, which is read by its next run."""
-    content: JSONObject = {**said}
+    content: JSONObject = {**notice}
     if files:
         content["attachments"] = [kept_ref(ref) for ref in files]
     run = first_run(parent, new_id("run"), depth, clock)

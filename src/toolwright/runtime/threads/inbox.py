@@ -1,4 +1,4 @@
-"""What waits in a thread's inbox, as the model reads it."""
+"""Inbox events of a thread, as the model reads them."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -71,8 +71,10 @@ def line(event: InboxEvent) -> str:
                 f"{readable(content['result'])}"
             )
         case "plan":
-            said = _quoted(content.get("instruction"))
-            return f"[Plan: {_plain(str(content.get('name')))}] (planId: {content.get('planId')}) {said}"
+            instruction = _quoted(content.get("instruction"))
+            return (
+                f"[Plan: {_plain(str(content.get('name')))}] (planId: {content.get('planId')}) {instruction}"
+            )
         case "service":
             return f"[Service: {_plain(str(content.get('serviceName')))}] {readable(content.get('payload'))}"
         case "subagent":

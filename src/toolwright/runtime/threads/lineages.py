@@ -24,11 +24,11 @@ class Lineages:
         above = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
-        def resolve(here: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
+        def resolve(thread: Thread, active: ActiveAgent | None, rows: Sequence[EnvRow]) -> ThreadEnv:
             before = (
-                NO_NAMES if here.active_agent is None else hidden
+                NO_NAMES if thread.active_agent is None else hidden
             )  # what the agent before has hidden stays so
-            return self._environment.of(here, active, rows, above, before)
+            return self._environment.of(thread, active, rows, above, before)
 
         return resolve
 

@@ -18,7 +18,7 @@ LOOK_AGAIN = 1.0  # seconds after which a waiter reads the journal: another proc
 
 
 class Runs:
-    """What users do with runs. Ids that lead nowhere raise `NotFound`."""
+    """Runs, for users. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(self, store: Store, motor: Motor, bus: Bus, clock: Clock, new_id: NewId) -> None:
         self._store = store

@@ -50,7 +50,7 @@ class Sent:
 
 
 class Threads:
-    """What users do with threads. Ids that lead nowhere raise `NotFound`."""
+    """Threads, for users. Raises `NotFound` for ids that lead nowhere."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ class Threads:
             created_at=now,
         )
         brought = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
-        given = active.types.stored(env)
+        env_values = active.types.stored(env)
         values = (
             *[self._environment.tenv(thread_id, name, var, now) for name, var in brought.items()],
-            *[self._environment.change(thread_id, name, var, now) for name, var in given.items()],
+            *[self._environment.change(thread_id, name, var, now) for name, var in env_values.items()],
         )
         unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
         await self._store.commit(unit)
@@ -126,8 +126,8 @@ class Threads:
         """
         thread = await self.get(thread_id)
         agent = await self._agents.usable(thread.answering)
-        given, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
-        changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in given.items()])
+        values, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
+        changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in values.items()])
         unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
         if isinstance(await self._store.commit(unit), Conflict):
             raise NotFound(f"There is no thread {thread_id!r}.")
@@ -219,11 +219,11 @@ class Threads:
     ) -> PostMessage:
         now = self._clock.now()
         run = first_run(thread, self._new_id("run"), 0, self._clock)
-        said: JSONObject = {"messageId": message_id, "content": content}
+        content_json: JSONObject = {"messageId": message_id, "content": content}
         if refs:
-            said["attachments"] = [kept_ref(ref) for ref in refs]
+            content_json["attachments"] = [kept_ref(ref) for ref in refs]
         event = InboxEvent(
-            thread_id=thread.id, event_id=message_id, type="message", content=said, created_at=now
+            thread_id=thread.id, event_id=message_id, type="message", content=content_json, created_at=now
         )
         return PostMessage(
             token=self._new_id("unit"), at=now, event=event, run=run, queued=run_event(run), files=files
@@ -277,10 +277,10 @@ def _faulty(path: str, fault: str, message: str | None = None) -> InvalidRequest
     return InvalidRequest(message or f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
-def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
+def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
     """The given tenvs as JSON, once nothing is wrong with them merged into those of the prompt and the agent."""
     try:
-        brought = plain({} if given is None else given)
+        brought = plain({} if value is None else value)
     except InvalidJSON as error:
         raise _faulty("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
     if not isinstance(brought, dict):
@@ -291,9 +291,9 @@ def _tenvs(given: object, active: ActiveAgent) -> JSONObject:
         fault = faulty_name(name)
         if fault is not None:
             raise _faulty("tenvs", f"has the name {fault}")
-    found = active.lacking(brought)
-    if found:
-        raise tenvs_lacking("The thread cannot be created", found)
+    lacking = active.lacking(brought)
+    if lacking:
+        raise tenvs_lacking("The thread cannot be created", lacking)
     return brought
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class BuiltinState(Protocol):
-    """What a built-in tool sees of the run that calls it, beside what every handler sees."""
+    """The state of a run for a built-in tool, beside what every handler sees."""
 
     @property
     def thread(self) -> Thread:

@@ -81,39 +81,39 @@ class GivenPlan(BaseModel):
         return not (self.run_after is None and self.scheduled_at is None and self.cron is None)
 
 
-def item_id(prefix: str, given: str | None, call_id: str, n: int) -> str:
+def item_id(prefix: str, value: str | None, call_id: str, n: int) -> str:
     """The id that was given for the `n`th item of a call, else one that is the same when the call is made again."""
-    if given is None:
+    if value is None:
         return f"{prefix}_{sha256(f'{call_id}.{n}'.encode()).hexdigest()[:20]}"
-    if _ID.fullmatch(given) is None:
+    if _ID.fullmatch(value) is None:
         raise InvalidRequest(
-            f"An id is up to 64 letters, digits, '-' and '_', not {brief(repr(given), 200)}: leave it out, and a "
+            f"An id is up to 64 letters, digits, '-' and '_', not {brief(repr(value), 200)}: leave it out, and a "
             "new one is made."
         )
-    return given
+    return value
 
 
-def text(where: str, given: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
+def text(where: str, value: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
     """What was given, else what is kept; refused where there is neither, or where it is blank or too long."""
-    if given is None and kept is not None:
+    if value is None and kept is not None:
         return kept
-    if given is None or not given.strip():
+    if value is None or not value.strip():
         raise InvalidRequest(f"{where} is needed.")
-    return short(where, given, most)
+    return short(where, value, most)
 
 
-def short(where: str, given: str, most: int = LONGEST_NAME) -> str:
+def short(where: str, value: str, most: int = LONGEST_NAME) -> str:
     """The text, which may be empty; refused if it is too long."""
-    if len(given) > most:
-        raise InvalidRequest(f"{where} has {quantity(len(given), 'character')}; {most} are allowed.")
-    return given
+    if len(value) > most:
+        raise InvalidRequest(f"{where} has {quantity(len(value), 'character')}; {most} are allowed.")
+    return value
 
 
-def key(where: str, given: str) -> str:
+def key(where: str, value: str) -> str:
     """The key of a memory, as every journal can keep it."""
-    if unwritable(given):
+    if unwritable(value):
         raise InvalidRequest(f"{where} must be text without NUL characters or halves of characters.")
-    return text(where, given, None, LONGEST_NAME)
+    return text(where, value, None, LONGEST_NAME)
 
 
 def once(what: str, names: Iterable[str]) -> None:
@@ -125,15 +125,15 @@ def once(what: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def at_most(most: int, whole: Mapping[str, object], what: str) -> None:
+def at_most(most: int, items: Mapping[str, object], what: str) -> None:
     """Refuse to keep more of them."""
-    if len(whole) > most:
-        raise InvalidRequest(f"That makes {len(whole)} {what}; {most} are allowed. Delete some first.")
+    if len(items) > most:
+        raise InvalidRequest(f"That makes {len(items)} {what}; {most} are allowed. Delete some first.")
 
 
-def there(what: str, given: Sequence[str], known: Mapping[str, object]) -> None:
+def there(what: str, ids: Sequence[str], items: Mapping[str, object]) -> None:
     """Refuse to delete what is not there."""
-    missing = [each for each in given if each not in known]
+    missing = [each for each in ids if each not in items]
     if missing:
         names = brief(", ".join(map(repr, missing)), 200)
         raise InvalidRequest(f"There is no {what} {names}: nothing was deleted.")
@@ -196,15 +196,15 @@ class MindToolkit:
             goal.id: goal for goal in await run.retry_until_available(lambda: self._minds.goals(run.agent_id))
         }
 
-    async def _set_goals(self, run: BuiltinState, given: Sequence[GivenGoal]) -> JSON:
-        known = await self._goals(run)
-        newest = max([run.clock.now(), *(goal.created_at for goal in known.values())])
-        ids = [item_id("goal", one.id, run.call_id, n) for n, one in enumerate(given)]
+    async def _set_goals(self, run: BuiltinState, goals: Sequence[GivenGoal]) -> JSON:
+        kept = await self._goals(run)
+        newest = max([run.clock.now(), *(goal.created_at for goal in kept.values())])
+        ids = [item_id("goal", item.id, run.call_id, n) for n, item in enumerate(goals)]
         once("goal", ids)
         new: dict[str, Goal] = {}
-        for n, (goal_id, one) in enumerate(zip(ids, given, strict=True)):
+        for n, (goal_id, item) in enumerate(zip(ids, goals, strict=True)):
             made = newest + timedelta(microseconds=n + 1)  # so that they keep their order
-            was = known.get(goal_id) or Goal(
+            was = kept.get(goal_id) or Goal(
                 agent_id=run.agent_id,
                 id=goal_id,
                 description="",
@@ -212,19 +212,19 @@ class MindToolkit:
                 priority="medium",
                 created_at=made,
             )
-            new[goal_id] = _goal(f"goals.{n}", one, was)
-        whole = known | new
-        at_most(MOST_GOALS, whole, "goals")
+            new[goal_id] = _goal(f"goals.{n}", item, was)
+        all_goals = kept | new
+        at_most(MOST_GOALS, all_goals, "goals")
         for goal in new.values():
             run.effect(SetGoal(goal=goal))
-        return {"goals": [goal_json(goal) for goal in whole.values()]}
+        return {"goals": [goal_json(goal) for goal in all_goals.values()]}
 
     async def _delete_goals(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
-        known = await self._goals(run)
-        there("goal", ids, known)
+        kept = await self._goals(run)
+        there("goal", ids, kept)
         for goal_id in dict.fromkeys(ids):
             run.effect(DropGoal(agent_id=run.agent_id, id=goal_id))
-        return {"goals": [goal_json(goal) for goal in known.values() if goal.id not in ids]}
+        return {"goals": [goal_json(goal) for goal in kept.values() if goal.id not in ids]}
 
     # ── memories ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,27 +234,27 @@ class MindToolkit:
             for each in await run.retry_until_available(lambda: self._minds.memories(run.agent_id))
         }
 
-    async def _set_memories(self, run: BuiltinState, given: Sequence[GivenMemory]) -> JSON:
-        known, now = await self._memories(run), run.clock.now()
-        once("key", [one.key for one in given])
+    async def _set_memories(self, run: BuiltinState, memories: Sequence[GivenMemory]) -> JSON:
+        kept, now = await self._memories(run), run.clock.now()
+        once("key", [item.key for item in memories])
         new: dict[str, Memory] = {}
-        for n, one in enumerate(given):
+        for n, item in enumerate(memories):
             where = f"memories.{n}"
-            named = key(f"{where}.key", one.key)
-            value = short(f"{where}.value", one.value, LONGEST_TEXT)
+            named = key(f"{where}.key", item.key)
+            value = short(f"{where}.value", item.value, LONGEST_TEXT)
             new[named] = Memory(agent_id=run.agent_id, key=named, value=value, updated_at=now)
-        whole = known | new
-        at_most(MOST_MEMORIES, whole, "memories")
+        all_memories = kept | new
+        at_most(MOST_MEMORIES, all_memories, "memories")
         for memory in new.values():
             run.effect(SetMemory(memory=memory))
-        return _memories_json(whole.values())
+        return _memories_json(all_memories.values())
 
     async def _delete_memories(self, run: BuiltinState, keys: Sequence[str]) -> JSON:
-        known = await self._memories(run)
-        there("memory", keys, known)
+        kept = await self._memories(run)
+        there("memory", keys, kept)
         for each in dict.fromkeys(keys):
             run.effect(DropMemory(agent_id=run.agent_id, key=each))
-        return _memories_json([memory for memory in known.values() if memory.key not in keys])
+        return _memories_json([memory for memory in kept.values() if memory.key not in keys])
 
     # ── plans ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -263,56 +263,58 @@ class MindToolkit:
             plan.id: plan for plan in await run.retry_until_available(lambda: self._minds.plans(run.agent_id))
         }
 
-    async def _set_plans(self, run: BuiltinState, given: Sequence[GivenPlan]) -> JSON:
-        if given and run.missing_home_tenvs:
+    async def _set_plans(self, run: BuiltinState, plans: Sequence[GivenPlan]) -> JSON:
+        if plans and run.missing_home_tenvs:
             raise InvalidRequest(
                 sentence(
                     "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
                     f"its tools need: {run.missing_home_tenvs}"
                 )
             )
-        known, now = await self._plans(run), run.clock.now()
-        ids = [item_id("plan", one.id, run.call_id, n) for n, one in enumerate(given)]
+        kept, now = await self._plans(run), run.clock.now()
+        ids = [item_id("plan", item.id, run.call_id, n) for n, item in enumerate(plans)]
         once("plan", ids)
         new: dict[str, Plan] = {}
-        for n, (plan_id, one) in enumerate(zip(ids, given, strict=True)):
-            new[plan_id] = _plan(f"plans.{n}", one, known.get(plan_id), run.agent_id, plan_id, now)
-        whole = known | new
-        at_most(MOST_PLANS, whole, "plans")
+        for n, (plan_id, item) in enumerate(zip(ids, plans, strict=True)):
+            new[plan_id] = _plan(f"plans.{n}", item, kept.get(plan_id), run.agent_id, plan_id, now)
+        all_plans = kept | new
+        at_most(MOST_PLANS, all_plans, "plans")
         for plan in new.values():
             run.effect(SetPlan(plan=plan))
-        return _plans_json(whole.values())
+        return _plans_json(all_plans.values())
 
     async def _delete_plans(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
-        known = await self._plans(run)
-        there("plan", ids, known)
+        kept = await self._plans(run)
+        there("plan", ids, kept)
         for plan_id in dict.fromkeys(ids):
             run.effect(DropPlan(agent_id=run.agent_id, id=plan_id))
-        return _plans_json([plan for plan in known.values() if plan.id not in ids])
+        return _plans_json([plan for plan in kept.values() if plan.id not in ids])
 
     async def _get_plans(self, run: BuiltinState) -> JSON:
         return _plans_json((await self._plans(run)).values())
 
 
-def _goal(where: str, given: GivenGoal, was: Goal) -> Goal:
+def _goal(where: str, change: GivenGoal, was: Goal) -> Goal:
     return changed(
         was,
-        description=text(f"{where}.description", given.description, was.description or None),
-        status=was.status if given.status is None else short(f"{where}.status", given.status),
-        priority=was.priority if given.priority is None else short(f"{where}.priority", given.priority),
+        description=text(f"{where}.description", change.description, was.description or None),
+        status=was.status if change.status is None else short(f"{where}.status", change.status),
+        priority=was.priority if change.priority is None else short(f"{where}.priority", change.priority),
     )
 
 
-def _plan(where: str, given: GivenPlan, was: Plan | None, agent_id: str, plan_id: str, now: datetime) -> Plan:
+def _plan(
+    where: str, change: GivenPlan, was: Plan | None, agent_id: str, plan_id: str, now: datetime
+) -> Plan:
     try:
-        when = _when(given, was, now)
+        when = _when(change, was, now)
     except InvalidRequest as error:
         raise InvalidRequest(f"{where}: {error.message}") from error
     return Plan(
         agent_id=agent_id,
         id=plan_id,
-        name=text(f"{where}.name", given.name, was and was.name, LONGEST_NAME),
-        instruction=text(f"{where}.instruction", given.instruction, was and was.instruction),
+        name=text(f"{where}.name", change.name, was and was.name, LONGEST_NAME),
+        instruction=text(f"{where}.instruction", change.instruction, was and was.instruction),
         next_run_at=when.next_run_at,
         cron=when.cron,
         timezone=when.timezone,
@@ -320,18 +322,18 @@ def _plan(where: str, given: GivenPlan, was: Plan | None, agent_id: str, plan_id
     )
 
 
-def _when(given: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
+def _when(change: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
     """When it runs: as was said now, else as before; a cron may be read in another zone from now on."""
-    if was is None or given.says_when:
+    if was is None or change.says_when:
         return read_schedule(
             now,
-            run_after=given.run_after,
-            scheduled_at=given.scheduled_at,
-            cron=given.cron,
-            timezone=given.timezone,
+            run_after=change.run_after,
+            scheduled_at=change.scheduled_at,
+            cron=change.cron,
+            timezone=change.timezone,
         )
-    if given.timezone is not None:
-        return read_schedule(now, cron=was.cron, timezone=given.timezone)
+    if change.timezone is not None:
+        return read_schedule(now, cron=was.cron, timezone=change.timezone)
     return Schedule(next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone)
 
 

@@ -77,18 +77,18 @@ class SpacesToolkit:
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
         space = await run.retry_until_available(lambda: self._seen(run, space_id, _not_yours(space_id)))
         members = all_of(await run.retry_until_available(lambda: self._spaces.members(space.id)))
-        shown = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
+        messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
         for member in members:
-            known = await run.retry_until_available(lambda one=member: self._spaces.entity(one.entity_id))
-            name = None if known is None else known.display_name
+            entity = await run.retry_until_available(lambda one=member: self._spaces.entity(one.entity_id))
+            name = None if entity is None else entity.display_name
             people.append({"entityId": member.entity_id, "displayName": name, "type": member.type})
         if run.space_id != space.id:
             if run.space_id is not None:
                 run.effect(_presence(run, run.space_id, "agent.inactive"))
             run.effect(Enter(thread_id=run.thread.id, space_id=space.id))
             run.effect(_presence(run, space.id, "agent.active"))
-        return {"space": _space(space), "members": people, "messages": _messages(shown)}
+        return {"space": _space(space), "members": people, "messages": _messages(messages)}
 
     async def _leave(self, run: BuiltinState) -> JSON:
         if run.space_id is None:
@@ -119,8 +119,8 @@ class SpacesToolkit:
 
     async def _read(self, run: BuiltinState, space_id: str, offset: int, limit: int) -> JSON:
         space = await run.retry_until_available(lambda: self._seen(run, space_id, _not_yours(space_id)))
-        shown = await run.retry_until_available(lambda: self._spaces.history(space.id, limit, offset))
-        return {"messages": _messages(shown)}
+        messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit, offset))
+        return {"messages": _messages(messages)}
 
     async def _skip(self, run: BuiltinState, reason: str | None) -> JSON:
         run.skip(None if reason is None else run.clean(reason))
@@ -141,17 +141,17 @@ def _not_yours(space_id: str) -> str:
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:
     """Where the word came from that made the agent speak, if that was another space."""
-    told = run.trigger
-    if told is None or told.get("spaceId") in (None, space_id):
+    trigger = run.trigger
+    if trigger is None or trigger.get("spaceId") in (None, space_id):
         return {}
-    origin: JSONObject = {name: told.get(name) for name in ("spaceId", "messageId", "entityId")}
+    origin: JSONObject = {name: trigger.get(name) for name in ("spaceId", "messageId", "entityId")}
     return {"origin": origin}
 
 
 def _presence(run: BuiltinState, space_id: str, type_: EventType) -> Tell:
     entity_id = None if run.author is None else run.author.id
-    told: EventDraft = space_event(type_, agentEntityId=entity_id, runId=run.source.run_id)
-    return Tell(space_id=space_id, source=run.source, events=(told,))
+    event: EventDraft = space_event(type_, agentEntityId=entity_id, runId=run.source.run_id)
+    return Tell(space_id=space_id, source=run.source, events=(event,))
 
 
 def _space(space: Space) -> JSONObject:
@@ -163,7 +163,7 @@ def _space(space: Space) -> JSONObject:
     }
 
 
-def _messages(shown: Sequence[Shown]) -> list[JSON]:
+def _messages(messages: Sequence[Shown]) -> list[JSON]:
     return [
         {
             "messageId": each.message.id,
@@ -175,5 +175,5 @@ def _messages(shown: Sequence[Shown]) -> list[JSON]:
             "createdAt": each.message.created_at.isoformat(),
             **({"metadata": each.message.metadata} if each.message.metadata else {}),
         }
-        for each in shown
+        for each in messages
     ]

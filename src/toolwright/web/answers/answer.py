@@ -35,8 +35,8 @@ class Answer(Response):
         if self._large is None:
             await super().__call__(scope, receive, send)
             return
-        shown, self._large = self._large, None
-        body = await asyncio.to_thread(self.render, shown)
+        content, self._large = self._large, None
+        body = await asyncio.to_thread(self.render, content)
         self.headers["content-length"] = str(len(body))
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for start in range(0, len(body), _PIECE):
@@ -44,9 +44,9 @@ class Answer(Response):
             await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})
 
 
-def answer(shown: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """`shown` as an answer."""
-    return Answer(shown, status, headers)
+def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """The HTTP answer whose body is `body`."""
+    return Answer(body, status, headers)
 
 
 def listed(plural: str, rows: Sequence[T], show: Callable[[T], JSONObject]) -> Answer:
@@ -57,10 +57,10 @@ def listed(plural: str, rows: Sequence[T], show: Callable[[T], JSONObject]) -> A
 
 def broken_json(rows: Sequence[object]) -> JSONObject:
     """`{broken: [{id, column, error}]}`, or nothing if all rows could be read."""
-    shown: list[JSON] = [
+    items: list[JSON] = [
         {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_of(rows)
     ]
-    return {"broken": shown} if shown else {}
+    return {"broken": items} if items else {}
 
 
 INTERNAL = 500

@@ -17,9 +17,9 @@ class Frames:
         """The event's frame. A recorded event is known by its number, a live one by being the same object."""
         whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
         key = id(event) if event.n is None else (whose, event.n)
-        known = self._made.get(key)
-        if known is not None and (event.n is not None or known[0] is event):
-            return known[1]
+        entry = self._made.get(key)
+        if entry is not None and (event.n is not None or entry[0] is event):
+            return entry[1]
         made = frame_of(event)
         if len(self._made) >= KEPT:
             del self._made[next(iter(self._made))]

@@ -1,1 +1,1 @@
-"""Who calls, by key or token, and what they may see and do."""
+"""Authentication of callers, by key or token, and their permits."""

@@ -1,4 +1,4 @@
-"""Who may call: the rules of authentication, over what a request says (API §3)."""
+"""Rules of authentication, over what a request says (API §3)."""
 
 import hmac
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ CLOSED = "This server has no keys, so it serves callers on this machine only."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls. A service has all rights, a person is an entity and has what is theirs.
+    """The caller of a request. A service has all rights, a person is an entity and has what is theirs.
 
     `until` is when the token ends with which a person calls, in seconds since 1970.
     """
@@ -101,7 +101,7 @@ class Access:
         return await self._verify(token.strip())
 
     def check_local(self, headers: Mapping[str, str], peer: str | None) -> None:
-        """Where there are no keys: the caller and its page must be of this machine (no DNS rebinding)."""
+        """Refuse a caller or page from another machine, where there are no keys (no DNS rebinding)."""
         if self.keyed:
             return
         if peer is None or not is_loopback(peer):
@@ -130,8 +130,8 @@ class _Keys:
         self._known = [key.encode("utf-8", "surrogateescape") for key in keys]
 
     def __contains__(self, key: str) -> bool:
-        given = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        same = [hmac.compare_digest(given, known) for known in self._known]  # all of them: no early end
+        sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
+        same = [hmac.compare_digest(sent, known) for known in self._known]  # all of them: no early end
         return any(same)
 
 

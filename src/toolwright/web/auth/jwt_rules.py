@@ -23,7 +23,7 @@ _WRONG = "The token is not valid."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a token says of its signature, before anybody has verified it."""
+    """The header of a token, before anybody has verified it."""
 
     algorithm: str
     kid: str | None
@@ -31,7 +31,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a token must say: its `claim` names the person. Audience and issuer are looked at only if they are given."""
+    """The required claims of a token: its `claim` names the person. Audience and issuer only if they are given."""
 
     claim: str
     audience: str | None = None

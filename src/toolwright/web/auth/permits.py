@@ -1,4 +1,4 @@
-"""Who may see and do what: a service everything, a person what is theirs (API §3, D24).
+"""Permits of callers: a service may do everything, a person what is theirs (API §3, D24).
 
 What is not theirs is answered as what is not there, in the same words.
 """
@@ -96,8 +96,8 @@ class Permits:
         call = await self._runtime.calls.get(call_id)
         in_their_space = call.space_id is not None and await self._belongs(caller, call.space_id)
         in_their_space = in_their_space and await self._is_shown(call)
-        shown = call.visible and in_their_space
-        if not shown and not await self._owns(caller, call.thread_id):
+        seen_in_space = call.visible and in_their_space
+        if not seen_in_space and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
         check_answer(visible=call.visible, in_their_space=in_their_space)
 
@@ -128,8 +128,8 @@ class Permits:
 
     async def client(self, caller: Caller, client_id: str) -> None:
         """Whether the caller may take the client off the list, else `NotFound`."""
-        found = await self._runtime.clients.get(client_id)
-        if caller.kind == "person" and found.entity_id != caller.entity_id:
+        front_end = await self._runtime.clients.get(client_id)
+        if caller.kind == "person" and front_end.entity_id != caller.entity_id:
             raise NotFound(f"There is no client {client_id!r}.")
 
     def reader(self, caller: Caller) -> str:

@@ -1,4 +1,4 @@
-"""Who a person says they are: tokens of a shared secret, or of an identity provider."""
+"""Tokens of persons: of a shared secret, or of an identity provider."""
 
 from toolwright.core.errors import Unauthorized
 from toolwright.core.ports import Clock
@@ -32,10 +32,10 @@ class SignedByProvider:
 
     async def __call__(self, token: str) -> Named:
         header = header_of(token)
-        found = await self._keys.find(header.kid, header.algorithm)
-        if found is None:
+        public_key = await self._keys.find(header.kid, header.algorithm)
+        if public_key is None:
             raise Unauthorized(
                 "The token is signed with a key, or by an algorithm, that its provider does not have."
             )
-        claims = claims_of(token, found.key, header.algorithm)
+        claims = claims_of(token, public_key.key, header.algorithm)
         return named_by(claims, self._wanted, self._clock.now())

@@ -37,10 +37,10 @@ class PublicKey:
 def read_keys(text: bytes) -> Sequence[PublicKey]:
     """The keys of a set that can verify signatures; others are left out, also whatever is no set of keys."""
     try:
-        found: JSON = json.loads(text)
+        document: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    listed = found.get("keys") if isinstance(found, dict) else None
+    listed = document.get("keys") if isinstance(document, dict) else None
     keys = [_key(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     return [key for key in keys if key is not None]
 
@@ -78,8 +78,12 @@ def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
     curve = jwk.get("crv")
     fit = _RSA
     if kty != "RSA":
-        known = _CURVES.get(curve) if isinstance(curve, str) else None
-        fit = () if known is None or known.startswith("ES") != (kty == "EC") else (known,)
+        curve_algorithm = _CURVES.get(curve) if isinstance(curve, str) else None
+        fit = (
+            ()
+            if curve_algorithm is None or curve_algorithm.startswith("ES") != (kty == "EC")
+            else (curve_algorithm,)
+        )
     return fit if "alg" not in jwk else [one for one in fit if one == jwk["alg"]]
 
 
@@ -109,11 +113,11 @@ class ProviderKeys:
             await self._refresh()
         if not self._keys:
             raise KeysUnavailable
-        found = choose(self._keys, kid, algorithm)
-        if found is None and kid is not None and all(key.kid != kid for key in self._keys):
+        chosen = choose(self._keys, kid, algorithm)
+        if chosen is None and kid is not None and all(key.kid != kid for key in self._keys):
             await self._refresh()
-            found = choose(self._keys, kid, algorithm)
-        return found
+            chosen = choose(self._keys, kid, algorithm)
+        return chosen
 
     @property
     def _is_old(self) -> bool:

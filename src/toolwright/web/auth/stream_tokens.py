@@ -25,10 +25,10 @@ class StreamTokens:
         return token, expires_at
 
     def redeem(self, token: str) -> Caller | None:
-        """Whom the token acts for, once; None if it is unknown, used or expired."""
+        """The caller that the token acts for, once; None if it is unknown, used or expired."""
         self._forget_expired()
-        found = self._issued.pop(token, None)
-        return None if found is None else found[1]
+        issued = self._issued.pop(token, None)
+        return None if issued is None else issued[1]
 
     def _forget_expired(self) -> None:
         """The oldest come first, since all live equally long."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Whom a good token names, by their external id, and until when: seconds since 1970, None for ever."""
+    """The person whom a good token names, by their external id, and until when: seconds since 1970, None for ever."""
 
     external_id: str
     until: float | None = None

@@ -1,1 +1,1 @@
-"""What every request passes: limits, CORS, errors, unknown paths."""
+"""Middleware of every request: limits, CORS, errors, unknown paths."""

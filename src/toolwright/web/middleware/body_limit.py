@@ -32,13 +32,13 @@ class BodyLimit:
         if _said(scope) > limit:
             await answer_error(_too_large(limit))(scope, receive, send)
             return
-        read, whole = 0, False
+        read, complete = 0, False
         clock = asyncio.get_running_loop()
         began = clock.time()
 
         async def counted() -> Message:
-            nonlocal read, whole
-            if whole:
+            nonlocal read, complete
+            if complete:
                 return await receive()  # what comes now is word that the caller is gone
             try:
                 async with asyncio.timeout_at(began + self._options.body_grace + read / SLOWEST):
@@ -48,7 +48,7 @@ class BodyLimit:
             read += len(message.get("body", b""))
             if read > limit:
                 raise _too_large(limit)
-            whole = not message.get("more_body", False)
+            complete = not message.get("more_body", False)
             return message
 
         await self._app(scope, counted, send)

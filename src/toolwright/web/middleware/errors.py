@@ -37,23 +37,23 @@ def answer_error(error: ToolwrightError) -> Answer:
     if status == INTERNAL:
         log.error("A request failed.", exc_info=error)
         return internal()
-    shown: JSONObject = {"error": brief(error.message), "code": error.code}
+    body: JSONObject = {"error": brief(error.message), "code": error.code}
     if isinstance(error, InvalidRequest | InvalidConfiguration):
         details: list[JSON] = [
             {name: brief(text, 500) for name, text in detail.items()}
             for detail in error.details[:MOST_FAULTS]
         ]
-        shown["details"] = details
+        body["details"] = details
     if isinstance(error, TenvsLacking):
-        shown["missing"] = [*error.missing]
+        body["missing"] = [*error.missing]
         invalid: list[JSON] = [{**each} for each in error.invalid]
-        shown["invalid"] = invalid
-        del shown["details"]
+        body["invalid"] = invalid
+        del body["details"]
     if isinstance(error, VariablesLacking):
-        shown["missing"] = [*error.missing]
-        del shown["details"]
+        body["missing"] = [*error.missing]
+        del body["details"]
     headers = {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable) else None
-    return answer(shown, status, headers)
+    return answer(body, status, headers)
 
 
 def internal() -> Answer:
@@ -87,8 +87,8 @@ def _framework_answer(error: HTTPException) -> Answer:
         return answer_error(NotFound("Not found"))
     if error.status_code == status_of(MethodNotAllowed):
         refused = MethodNotAllowed()
-        shown: JSONObject = {"error": refused.message, "code": refused.code}
-        return answer(shown, error.status_code, dict(error.headers or {}))
+        body: JSONObject = {"error": refused.message, "code": refused.code}
+        return answer(body, error.status_code, dict(error.headers or {}))
     return answer({"error": str(error.detail), "code": ToolwrightError.code}, error.status_code)
 
 

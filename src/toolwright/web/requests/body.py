@@ -39,9 +39,9 @@ class Form(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(cls, given: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
+    def _few_unknown(cls, value: Any, judge: ModelWrapValidatorHandler[Self]) -> Self:  # whatever was sent
         """Of thousands of unknown fields, as many are judged as are told of."""
-        return judge(known_and_few(given, cls))
+        return judge(known_and_few(value, cls))
 
 
 F = TypeVar("F", bound=Form)
@@ -91,15 +91,15 @@ def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> Inv
     details = [
         {"path": spell(fault["loc"][skip:]), "message": form_fault(fault)} for fault in faults[:MOST_FAULTS]
     ]
-    said = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
-    return InvalidRequest(said, details)
+    text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
+    return InvalidRequest(text, details)
 
 
 def _refuse_other_kinds(content_type: str | None) -> None:
     kind = (content_type or "application/json").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        shown = brief(repr(kind), 100)
-        raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {shown}.")
+        quoted = brief(repr(kind), 100)
+        raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {quoted}.")
 
 
 async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
@@ -135,8 +135,8 @@ def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
 
 
 def _half(path: Path) -> InvalidRequest:
-    shown = spell(path)
-    return InvalidRequest(f"{shown or 'The body'} {HALF}.", [{"path": shown, "message": HALF}])
+    spelled = spell(path)
+    return InvalidRequest(f"{spelled or 'The body'} {HALF}.", [{"path": spelled, "message": HALF}])
 
 
 def _nothing() -> NoReturn:
@@ -148,8 +148,8 @@ def _not_json(why: NotJson) -> InvalidRequest:
 
 
 def _refused(what: str, why: NotJson) -> str:
-    told = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
-    return sentence(f"{what} {told}: {why}")
+    fault = "is too large" if isinstance(why, TooManyValues) else "is not valid JSON"
+    return sentence(f"{what} {fault}: {why}")
 
 
 Values = dict[str, JsonValue]

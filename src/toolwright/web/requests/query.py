@@ -24,11 +24,11 @@ def refuse_unknown(request: Request, *also: str) -> None:
         return
     route = request.scope.get("route")
     assert isinstance(route, APIRoute), "the caller is one of its dependencies"
-    known = {*_declared(route.dependant), *also}
-    unknown = [brief(name, 60) for name in request.query_params if name not in known]
+    names = {*_declared(route.dependant), *also}
+    unknown = [brief(name, 60) for name in request.query_params if name not in names]
     if unknown:
         raise InvalidRequest(
-            f"{'; '.join(f'{name!r} {_UNKNOWN}' for name in unknown[:_MOST])}{_choice(known)}.",
+            f"{'; '.join(f'{name!r} {_UNKNOWN}' for name in unknown[:_MOST])}{_choice(names)}.",
             [{"path": name, "message": _UNKNOWN} for name in unknown],
         )
 
@@ -39,8 +39,8 @@ def _declared(dependant: Dependant) -> Iterator[str]:
         yield from _declared(below)
 
 
-def _choice(known: set[str]) -> str:
-    return f": there are {', '.join(sorted(known))}" if known else ": this route has none"
+def _choice(names: set[str]) -> str:
+    return f": there are {', '.join(sorted(names))}" if names else ": this route has none"
 
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -61,10 +61,10 @@ def _event_id(text: str) -> str:
     return digits if len(digits) <= _LONGEST else str(10**_LONGEST)
 
 
-def _short_keys(given: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if has_long_key(given):
+def _short_keys(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if has_long_key(value):
         raise ValueError(LONG_KEY)
-    return given
+    return value
 
 
 Words = Annotated[str, AfterValidator(_storable)]
@@ -107,14 +107,14 @@ def part_of(size: int, asked: str | None) -> slice | None:
 
     Raises `Unsatisfiable`.
     """
-    found = None if asked is None else _ONE.fullmatch(asked)
-    if found is None or not (found[1] or found[2]):
+    match = None if asked is None else _ONE.fullmatch(asked)
+    if match is None or not (match[1] or match[2]):
         return None
-    if not found[1]:
-        start, stop = max(0, size - int(found[2])), size
+    if not match[1]:
+        start, stop = max(0, size - int(match[2])), size
     else:
-        start, stop = int(found[1]), int(found[2]) + 1 if found[2] else size
-        if stop <= start and found[2]:
+        start, stop = int(match[1]), int(match[2]) + 1 if match[2] else size
+        if stop <= start and match[2]:
             return None  # it ends before it begins
     if start >= size or stop <= start:
         raise Unsatisfiable

@@ -131,15 +131,15 @@ async def save_agent(
 ) -> Answer:
     """Configure an agent, or the one of that name anew: its next run has the new configuration."""
     saved = await runtime.agents.save(new.name, new.whole(request), new.description)
-    shown = _one(await runtime.agents.show(saved.agent.id))
-    return answer({**shown, "created": saved.created}, 201 if saved.created else 200)
+    body = _one(await runtime.agents.show(saved.agent.id))
+    return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
 
 @router.get("", responses=answers(AgentList, "The agents."))
 async def list_agents(_: Service, runtime: AtWork, limit: Limit = 1_000, offset: Offset = 0) -> Answer:
     """Those that the app declares, in their order, then the configured ones, the oldest first."""
-    found = await runtime.agents.show_all(limit, offset)
-    return listed("agents", found, lambda each: agent_json(each.agent, each.config))
+    agents = await runtime.agents.show_all(limit, offset)
+    return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
 
 
 @router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))
@@ -158,11 +158,11 @@ async def change_agent(
     runtime: AtWork,
     request: Request,
     agent_id: Id,
-    given: Annotated[AgentChange, Depends(reads(AgentChange))],
+    change: Annotated[AgentChange, Depends(reads(AgentChange))],
 ) -> Answer:
     """Change a configured agent: its next run sees the change."""
     changed = await runtime.agents.update(
-        agent_id, name=given.name, config=given.whole(request), description=given.description
+        agent_id, name=change.name, config=change.whole(request), description=change.description
     )
     return answer(_one(await runtime.agents.show(changed.id)))
 
@@ -190,15 +190,15 @@ async def trigger_agent(
 @router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "What it is told.", errors=(404,)))
 async def get_prompt(_: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None) -> Answer:
     """What the agent would be told now, as its model sees it."""
-    told = await runtime.prompts.of(agent_id, space_id)
-    parts: list[JSON] = [{"name": part.name, "text": part.text} for part in told.sections]
-    return answer({"prompt": told.prompt, "sections": parts})
+    prompt = await runtime.prompts.of(agent_id, space_id)
+    parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
+    return answer({"prompt": prompt.prompt, "sections": parts})
 
 
-def _one(shown: Shown) -> JSONObject:
-    agent = shown.agent
+def _one(row: Shown) -> JSONObject:
+    agent = row.agent
     return {
-        "agent": agent_json(agent, shown.config),
+        "agent": agent_json(agent, row.config),
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
@@ -230,8 +230,8 @@ async def list_goals(
     _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
 ) -> Answer:
     """What the agent wants, the oldest first."""
-    found = await runtime.minds.goals(agent_id, limit, offset)
-    return listed("goals", found, goal_json)
+    goals = await runtime.minds.goals(agent_id, limit, offset)
+    return listed("goals", goals, goal_json)
 
 
 @minds_router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
@@ -239,8 +239,8 @@ async def list_memories(
     _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
 ) -> Answer:
     """What the agent remembers, by key."""
-    found = await runtime.minds.memories(agent_id, limit, offset)
-    return listed("memories", found, memory_json)
+    memories = await runtime.minds.memories(agent_id, limit, offset)
+    return listed("memories", memories, memory_json)
 
 
 @minds_router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
@@ -248,8 +248,8 @@ async def list_plans(
     _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
 ) -> Answer:
     """What the agent has planned, the next one first."""
-    found = await runtime.minds.plans(agent_id, limit, offset)
-    return listed("plans", found, plan_json)
+    plans = await runtime.minds.plans(agent_id, limit, offset)
+    return listed("plans", plans, plan_json)
 
 
 inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")
@@ -282,8 +282,8 @@ async def list_inbox(
     offset: Offset = 0,
 ) -> Answer:
     """What came to the agent's inbox, the oldest first; what is `failed` waits until it is retried."""
-    found = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
-    return listed("events", found, inbox_json)
+    events = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
+    return listed("events", events, inbox_json)
 
 
 @inboxes_router.post(

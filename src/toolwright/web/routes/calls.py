@@ -45,8 +45,8 @@ class ResultTaken(Shape):
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 
 
-def _apart(given: list[str] | None) -> list[str] | None:
-    return None if given is None else [part for each in given for part in each.split(",")]
+def _apart(values: list[str] | None) -> list[str] | None:
+    return None if values is None else [part for each in values for part in each.split(",")]
 
 
 Statuses = Annotated[
@@ -65,12 +65,12 @@ class Submission(Form):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, given: Any) -> Any:  # a body as it was sent
-        if not given.get("callId"):
+    def _complete(cls, body: Any) -> Any:  # a body as it was sent
+        if not body.get("callId"):
             raise _required("callId")
-        if "result" not in given and "error" not in given:
+        if "result" not in body and "error" not in body:
             raise _required("result")
-        return given
+        return body
 
     @property
     def outcome(self) -> JSON | ToolResult:
@@ -95,7 +95,7 @@ class ClaimAsked(Form):
 @router.get("/calls", responses=answers(CallList, "The calls."))
 async def list_calls(
     caller: Known,
-    here: Here,
+    serving: Here,
     status: Statuses = None,
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
     agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
@@ -108,16 +108,16 @@ async def list_calls(
 
     A person sees those of their threads, and visible ones in spaces they are a member of.
     """
-    found = await here.runtime.calls.list(
+    calls = await serving.runtime.calls.list(
         status=status or OPEN,
         run_id=run_id,
-        agent=None if agent_id is None else await here.runtime.agents.id_of(agent_id),
+        agent=None if agent_id is None else await serving.runtime.agents.id_of(agent_id),
         space_id=smart_space_id if space_id is None else space_id,
         sees=caller.sight,
         limit=limit,
         offset=offset,
     )
-    return listed("calls", found, call_json)
+    return listed("calls", calls, call_json)
 
 
 @router.post(
@@ -126,13 +126,13 @@ async def list_calls(
     openapi_extra=described(Submission),
 )
 async def submit_result(
-    caller: Known, here: Here, run_id: Id, given: Annotated[Submission, Depends(reads(Submission))]
+    caller: Known, serving: Here, run_id: Id, submission: Annotated[Submission, Depends(reads(Submission))]
 ) -> Answer:
     """Hand in the result of an open call, exactly once."""
-    await here.permits.answer(caller, given.call_id)
-    runtime = here.runtime
-    await runtime.calls.submit(run_id, given.call_id, given.outcome)
-    call = await runtime.calls.get(given.call_id)
+    await serving.permits.answer(caller, submission.call_id)
+    runtime = serving.runtime
+    await runtime.calls.submit(run_id, submission.call_id, submission.outcome)
+    call = await runtime.calls.get(submission.call_id)
     return answer({"success": True, "agentEntityId": agent_entity_id(call)})
 
 
@@ -140,9 +140,9 @@ async def submit_result(
     "/calls/{call_id}/cancel",
     responses=answers(CallAnswer, "The call, cancelled.", errors=(404, 409)),
 )
-async def cancel_call(_: Service, here: Here, call_id: Id) -> Answer:
+async def cancel_call(_: Service, serving: Here, call_id: Id) -> Answer:
     """Take an open call back: its agent reads the error `Tool call cancelled`."""
-    return answer({"call": call_json(await here.runtime.calls.cancel(call_id))})
+    return answer({"call": call_json(await serving.runtime.calls.cancel(call_id))})
 
 
 @router.post(
@@ -151,13 +151,13 @@ async def cancel_call(_: Service, here: Here, call_id: Id) -> Answer:
     openapi_extra=described(ClaimAsked),
 )
 async def claim_call(
-    _: Service, here: Here, call_id: Id, given: Annotated[ClaimAsked, Depends(reads(ClaimAsked))]
+    _: Service, serving: Here, call_id: Id, claim: Annotated[ClaimAsked, Depends(reads(ClaimAsked))]
 ) -> Answer:
     """Claim an open call for a worker before it is carried out; the same worker renews its lease in the same way.
 
     Once the lease is over, others may claim it only if its tool is read-only or idempotent.
     """
-    call = await here.runtime.calls.claim(call_id, given.worker, given.lease_ms / 1000)
+    call = await serving.runtime.calls.claim(call_id, claim.worker, claim.lease_ms / 1000)
     return answer({"call": call_json(call)})
 
 

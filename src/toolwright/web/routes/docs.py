@@ -33,20 +33,20 @@ HEADERS = {
 _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 
-async def _local(request: Request, here: Here) -> Serving:
+async def _local(request: Request, serving: Here) -> Serving:
     """Without keys who calls is judged as everywhere; with keys everybody may."""
-    here.access.check_local(request.headers, None if request.client is None else request.client.host)
-    return here
+    serving.access.check_local(request.headers, None if request.client is None else request.client.host)
+    return serving
 
 
-async def _reader(request: Request, here: Annotated[Serving, Depends(_local)]) -> Serving:
+async def _reader(request: Request, serving: Annotated[Serving, Depends(_local)]) -> Serving:
     """Whoever may call anything, and everybody if the docs are open: a browser sends no key with a page's address."""
-    if not here.options.docs:
+    if not serving.options.docs:
         raise NotFound("Not found")
-    if here.options.docs != "open":
+    if serving.options.docs != "open":
         sent = request.headers
-        await identified(request, here, sent.get("x-secret-key"), sent.get("x-public-key"))
-    return here
+        await identified(request, serving, sent.get("x-secret-key"), sent.get("x-public-key"))
+    return serving
 
 
 Local = Annotated[Serving, Depends(_local)]
@@ -54,12 +54,12 @@ Reader = Annotated[Serving, Depends(_reader)]
 
 
 @router.get("/", include_in_schema=False, response_model=None)
-async def begin(here: Local) -> Response:
+async def begin(serving: Local) -> Response:
     """The way to the page; without it what this server is."""
-    if here.options.docs == "open" or (here.options.docs and not here.access.keyed):
+    if serving.options.docs == "open" or (serving.options.docs and not serving.access.keyed):
         return RedirectResponse("docs")
-    shown: JSONObject = {"name": "Toolwright", "version": here.options.version, "health": "/health"}
-    return answer(shown)
+    body: JSONObject = {"name": "Toolwright", "version": serving.options.version, "health": "/health"}
+    return answer(body)
 
 
 @router.get("/openapi.json", include_in_schema=False, response_model=None)
@@ -86,6 +86,6 @@ async def show_part(_: Reader, request: Request, part: str) -> Response:
 
 
 async def _file(name: str, request: Request) -> Response:
-    found = await _FILES.get_response(name, request.scope)
-    found.headers.update(HEADERS)
-    return found
+    response = await _FILES.get_response(name, request.scope)
+    response.headers.update(HEADERS)
+    return response

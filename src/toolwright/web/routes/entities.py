@@ -46,14 +46,14 @@ class EntityChange(Form):
     @property
     def fields(self) -> EntityFields:
         """Those that were given."""
-        given: EntityFields = {}
+        values: EntityFields = {}
         if "external_id" in self.model_fields_set:
-            given["external_id"] = self.external_id
+            values["external_id"] = self.external_id
         if "display_name" in self.model_fields_set:
-            given["display_name"] = self.display_name
+            values["display_name"] = self.display_name
         if "metadata" in self.model_fields_set:
-            given["metadata"] = self.metadata
-        return given
+            values["metadata"] = self.metadata
+        return values
 
 
 class NewEntity(EntityChange):
@@ -95,10 +95,10 @@ async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Answer:
     openapi_extra=described(EntityChange),
 )
 async def change_entity(
-    _: Service, runtime: AtWork, entity_id: Id, given: Annotated[EntityChange, Depends(reads(EntityChange))]
+    _: Service, runtime: AtWork, entity_id: Id, change: Annotated[EntityChange, Depends(reads(EntityChange))]
 ) -> Answer:
     """Change a human."""
-    return answer({"entity": entity_json(await runtime.entities.update(entity_id, **given.fields))})
+    return answer({"entity": entity_json(await runtime.entities.update(entity_id, **change.fields))})
 
 
 @router.delete("/{entity_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
@@ -155,26 +155,26 @@ class NewClient(Form):
     openapi_extra=described(NewClient),
 )
 async def register_client(
-    caller: Known, here: Here, new: Annotated[NewClient, Depends(reads(NewClient))]
+    caller: Known, serving: Here, new: Annotated[NewClient, Depends(reads(NewClient))]
 ) -> Answer:
     """Register a front-end."""
     whose = speaker(caller, new.entity_id)
-    made = await here.runtime.clients.register(whose, new.name, new.metadata)
+    made = await serving.runtime.clients.register(whose, new.name, new.metadata)
     return answer({"client": client_json(made)}, 201)
 
 
 @clients_router.get("", responses=answers(ClientList, "The clients."))
 async def list_clients(
-    caller: Known, here: Here, entity_id: EntityId = None, limit: Limit = 50, offset: Offset = 0
+    caller: Known, serving: Here, entity_id: EntityId = None, limit: Limit = 50, offset: Offset = 0
 ) -> Answer:
     """Registered front-ends, the oldest first; a person's are their own."""
-    found = await here.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
-    return listed("clients", found, client_json)
+    clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
+    return listed("clients", clients, client_json)
 
 
 @clients_router.delete("/{client_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
-async def delete_client(caller: Known, here: Here, client_id: Id) -> Answer:
+async def delete_client(caller: Known, serving: Here, client_id: Id) -> Answer:
     """Take a front-end off the list."""
-    await here.permits.client(caller, client_id)
-    await here.runtime.clients.delete(client_id)
+    await serving.permits.client(caller, client_id)
+    await serving.runtime.clients.delete(client_id)
     return answer({"success": True})

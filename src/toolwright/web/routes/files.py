@@ -40,12 +40,12 @@ FilePath = Annotated[Words, Path(description="The file's path, with or without a
 
 @router.get("", responses=answers(FileList, "The files.", errors=(404,)))
 async def list_files(
-    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known, serving: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
 ) -> Answer:
     """The thread's files, by path."""
-    await here.permits.thread(caller, thread_id)
-    found = await here.runtime.files.list(thread_id)
-    return listed("files", sliced(found, limit, offset), file_json)
+    await serving.permits.thread(caller, thread_id)
+    files = await serving.runtime.files.list(thread_id)
+    return listed("files", sliced(files, limit, offset), file_json)
 
 
 @router.get(
@@ -60,7 +60,7 @@ async def list_files(
 )
 async def get_file(
     caller: Known,
-    here: Here,
+    serving: Here,
     thread_id: Id,
     path: FilePath,
     if_none_match: Unlisted = None,
@@ -68,8 +68,8 @@ async def get_file(
     if_range: Unlisted = None,
 ) -> Response:
     """The bytes of a file, or of one part of it (`Range: bytes=0-99`)."""
-    await here.permits.thread(caller, thread_id)
-    file = await here.runtime.files.get(thread_id, path)
+    await serving.permits.thread(caller, thread_id)
+    file = await serving.runtime.files.get(thread_id, path)
     headers = _headers(file)
     if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
         return Response(status_code=304, headers=headers)
@@ -79,7 +79,7 @@ async def get_file(
         why = f"The file has {quantity(file.size, 'byte')}, and none of these."
         headers = {"Content-Range": f"bytes */{file.size}"}
         return answer({"error": why, "code": InvalidRequest.code}, 416, headers)
-    content = await here.runtime.files.content(file)
+    content = await serving.runtime.files.content(file)
     if part is None:
         return Response(content, headers=headers)
     headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{file.size}"
@@ -87,21 +87,21 @@ async def get_file(
 
 
 @router.head("/{path:path}", response_class=Response, include_in_schema=False)
-async def describe_file(caller: Known, here: Here, thread_id: Id, path: FilePath) -> Response:
+async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FilePath) -> Response:
     """What a download would say of the file; its bytes are not read."""
-    await here.permits.thread(caller, thread_id)
-    file = await here.runtime.files.get(thread_id, path)
+    await serving.permits.thread(caller, thread_id)
+    file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
 
 
 def _headers(file: FileRow) -> dict[str, str]:
     """What a browser needs to know, and what it must not do with somebody else's file."""
-    shown = file.mime_type in SHOWN
+    inline = file.mime_type in SHOWN
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
     name = quote(file.name, safe="")
     return {
         "Content-Type": f"{file.mime_type}{charset}",
-        "Content-Disposition": f"{'inline' if shown else 'attachment'}; filename*=UTF-8''{name}",
+        "Content-Disposition": f"{'inline' if inline else 'attachment'}; filename*=UTF-8''{name}",
         "Content-Security-Policy": "default-src 'none'; sandbox",
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",

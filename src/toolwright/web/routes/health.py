@@ -17,12 +17,12 @@ router = noun("", "health")
         503: {"model": Health, "description": "One of them cannot, or not at the moment."},
     },
 )
-async def health(here: Here) -> Answer:
+async def health(serving: Here) -> Answer:
     """Whether the journal and the files can be written; open to everyone."""
-    shown: JSONObject = {"status": "ok", "version": here.options.version}
+    body: JSONObject = {"status": "ok", "version": serving.options.version}
     try:
-        await here.runtime.health.check()
+        await serving.runtime.health.check()
     except StoreError as error:
         unavailable: JSONObject = {"status": "unavailable", "error": error.message}
-        return answer(shown | unavailable, status_of(type(error)), {"Retry-After": "1"})
-    return answer(shown)
+        return answer(body | unavailable, status_of(type(error)), {"Retry-After": "1"})
+    return answer(body)

@@ -50,7 +50,7 @@ class EventList(ListShape):
 @router.get("", responses=answers(RunList, "The runs."))
 async def list_runs(
     _: Service,
-    here: Here,
+    serving: Here,
     status: Annotated[RunStatus | None, Query()] = None,
     agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
     thread_id: Annotated[Words | None, Query(alias="threadId")] = None,
@@ -58,44 +58,44 @@ async def list_runs(
     offset: Offset = 0,
 ) -> Answer:
     """Runs, the newest first, without their steps."""
-    agent = None if agent_id is None else await here.runtime.agents.id_of(agent_id)
-    found = await here.runtime.runs.list(
+    agent = None if agent_id is None else await serving.runtime.agents.id_of(agent_id)
+    runs = await serving.runtime.runs.list(
         status=status, agent=agent, thread_id=thread_id, limit=limit, offset=offset
     )
-    return listed("runs", found, run_json)
+    return listed("runs", runs, run_json)
 
 
 @router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
-async def get_run(caller: Known, here: Here, run_id: Id) -> Answer:
+async def get_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     """One run with its steps and what was said in them."""
-    run, sight = await here.permits.look(caller, run_id)
+    run, sight = await serving.permits.look(caller, run_id)
     if sight == "status":
         return answer({"run": run_status_json(run)})
-    steps, said = await here.runtime.runs.steps(run_id), await here.runtime.runs.messages(run_id)
-    broken = Rows((), [*broken_of(steps), *broken_of(said)])
-    return answer({"run": run_with_steps(run, steps, said), **broken_json(broken)})
+    steps, messages = await serving.runtime.runs.steps(run_id), await serving.runtime.runs.messages(run_id)
+    broken = Rows((), [*broken_of(steps), *broken_of(messages)])
+    return answer({"run": run_with_steps(run, steps, messages), **broken_json(broken)})
 
 
 @router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))
 async def list_run_events(
     caller: Known,
-    here: Here,
+    serving: Here,
     run_id: Id,
     after: Annotated[EventId, Query(description="Only events behind the one with this id.")] = "0",
     limit: Limit = 500,
     offset: Offset = 0,
 ) -> Answer:
     """The run's recorded events, in order."""
-    await here.permits.run(caller, run_id)
-    run = await here.runtime.runs.get(run_id)
-    found = await here.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
+    await serving.permits.run(caller, run_id)
+    run = await serving.runtime.runs.get(run_id)
+    events = await serving.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
     entity_id = entity_id_of(run.agent)
-    shown = caller.presentation.event
-    return listed("events", found, lambda event: event_json(shown(event), entity_id))
+    present = caller.presentation.event
+    return listed("events", events, lambda event: event_json(present(event), entity_id))
 
 
 @router.post("/{run_id}/cancel", responses=answers(RunAnswer, "The run; soon it is over.", errors=(404, 409)))
-async def cancel_run(caller: Known, here: Here, run_id: Id) -> Answer:
+async def cancel_run(caller: Known, serving: Here, run_id: Id) -> Answer:
     """Ask the run to stop."""
-    await here.permits.run(caller, run_id)
-    return answer({"run": run_json(await here.runtime.runs.cancel(run_id))})
+    await serving.permits.run(caller, run_id)
+    return answer({"run": run_json(await serving.runtime.runs.cancel(run_id))})

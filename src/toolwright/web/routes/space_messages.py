@@ -83,18 +83,21 @@ class NewReaction(Form):
     openapi_extra=described(NewSpaceMessage),
 )
 async def say(
-    caller: Known, here: Here, space_id: Id, new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))]
+    caller: Known,
+    serving: Here,
+    space_id: Id,
+    new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))],
 ) -> Answer:
     """Say something in a space; the other agents in it are woken. Who speaks in a public one joins it."""
-    await here.permits.space(caller, space_id)
-    spaces = here.runtime.spaces
+    await serving.permits.space(caller, space_id)
+    spaces = serving.runtime.spaces
     author = speaker(caller, new.entity_id)
     spoken = await spaces.say(space_id, author, new.content, new.metadata, new.parent_message_id)
-    [shown] = await spaces.shown([spoken.message])
+    [message] = await spaces.shown([spoken.message])
     runs: list[JSON] = [
         {"runId": run_id, "agentEntityId": entity_id_of(agent)} for agent, run_id in spoken.runs.items()
     ]
-    return answer({"message": _json(shown), "runs": runs}, 201)
+    return answer({"message": _json(message), "runs": runs}, 201)
 
 
 @router.get(
@@ -102,16 +105,16 @@ async def say(
 )
 async def list_space_messages(
     caller: Known,
-    here: Here,
+    serving: Here,
     space_id: Id,
     limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE, description="The most messages.")] = 50,
     after: Annotated[Place, Query(alias="afterSeq", description="Those behind this place.")] = None,
     before: Annotated[Place, Query(alias="beforeSeq", description="The last before this place.")] = None,
 ) -> Answer:
     """Messages in order; the newest page where no place is given."""
-    await here.permits.in_space(caller, space_id)
-    found = await here.runtime.spaces.messages(space_id, limit, after, before)
-    return listed("messages", found, _json)
+    await serving.permits.in_space(caller, space_id)
+    messages = await serving.runtime.spaces.messages(space_id, limit, after, before)
+    return listed("messages", messages, _json)
 
 
 @router.patch(
@@ -120,18 +123,18 @@ async def list_space_messages(
     openapi_extra=described(NewContent),
 )
 async def edit_message(
-    caller: Known, here: Here, message_id: Id, given: Annotated[NewContent, Depends(reads(NewContent))]
+    caller: Known, serving: Here, message_id: Id, change: Annotated[NewContent, Depends(reads(NewContent))]
 ) -> Answer:
     """Change the text of a message of one's own; a service's are all."""
-    await here.permits.own_message(caller, message_id)
-    return answer({"message": _json(await here.runtime.spaces.edit(message_id, given.content))})
+    await serving.permits.own_message(caller, message_id)
+    return answer({"message": _json(await serving.runtime.spaces.edit(message_id, change.content))})
 
 
 @router.delete("/messages/{message_id}", responses=answers(Deleted, "It is deleted.", errors=(403, 404)))
-async def delete_message(caller: Known, here: Here, message_id: Id) -> Answer:
+async def delete_message(caller: Known, serving: Here, message_id: Id) -> Answer:
     """Delete a message of one's own; a service's are all."""
-    await here.permits.own_message(caller, message_id)
-    await here.runtime.spaces.erase(message_id)
+    await serving.permits.own_message(caller, message_id)
+    await serving.runtime.spaces.erase(message_id)
     return answer({"success": True})
 
 
@@ -141,13 +144,13 @@ async def delete_message(caller: Known, here: Here, message_id: Id) -> Answer:
     openapi_extra=described(NewReaction),
 )
 async def react(
-    caller: Known, here: Here, message_id: Id, new: Annotated[NewReaction, Depends(reads(NewReaction))]
+    caller: Known, serving: Here, message_id: Id, new: Annotated[NewReaction, Depends(reads(NewReaction))]
 ) -> Answer:
     """React to a message; the same reaction stands once."""
-    await here.permits.message(caller, message_id)
-    entity = await here.runtime.entities.find(speaker(caller, new.entity_id))
+    await serving.permits.message(caller, message_id)
+    entity = await serving.runtime.entities.find(speaker(caller, new.entity_id))
     return answer(
-        {"reaction": reaction_json(await here.runtime.spaces.react(message_id, entity.id, new.emoji))}
+        {"reaction": reaction_json(await serving.runtime.spaces.react(message_id, entity.id, new.emoji))}
     )
 
 
@@ -157,14 +160,14 @@ async def react(
     openapi_extra=described(NewReaction),
 )
 async def unreact(
-    caller: Known, here: Here, message_id: Id, given: Annotated[NewReaction, Depends(reads(NewReaction))]
+    caller: Known, serving: Here, message_id: Id, old: Annotated[NewReaction, Depends(reads(NewReaction))]
 ) -> Answer:
     """Take a reaction back."""
-    await here.permits.message(caller, message_id)
-    entity = await here.runtime.entities.find(speaker(caller, given.entity_id))
-    taken = await here.runtime.spaces.unreact(message_id, entity.id, given.emoji)
+    await serving.permits.message(caller, message_id)
+    entity = await serving.runtime.entities.find(speaker(caller, old.entity_id))
+    taken = await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)
     return answer({"reaction": reaction_json(taken)})
 
 
-def _json(shown: Shown) -> JSONObject:
-    return space_message_json(shown.message, shown.author, shown.reactions)
+def _json(row: Shown) -> JSONObject:
+    return space_message_json(row.message, row.author, row.reactions)

@@ -64,14 +64,14 @@ class SpaceChange(Form):
     @property
     def fields(self) -> SpaceFields:
         """Those that were given."""
-        given: SpaceFields = {}
+        values: SpaceFields = {}
         if "name" in self.model_fields_set:
-            given["name"] = self.name
+            values["name"] = self.name
         if "description" in self.model_fields_set:
-            given["description"] = self.description
+            values["description"] = self.description
         if "metadata" in self.model_fields_set:
-            given["metadata"] = self.metadata
-        return given
+            values["metadata"] = self.metadata
+        return values
 
 
 class NewSpace(SpaceChange):
@@ -117,15 +117,15 @@ async def create_space(
 @router.get("", responses=answers(SpaceList, "The spaces."))
 async def list_spaces(caller: Known, runtime: AtWork, limit: Limit = 50, offset: Offset = 0) -> Answer:
     """Spaces, the oldest first; a person's are those they are in, and the public ones."""
-    found = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
-    shown: list[JSON] = [space_json(space) for space in found]
-    return answer({"spaces": shown, "smartSpaces": shown, **broken_json(found)})
+    spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
+    entries: list[JSON] = [space_json(space) for space in spaces]
+    return answer({"spaces": entries, "smartSpaces": entries, **broken_json(spaces)})
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
-async def get_space(caller: Known, here: Here, space_id: Id) -> Answer:
+async def get_space(caller: Known, serving: Here, space_id: Id) -> Answer:
     """One space."""
-    return answer(_both(await here.permits.space(caller, space_id)))
+    return answer(_both(await serving.permits.space(caller, space_id)))
 
 
 @router.patch(
@@ -134,10 +134,10 @@ async def get_space(caller: Known, here: Here, space_id: Id) -> Answer:
     openapi_extra=described(SpaceChange),
 )
 async def change_space(
-    _: Service, runtime: AtWork, space_id: Id, given: Annotated[SpaceChange, Depends(reads(SpaceChange))]
+    _: Service, runtime: AtWork, space_id: Id, change: Annotated[SpaceChange, Depends(reads(SpaceChange))]
 ) -> Answer:
     """Change a space."""
-    return answer(_both(await runtime.spaces.update(space_id, **given.fields)))
+    return answer(_both(await runtime.spaces.update(space_id, **change.fields)))
 
 
 @router.delete("/{space_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
@@ -148,12 +148,12 @@ async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Answer:
 
 
 @router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
-async def list_members(caller: Known, here: Here, space_id: Id) -> Answer:
+async def list_members(caller: Known, serving: Here, space_id: Id) -> Answer:
     """Who is in a space, who came first first."""
-    await here.permits.in_space(caller, space_id)
-    members = await here.runtime.spaces.members(space_id)
-    shown: list[JSON] = [await _member(here.runtime, one) for one in members]
-    return answer({"members": shown, **broken_json(members)})
+    await serving.permits.in_space(caller, space_id)
+    members = await serving.runtime.spaces.members(space_id)
+    entries: list[JSON] = [await _member(serving.runtime, one) for one in members]
+    return answer({"members": entries, **broken_json(members)})
 
 
 @router.post(
@@ -179,10 +179,10 @@ async def change_member(
     runtime: AtWork,
     space_id: Id,
     entity_id: Id,
-    given: Annotated[MemberRole, Depends(reads(MemberRole))],
+    change: Annotated[MemberRole, Depends(reads(MemberRole))],
 ) -> Answer:
     """Give a member another role."""
-    member = await runtime.spaces.change_member(space_id, entity_id, given.role)
+    member = await runtime.spaces.change_member(space_id, entity_id, change.role)
     return answer({"membership": await _member(runtime, member)})
 
 
@@ -199,17 +199,17 @@ async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id
     openapi_extra=described(ReadUpTo),
 )
 async def mark_read(
-    caller: Known, here: Here, space_id: Id, given: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
+    caller: Known, serving: Here, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
 ) -> Answer:
     """Say how far you have read. Only a person has something to read."""
-    await here.permits.space(caller, space_id)
-    member = await here.runtime.spaces.mark_read(space_id, here.permits.reader(caller), given.seq)
-    return answer({"membership": await _member(here.runtime, member)})
+    await serving.permits.space(caller, space_id)
+    member = await serving.runtime.spaces.mark_read(space_id, serving.permits.reader(caller), mark.seq)
+    return answer({"membership": await _member(serving.runtime, member)})
 
 
 def _both(space: SpaceRow) -> dict[str, JSON]:
-    shown = space_json(space)
-    return {"space": shown, "smartSpace": shown}
+    fields = space_json(space)
+    return {"space": fields, "smartSpace": fields}
 
 
 async def _member(runtime: Runtime, member: MemberRow) -> JSON:

@@ -39,62 +39,62 @@ After = Annotated[int | None, Depends(_resume_after)]
 
 
 @router.get("/threads/{thread_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
-async def stream_thread(caller: Follower, here: Here, after: After, thread_id: Id) -> EventStream:
+async def stream_thread(caller: Follower, serving: Here, after: After, thread_id: Id) -> EventStream:
     """What happens in a thread."""
-    await here.permits.thread(caller, thread_id)
-    thread = await here.runtime.threads.get(thread_id)
+    await serving.permits.thread(caller, thread_id)
+    thread = await serving.runtime.threads.get(thread_id)
     ids = _ids(entity_id_of(thread.agent), threadId=thread_id)
-    return EventStream(here, caller, Topic(kind="thread", id=thread_id), after, ids)
+    return EventStream(serving, caller, Topic(kind="thread", id=thread_id), after, ids)
 
 
 @router.get("/runs/{run_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
-async def stream_run(caller: Follower, here: Here, after: After, run_id: Id) -> EventStream:
+async def stream_run(caller: Follower, serving: Here, after: After, run_id: Id) -> EventStream:
     """What happens in a run; the stream goes on when the run is over."""
-    await here.permits.run(caller, run_id)
-    run = await here.runtime.runs.get(run_id)
+    await serving.permits.run(caller, run_id)
+    run = await serving.runtime.runs.get(run_id)
     ids = _ids(entity_id_of(run.agent), threadId=run.thread_id, runId=run_id)
-    return EventStream(here, caller, Topic(kind="run", id=run_id), after, ids)
+    return EventStream(serving, caller, Topic(kind="run", id=run_id), after, ids)
 
 
 @router.get("/spaces/{space_id}/stream", response_class=StreamingResponse, responses=_ANSWERS)
-async def stream_space(caller: Follower, here: Here, after: After, space_id: Id) -> EventStream:
+async def stream_space(caller: Follower, serving: Here, after: After, space_id: Id) -> EventStream:
     """What happens in a space."""
-    await here.permits.space(caller, space_id)
+    await serving.permits.space(caller, space_id)
     ids = _ids(None, spaceId=space_id, smartSpaceId=space_id)
-    return EventStream(here, caller, Topic(kind="space", id=space_id), after, ids)
+    return EventStream(serving, caller, Topic(kind="space", id=space_id), after, ids)
 
 
 @router.get("/sse", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
-async def stream_spaces(caller: Follower, here: Here, after: After) -> EventStream:
+async def stream_spaces(caller: Follower, serving: Here, after: After) -> EventStream:
     """What happens in all spaces: a person sees those they are in, and the public ones."""
-    return EventStream(here, caller, Topic(kind="spaces", id=""), after, {})
+    return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {})
 
 
 @router.get("/tools/stream", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
 async def stream_tools(
     caller: FollowingService,
-    here: Here,
+    serving: Here,
     tools: Annotated[
         list[Words] | None, Query(description="Names of tools, also with commas between.")
     ] = None,
 ) -> EventStream:
     """Calls for outside workers: all that are open and unclaimed, then each as it comes. Claim it first."""
     names = [name for each in tools or () for name in each.split(",") if name] or None
-    offers = here.runtime.offers
+    offers = serving.runtime.offers
     topic = Topic(kind="tools", id="")
-    return EventStream(here, caller, topic, None, {}, lambda _, __: offers.following(names))
+    return EventStream(serving, caller, topic, None, {}, lambda _, __: offers.following(names))
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:
-    shown: JSONObject = {**ids}
-    return shown if entity_id is None else shown | {"agentEntityId": entity_id}
+    named: JSONObject = {**ids}
+    return named if entity_id is None else named | {"agentEntityId": entity_id}
 
 
 tokens_router = noun("/api/stream-tokens", "streams")
 
 
 @tokens_router.post("", responses=answers(StreamToken, "The token."))
-async def create_stream_token(caller: Known, here: Here) -> Answer:
+async def create_stream_token(caller: Known, serving: Here) -> Answer:
     """A token that opens one stream within a minute, as `?token=`, for the one who asks for it."""
-    token, expires_at = here.tokens.issue(caller)
+    token, expires_at = serving.tokens.issue(caller)
     return answer({"token": token, "expiresAt": expires_at.isoformat()})

@@ -112,15 +112,15 @@ class NewMessage(Form):
     openapi_extra=described(NewThread),
 )
 async def create_thread(
-    caller: Known, here: Here, new: Annotated[NewThread, Depends(reads(NewThread))]
+    caller: Known, serving: Here, new: Annotated[NewThread, Depends(reads(NewThread))]
 ) -> Answer:
     """A new thread of an agent; a person's is theirs."""
     owner = owner_of_new(caller, new.user_id)
-    await here.permits.agent(caller, new.agent_id)
+    await serving.permits.agent(caller, new.agent_id)
     stored_only(read_env(new.env))
-    await here.permits.env(caller, new.agent_id, new.env or ())
-    await here.permits.tenvs(caller, new.agent_id, new.tenvs or ())
-    thread = await here.runtime.threads.create(
+    await serving.permits.env(caller, new.agent_id, new.env or ())
+    await serving.permits.tenvs(caller, new.agent_id, new.tenvs or ())
+    thread = await serving.runtime.threads.create(
         new.agent_id,
         owner,
         env=cast("Env | None", new.env),  # as `read_env` has found it
@@ -134,31 +134,31 @@ async def create_thread(
 @router.get("", responses=answers(ThreadList, "The threads."))
 async def list_threads(
     caller: Known,
-    here: Here,
+    serving: Here,
     user_id: Annotated[Words | None, Query(alias="userId")] = None,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Answer:
     """Threads, the oldest first; a person's own."""
-    found = await here.runtime.threads.list(user_id, limit, offset, among=caller.users)
-    return listed("threads", found, thread_json)
+    threads = await serving.runtime.threads.list(user_id, limit, offset, among=caller.users)
+    return listed("threads", threads, thread_json)
 
 
 @router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
-async def get_thread(caller: Known, here: Here, thread_id: Id) -> Answer:
+async def get_thread(caller: Known, serving: Here, thread_id: Id) -> Answer:
     """One thread."""
-    await here.permits.thread(caller, thread_id)
-    return answer({"thread": thread_json(await here.runtime.threads.get(thread_id))})
+    await serving.permits.thread(caller, thread_id)
+    return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
 
 
 @router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
 async def list_children(
-    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known, serving: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
 ) -> Answer:
     """The threads that this one has made, the oldest first, and how they stand."""
-    await here.permits.thread(caller, thread_id)
-    found = await here.runtime.threads.children(thread_id, limit, offset)
-    return listed("children", found, child_json)
+    await serving.permits.thread(caller, thread_id)
+    children = await serving.runtime.threads.children(thread_id, limit, offset)
+    return listed("children", children, child_json)
 
 
 @router.post(
@@ -168,28 +168,28 @@ async def list_children(
     openapi_extra=described(NewMessage),
 )
 async def send_message(
-    caller: Known, here: Here, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
+    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewMessage, Depends(reads(NewMessage))]
 ) -> Answer:
     """Send a message: it joins the running run, or starts one."""
-    await here.permits.thread(caller, thread_id)
+    await serving.permits.thread(caller, thread_id)
     files = [
         Attachment(
             name=each.name, mime_type=each.mime_type, data=each.data, width=each.width, height=each.height
         )
         for each in new.attachments or ()
     ]
-    sent = await here.runtime.threads.post(thread_id, new.content, files)
+    sent = await serving.runtime.threads.post(thread_id, new.content, files)
     return answer({"message": message_json(sent.message), "runId": sent.run_id}, 202)
 
 
 @router.get("/{thread_id}/messages", responses=answers(MessageList, "The messages.", errors=(404,)))
 async def list_messages(
-    caller: Known, here: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
+    caller: Known, serving: Here, thread_id: Id, limit: Limit = 100, offset: Offset = 0
 ) -> Answer:
     """The thread's messages, the oldest first; one that no run has read yet is not among them."""
-    await here.permits.thread(caller, thread_id)
-    said = await here.runtime.threads.messages(thread_id, limit, offset)
-    return listed("messages", said, caller.presentation.message)
+    await serving.permits.thread(caller, thread_id)
+    messages = await serving.runtime.threads.messages(thread_id, limit, offset)
+    return listed("messages", messages, caller.presentation.message)
 
 
 @router.patch(
@@ -198,14 +198,14 @@ async def list_messages(
     openapi_extra=described(NewEnv),
 )
 async def set_env(
-    caller: Known, here: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+    caller: Known, serving: Here, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
 ) -> Answer:
     """Set values of the thread, or take them away with null; plain text is of the declared type, else a secret.
 
     A person may set only what the agent lists in its `user_env`, and what an open request of a run there asks for.
     """
-    await here.permits.thread(caller, thread_id)
-    thread = await here.runtime.threads.get(thread_id)
-    await here.permits.env(caller, thread.agent, new.env, thread_id)
-    names = await here.runtime.threads.set_env(thread_id, cast("Given", new.env))
+    await serving.permits.thread(caller, thread_id)
+    thread = await serving.runtime.threads.get(thread_id)
+    await serving.permits.env(caller, thread.agent, new.env, thread_id)
+    names = await serving.runtime.threads.set_env(thread_id, cast("Given", new.env))
     return answer(env_names(names))

@@ -31,10 +31,10 @@ class VariablesMissing(ErrorShape):
     "/{thread_id}/variables/{request_id}",
     responses=answers(VariablesWanted, "What is asked for.", errors=(404,)),
 )
-async def get_variables(caller: Known, here: Here, thread_id: Id, request_id: Id) -> Answer:
+async def get_variables(caller: Known, serving: Here, thread_id: Id, request_id: Id) -> Answer:
     """What is asked for, and which of it has no value now."""
-    await here.permits.request(caller, thread_id, request_id)
-    wanted = await here.runtime.requests.get(thread_id, request_id)
+    await serving.permits.request(caller, thread_id, request_id)
+    wanted = await serving.runtime.requests.get(thread_id, request_id)
     missing: list[JSON] = [*wanted.missing]
     return answer(
         {
@@ -55,13 +55,17 @@ async def get_variables(caller: Known, here: Here, thread_id: Id, request_id: Id
     openapi_extra=described(NewEnv),
 )
 async def give_variables(
-    caller: Known, here: Here, thread_id: Id, request_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
+    caller: Known,
+    serving: Here,
+    thread_id: Id,
+    request_id: Id,
+    new: Annotated[NewEnv, Depends(reads(NewEnv))],
 ) -> Answer:
     """Give values that were asked for, and no others; plain text is of the type that was asked for."""
-    await here.permits.request(caller, thread_id, request_id)
-    given = cast("Given", new.env)  # read where it is answered
-    done = await here.runtime.requests.answer(thread_id, request_id, given)
-    shown: JSONObject = {"requestId": done.request_id, "status": "success"}
+    await serving.permits.request(caller, thread_id, request_id)
+    env = cast("Given", new.env)  # read where it is answered
+    done = await serving.runtime.requests.answer(thread_id, request_id, env)
+    body: JSONObject = {"requestId": done.request_id, "status": "success"}
     if done.child_thread_id is not None:
-        shown["childThreadId"] = done.child_thread_id
-    return answer(shown)
+        body["childThreadId"] = done.child_thread_id
+    return answer(body)

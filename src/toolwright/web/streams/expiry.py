@@ -1,4 +1,4 @@
-"""How long somebody may follow a stream: a person as long as their token is good and their entity is there."""
+"""Expiry of streams: a person follows as long as their token is good and their entity is there."""
 
 from contextlib import suppress
 

@@ -129,11 +129,11 @@ class EventStream(StreamingResponse):
 
     def _frame(self, event: Event) -> bytes:
         """What all readers of a kind see is made once; of an event that people see otherwise theirs is not kept."""
-        shown = self._caller.presentation.event(event)
-        return self._serving.frames.of(event) if shown is event else frame_of(shown)
+        presented = self._caller.presentation.event(event)
+        return self._serving.frames.of(event) if presented is event else frame_of(presented)
 
-    def _notice(self, type_: EventType, said: JSONObject | None = None) -> bytes:
-        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, said))
+    def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
+        return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))
 
 
 async def _write(send: Send, body: bytes) -> None:

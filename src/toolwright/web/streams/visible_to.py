@@ -1,4 +1,4 @@
-"""Which events of spaces a follower is shown: a person those of the spaces they may read, as long as they may."""
+"""Visibility of spaces' events for a follower: a person sees those of the spaces they may read, while they may."""
 
 from toolwright.core.errors import NotFound
 from toolwright.core.threads.event import Event, Topic
