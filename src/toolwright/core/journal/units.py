@@ -196,9 +196,6 @@ class Apply(Unit):
     effects: tuple[Effect, ...]
 
 
-Act = Apply  # the name by which the stores in `adapters` know it
-
-
 @value
 class RetryEvent(Unit):
     """A parked inbox event is to be tried again, as if it were new. The thread is woken."""

@@ -10,8 +10,8 @@ from toolwright.adapters.store.memory.children import give_up
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
-    Act,
     Advance,
+    Apply,
     CancelOrphans,
     Committed,
     CreateThread,
@@ -53,8 +53,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
             return _reseal(unit, tables)
         case SetEnv():
             return _set_env(unit, tables)
-        case Act():
-            return _act(unit, tables)
+        case Apply():
+            return _apply(unit, tables)
         case SaveAgent():
             return _save_agent(unit, tables)
         case DropAgent():
@@ -182,7 +182,7 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     return Written(Committed(run_id=call.run_id, route=route), (*events, *done.events))
 
 
-def _act(unit: Act, tables: Tables) -> Written:
+def _apply(unit: Apply, tables: Tables) -> Written:
     done = spaces.perform(unit.effects, unit, tables)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
     return Written(answer, tuple(done.events))

@@ -3,7 +3,7 @@
 A program is a generator: it yields an `Op`, is sent the rows, and returns what was committed. It does not
 know whether its driver is SQLite's writer thread or a Postgres connection. A guard that fails raises
 `GuardFailed`, and the driver rolls the whole unit back. What it may yield, and what its
-author obeys, is in `ops`.
+author obeys, is in `engine/program.py`.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.agents.mind import plan_timer
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.units import (
-    Act,
     Advance,
+    Apply,
     CancelOrphans,
     Committed,
     CreateThread,
@@ -89,8 +89,8 @@ def program(unit: Unit, sql: Statements) -> Program:
             return _reseal(unit, sql)
         case SetEnv():
             return _set_env(unit, sql)
-        case Act():
-            return _act(unit, sql)
+        case Apply():
+            return _apply(unit, sql)
         case SaveAgent():
             return _save_agent(unit, sql)
         case DropAgent():
@@ -223,7 +223,7 @@ def _lease_call(unit: LeaseCall, sql: Statements) -> Program:
     return Written(Committed())
 
 
-def _act(unit: Act, sql: Statements) -> Program:
+def _apply(unit: Apply, sql: Statements) -> Program:
     done = yield from perform(unit.effects, unit, sql)
     answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
     return Written(answer, tuple(done.events))
