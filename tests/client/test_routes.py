@@ -323,6 +323,8 @@ async def test_entities_are_made_changed_and_deleted() -> None:
             "A": "secret",
             "B": "text",
         }
+        with pytest.raises(TypeError, match="An entity has no field 'type': it has external_id"):
+            await client.entities.create(type="human")  # type: ignore[call-arg]  # as the route is asked
         other = await client.entities.create(external_id="user-bob")
         with pytest.raises(AlreadyThere):
             await client.entities.update(other.id, external_id="user-ada")

@@ -131,7 +131,11 @@ class OddError(Exception):
         (ValueError(), "ValueError"),
         (SystemExit(3), "3"),
         (GeneratorExit(), "GeneratorExit"),
-        (BaseExceptionGroup("many", [ValueError("x")]), "many (1 sub-exception)"),
+        (BaseExceptionGroup("many", [ValueError("x")]), "many (1 sub-exception): x"),
+        (
+            ExceptionGroup("few", [ExceptionGroup("deep", [KeyError("k")]), RuntimeError()]),
+            "few (2 sub-exceptions): deep (1 sub-exception): KeyError: 'k'; RuntimeError",
+        ),
         (asyncio.CancelledError(), "CancelledError"),
         (TimeoutError("mine"), "mine"),
         (OddError(), "OddError"),

@@ -64,8 +64,13 @@ CLEANED = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(CLEANED, st.lists(CLEANED | st.floats(allow_nan=False, allow_infinity=False))))
 def test_a_structure_reads_as_if_each_text_in_it_were_cleaned(value: JSONObject) -> None:
-    cleaned = json.dumps(clean_json(value), ensure_ascii=False, separators=(",", ":"))
-    assert wire.model_text(ToolResult.ok(value)) == cleaned
+    assert json.loads(wire.model_text(ToolResult.ok(value))) == clean_json(value)
+
+
+def test_keys_that_differ_only_in_what_nobody_sees_stay_apart() -> None:
+    result = ToolResult.ok({"\x00": 1, "": 2, "a": 3, "a\x00": 4, "a\x01": 5, "a (2)": 6})
+    apart = {" (2)": 1, "": 2, "a": 3, "a (3)": 4, "a (4)": 5, "a (2)": 6}
+    assert json.loads(wire.model_text(result)) == wire.s3_result(result) == apart
 
 
 def test_a_clean_structure_is_written_without_a_walk_in_python() -> None:

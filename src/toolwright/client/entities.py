@@ -54,6 +54,9 @@ class Entities:
 def _body(fields: EntityFields) -> JSONObject:
     names = {"external_id": "externalId", "display_name": "displayName", "metadata": "metadata"}
     values: dict[str, JSON] = {**fields}  # type: ignore[dict-item]  # the fields are JSON
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise TypeError(f"An entity has no field {unknown[0]!r}: it has {', '.join(names)}.")
     return {names[name]: each for name, each in values.items()}
 
 

@@ -1,5 +1,7 @@
 """Other people's words and quantities in ours: never longer than somebody can read."""
 
+from typing import cast
+
 MOST_WORDS = 2_000  # characters
 CUT = " … ("
 """What stands where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
@@ -22,10 +24,20 @@ def words(error: BaseException) -> str:
     return brief(error_text(error, text))
 
 
+_FEW = 5  # errors of a group
+
+
 def error_text(error: BaseException, text: str) -> str:
-    """The words of an error, or its type's name; both for one that only names the key which it has not found."""
+    """The words of an error, or its type's name; both for one that only names the key which it has not found.
+
+    Behind those of a group stand those of its first errors.
+    """
     if isinstance(error, KeyError) and len(error.args) == 1 and text == repr(error.args[0]):
         return f"{type(error).__name__}: {text}"
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)  # isinstance does not know what it holds
+        first = [error_text(each, str(each).strip()) for each in group.exceptions[:_FEW]]
+        return f"{text}: {'; '.join(first)}"
     return text or type(error).__name__
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Container
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -32,8 +33,20 @@ def clean_json(value: JSON) -> JSON:
     if isinstance(value, list):
         return [clean_json(item) for item in value]
     if isinstance(value, dict):
-        return {clean_text(key): clean_json(item) for key, item in value.items()}
+        cleaned: dict[str, JSON] = {}
+        for key, item in value.items():
+            cleaned[_free(clean_text(key), key, value, cleaned)] = clean_json(item)
+        return cleaned
     return value
+
+
+def _free(name: str, key: str, value: Container[str], cleaned: Container[str]) -> str:
+    """The name of a key without what nobody sees; with a number behind it, where another key has that name."""
+    free, number = name, 2
+    while free in cleaned or (free != key and free in value):
+        free = f"{name} ({number})"
+        number += 1
+    return free
 
 
 def readable(value: JSON) -> str:
