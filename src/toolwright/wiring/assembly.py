@@ -33,8 +33,8 @@ from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.drain import Drainer
-from toolwright.runtime.runs.ending import RunEnding
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
@@ -170,12 +170,10 @@ def _drainer(
         answer_limits=answer_limits,
     )
     nested = Nested(store)
-    run_ending = RunEnding(calls, nested, ChildReports(store), max_steps=settings.max_steps)
+    commits = RunCommits(calls, nested, ChildReports(store), max_steps=settings.max_steps)
     waiting, step_tools = Waiting(store, calls, inline_wait), StepTools(store, lifecycle_tools)
-    loop = Loop(
-        calls, handlers, model_answers, waiting, nested, run_ending, speakers, step_tools, environment
-    )
+    loop = Loop(calls, handlers, model_answers, waiting, nested, commits, speakers, step_tools, environment)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)
     return Drainer(
-        store, loop, calls, speakers, run_ending, shared.lineages, clock, ids, listeners, shared.membership
+        store, loop, calls, speakers, commits, shared.lineages, clock, ids, listeners, shared.membership
     )

@@ -82,13 +82,13 @@ class End:
 class Next:
     """The next commit of a run: a unit of that kind with these changes, and the run's row after it.
 
-    With `over` it is the end of a step, and with `end` that of the run too, where nothing has come between; where it is
-    `forced`, whatever has.
+    `ends_step`: all calls of the step are answered with it. `end`: so the run ends with it, unless a message or a cancel
+    has come between; if it is `forced`, it ends also then.
     """
 
     kind: Callable[..., Advance]
     changes: Changes
     run: Run
-    over: bool = False
+    ends_step: bool = False
     end: End | None = None
     forced: bool = False

@@ -110,7 +110,7 @@ class RunContext(RunRecord):
             and not active.relations
         )
 
-    def speaks(self, base: ActiveAgent, active: ActiveAgent) -> None:
+    def set_speaker(self, base: ActiveAgent, active: ActiveAgent) -> None:
         """From now on this active agent leads the thread's own conversation; `base` is offered other tools."""
         self.base = base
         if active is not self.root.active:
@@ -166,7 +166,7 @@ class RunContext(RunRecord):
         """A call is to be carried out here."""
         self._prepared[prepared.call_id] = prepared
 
-    def carried_out(self, call_id: str) -> None:
+    def unprepare(self, call_id: str) -> None:
         """The call has its outcome, or is not carried out any more."""
         self._prepared.pop(call_id, None)
 

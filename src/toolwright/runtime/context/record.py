@@ -18,7 +18,7 @@ from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.frame import Frame
 
-_ANSWERED = attrgetter("call_id")
+CALL_ID = attrgetter("call_id")
 
 
 class RunRecord:
@@ -138,7 +138,7 @@ class RunRecord:
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
         if unit.calls:
-            answered = set(map(_ANSWERED, unit.messages))
+            answered = set(map(CALL_ID, unit.messages))
             self._frame_of(unit.calls[0].parent_id).begin(unit.calls, answered)
         for call in unit.nested:
             self.nested[call.id] = call

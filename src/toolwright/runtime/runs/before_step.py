@@ -19,7 +19,7 @@ from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.model.answer import asked_call, queued_message
-from toolwright.runtime.runs.ending import RunEnding
+from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.threads.family import child_id_of
 
@@ -30,41 +30,41 @@ class BeforeStep:
     def __init__(
         self,
         step_calls: StepCalls,
-        run_ending: RunEnding,
+        commits: RunCommits,
         speakers: Speakers,
         step_tools: StepTools,
         environment: Environment,
     ) -> None:
         self._step_calls = step_calls
-        self._run_ending = run_ending
+        self._commits = commits
         self._speakers = speakers
         self._step_tools = step_tools
         self._environment = environment
 
-    async def speaks(self, context: RunContext) -> bool:
+    async def has_speaker(self, context: RunContext) -> bool:
         """Let the side speak whose turn it is, of the agent that answers now; false if there is none."""
         base, answering = context.base, _answering(context)
         if base is None or base.agent_id != answering:
             thread = changed(context.thread, active_agent=answering)
             active = await context.retry_until_available(lambda: self._speakers.of(thread, context.run))
             if isinstance(active, str):
-                await self._run_ending.fail(context, active)
+                await self._commits.fail(context, active)
                 return False
             base = active
         base = base.sides.get(context.run.side, base)
-        context.speaks(base, await self._step_tools.offered(context, base) if base.relations else base)
+        context.set_speaker(base, await self._step_tools.offered(context, base) if base.relations else base)
         return True
 
     async def ready(self, context: RunContext) -> bool:
         """Whether the model is to be asked now; else what comes before that is done."""
-        if not context.goes_on_speaking and not await self.speaks(context):
+        if not context.goes_on_speaking and not await self.has_speaker(context):
             return False
         queued = [each for each in context.run.queued if each.within is None] if context.run.queued else ()
-        if queued and _rounds(context) <= self._run_ending.max_steps:
+        if queued and _rounds(context) <= self._commits.max_steps:
             await self._call_at_once(context, Changes(), replace(context.run, queued=()), queued)
             return False
-        if queued or self._run_ending.exhausted(context):
-            await self._run_ending.end(context, Finish, Changes(), End("completed", "max_steps"))
+        if queued or self._commits.exhausted(context):
+            await self._commits.end(context, Finish, Changes(), End("completed", "max_steps"))
             return False
         active = context.active
         if active.variables or context.thread.parent_id is not None:
@@ -87,7 +87,7 @@ class BeforeStep:
         try:
             immediate_calls = await self._step_tools.immediate(context)
         except InvalidRequest as error:
-            await self._run_ending.end(context, Finish, Changes(), End("failed", error=error.message))
+            await self._commits.end(context, Finish, Changes(), End("failed", error=error.message))
             return True
         sides = (*context.thread.activated, side)
         changes = Changes(effects=[Activated(thread_id=context.thread.id, sides=sides)])
@@ -129,7 +129,7 @@ class BeforeStep:
             context.put(all_changes, queued_message(context, calls, context.place(all_changes)))
             return self._step_calls.begin(context, all_changes, calls, run)
 
-        await self._run_ending.commit(context, begun)
+        await self._commits.commit(context, begun)
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:

@@ -25,7 +25,7 @@ from toolwright.runtime.calls.variables import still_lacking
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.runs.ending import RunEnding, presence
+from toolwright.runtime.runs.commits import RunCommits, presence
 from toolwright.runtime.runs.loop import Loop
 from toolwright.runtime.runs.poison import back_off_end, refused, retries
 from toolwright.runtime.spaces.membership import Membership
@@ -51,7 +51,7 @@ class Drainer:
         loop: Loop,
         calls: Calls,
         speakers: Speakers,
-        run_ending: RunEnding,
+        commits: RunCommits,
         lineages: Lineages,
         clock: Clock,
         new_id: NewId,
@@ -64,7 +64,7 @@ class Drainer:
         self._loop = loop
         self._calls = calls
         self._speakers = speakers
-        self._run_ending = run_ending
+        self._commits = commits
         self._lineages = lineages
         self._clock = clock
         self._new_id = new_id
@@ -199,7 +199,7 @@ class Drainer:
         try:
             await self._take(context, view, agent)
             if isinstance(agent, str) and not context.run.over:
-                await self._run_ending.fail(context, agent)
+                await self._commits.fail(context, agent)
             elif isinstance(agent, ActiveAgent) and not context.run.over:
                 await self._loop.go(context)
         except (ThreadLost, StoreError):
@@ -209,7 +209,7 @@ class Drainer:
             raise
         except Exception as error:
             log.exception("Run %s cannot go on.", context.run.id)
-            await self._run_ending.fail(context, f"The run cannot go on: {words(error)}")
+            await self._commits.fail(context, f"The run cannot go on: {words(error)}")
         if not context.left:
             await self._give_back(context)
 
@@ -221,7 +221,7 @@ class Drainer:
             taken = replace(run, status="running", waiting=None, lives=lives)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
             if lives >= LAST_LIVES:
-                await self._run_ending.fail(
+                await self._commits.fail(
                     context, f"The process died {quantity(lives, 'time')} while this run was at work."
                 )
             return
@@ -265,14 +265,14 @@ class Drainer:
         back = [event.given_back(1) for event in waiting if event not in own]
         try:
             changes = refused(context, _reading(context, over, own), back)
-            await context.commit(claim, await self._run_ending.told(context, changes, over), over)
+            await context.commit(claim, await self._commits.told(context, changes, over), over)
         except (ThreadLost, StoreError):
             raise
         except Exception:
             log.exception("The messages of run %s cannot be kept in its thread.", context.run.id)
             back += [event.parked() for event in own]
             changes = refused(context, Changes(events=[run_event(over)]), back)
-            await context.commit(claim, await self._run_ending.told(context, changes, over), over)
+            await context.commit(claim, await self._commits.told(context, changes, over), over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)

@@ -26,7 +26,7 @@ from toolwright.runtime.env.redaction import clean_response
 from toolwright.runtime.model.answer import assistant_message, calls_of, step_row, total_cost
 from toolwright.runtime.model.ask import ModelAnswers
 from toolwright.runtime.runs.before_step import BeforeStep
-from toolwright.runtime.runs.ending import RunEnding
+from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.poison import back_off, end_back_off, has_own_message, retries
 from toolwright.runtime.runs.prompt_runs import PromptRuns
 from toolwright.runtime.runs.step_calls import StepCalls
@@ -50,24 +50,24 @@ class Loop:
         model_answers: ModelAnswers,
         waiting: Waiting,
         nested: Nested,
-        run_ending: RunEnding,
+        commits: RunCommits,
         speakers: Speakers,
         step_tools: StepTools,
         environment: Environment,
     ) -> None:
         self._calls = calls
         self._model_answers = model_answers
-        self._run_ending = run_ending
-        self._step_calls = StepCalls(calls, handlers, waiting, nested, run_ending, self._invoke)
-        self._before_step = BeforeStep(self._step_calls, run_ending, speakers, step_tools, environment)
+        self._commits = commits
+        self._step_calls = StepCalls(calls, handlers, waiting, nested, commits, self._invoke)
+        self._before_step = BeforeStep(self._step_calls, commits, speakers, step_tools, environment)
         self._prompt_runs = PromptRuns(
-            self._step_calls, calls, handlers, model_answers, waiting, nested, run_ending
+            self._step_calls, calls, handlers, model_answers, waiting, nested, commits
         )
 
     async def go(self, context: RunContext) -> None:
         """Lead the run until it is over or parked, and the thread left; or until the process is to stop."""
         try:
-            if await self._before_step.speaks(context):
+            if await self._before_step.has_speaker(context):
                 await self._lead(context)
         finally:
             if context.run.status not in ("queued", "waiting"):  # over, given back, or another owner's
@@ -82,7 +82,7 @@ class Loop:
         while context.run.status == "running" and not context.stopping and not task.cancelling():
             frame = context.frame
             if context.abort.aborted:
-                await self._run_ending.end(context, Finish, Changes(), End("cancelled"))
+                await self._commits.end(context, Finish, Changes(), End("cancelled"))
             elif frame.call is not None:
                 await self._prompt_runs.advance(context)
             elif frame.open:
@@ -106,11 +106,11 @@ class Loop:
             await self._model_failed(context, error.message)
             return
         except ToolwrightError as error:
-            await self._run_ending.fail(context, error.message)
+            await self._commits.fail(context, error.message)
             return
         except (Exception, SystemExit) as error:  # a model of the user's own may raise anything
             log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._run_ending.fail(context, f"The model failed: {words(error)}")
+            await self._commits.fail(context, f"The model failed: {words(error)}")
             return
         if response is None:
             return
@@ -119,13 +119,13 @@ class Loop:
             response = await in_thread_if_large(
                 texts, clean_response, response, context.redactor, context.active.by_name
             )
-        await self._run_ending.commit(context, partial(self._answer, context, changes, response))
+        await self._commits.commit(context, partial(self._answer, context, changes, response))
 
     async def _model_failed(self, context: RunContext, error: str) -> None:
         """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
         if has_own_message(context):
             end = End("failed", error=error, fault="model")
-            await self._run_ending.end(context, Finish, Changes(), end)
+            await self._commits.end(context, Finish, Changes(), end)
             return
         run = replace(context.run, status="queued", error=context.redactor.text(error))
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
@@ -155,8 +155,8 @@ class Loop:
             return self._step_calls.begin(context, changes, calls, run, done)
         changes.events.append(done)
         run, reason = after_text(context.active, changed(run, output=response.text))
-        end = self._run_ending.limit_end(context, run) if reason is None else End("completed", reason)
-        return Next(kind=Answer, changes=changes, run=run, over=True, end=end)
+        end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
+        return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
 
 
 def _read_joined(context: RunContext, changes: Changes) -> None:

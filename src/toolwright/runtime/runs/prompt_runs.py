@@ -26,7 +26,7 @@ from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.env.redaction import clean_arguments, clean_response
 from toolwright.runtime.model.answer import asked_call, total_cost
 from toolwright.runtime.model.ask import ModelAnswers
-from toolwright.runtime.runs.ending import RunEnding
+from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.state.state import RunState
 
@@ -47,7 +47,7 @@ class PromptRuns:
         model_answers: ModelAnswers,
         waiting: Waiting,
         nested: Nested,
-        run_ending: RunEnding,
+        commits: RunCommits,
     ) -> None:
         self._step_calls = step_calls
         self._calls = calls
@@ -55,7 +55,7 @@ class PromptRuns:
         self._model_answers = model_answers
         self._waiting = waiting
         self._nested = nested
-        self._run_ending = run_ending
+        self._commits = commits
 
     # ── the conversation of a prompt tool ───────────────────────────────────────────────────────────────────
 
@@ -68,8 +68,8 @@ class PromptRuns:
             await self._step_calls.answer(context, next(iter(frame.open.values())))
         elif last is not None and last.role == "assistant" and not last.calls:
             await self._answered(context, frame, await self._nested.answer(context, frame))
-        elif frame.steps >= self._run_ending.max_steps:
-            steps = quantity(self._run_ending.max_steps, "step")
+        elif frame.steps >= self._commits.max_steps:
+            steps = quantity(self._commits.max_steps, "step")
             error = f"The prompt {context.active.prompt.name!r} came to no answer in {steps}."
             await self._answered(context, frame, ToolResult.fail(error, error_code="max_steps"))
         elif queued:
@@ -111,7 +111,7 @@ class PromptRuns:
                 return self._step_calls.begin(context, changes, calls, run)
             return Next(kind=Answer, changes=changes, run=run)
 
-        await self._run_ending.commit(context, said)
+        await self._commits.commit(context, said)
 
     async def _answered(self, context: RunContext, frame: Frame, result: ToolResult) -> None:
         """The conversation is over: its call has its result, or the handler that has made the call."""
@@ -158,7 +158,7 @@ class PromptRuns:
             changes.nested, changes.call_changes = [call.moved(changes.call_changes[0])], []
             return Next(kind=Result, changes=changes, run=context.run)
 
-        await self._run_ending.commit(context, begun)
+        await self._commits.commit(context, begun)
 
     async def _begin_again(self, context: RunContext, call: Call) -> None:
         """A process died while it ran this call: it runs once more if it may, else its effect is unknown (D14)."""
@@ -181,7 +181,7 @@ class PromptRuns:
             else:
                 ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
         finally:
-            context.carried_out(call.id)
+            context.unprepare(call.id)
         await self._take(context, call, ran)
         await state.hear(ran.state.execution)
 
@@ -211,7 +211,7 @@ class PromptRuns:
             return Next(kind=Result, changes=changes, run=context.run)
 
         try:
-            await self._run_ending.commit(context, taken)
+            await self._commits.commit(context, taken)
         except Unwritable as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from operator import attrgetter
 
 from toolwright.core.agents.turns import Made, after_calls, side_over
 from toolwright.core.errors import Unwritable
@@ -23,7 +22,8 @@ from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.frame import Frame
-from toolwright.runtime.runs.ending import RunEnding
+from toolwright.runtime.context.record import CALL_ID
+from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.state.state import Invoke
 from toolwright.wire.event import step_event
 
@@ -32,9 +32,6 @@ ENDED = LastWords(
     what="The call that made this one ended",
     running="The call that made this one ended before it; its effect is unknown.",
 )
-
-
-_ANSWERED = attrgetter("call_id")
 
 
 class StepCalls:
@@ -46,14 +43,14 @@ class StepCalls:
         handlers: Handlers,
         waiting: Waiting,
         nested: Nested,
-        run_ending: RunEnding,
+        commits: RunCommits,
         invoke: Invoke,
     ) -> None:
         self._calls = calls
         self._handlers = handlers
         self._waiting = waiting
         self._nested = nested
-        self._run_ending = run_ending
+        self._commits = commits
         self._invoke = invoke
 
     def begin(
@@ -104,7 +101,7 @@ class StepCalls:
         async def following() -> Next:
             return self._following(context, changes.copy(), context.run)
 
-        await self._run_ending.commit(context, following)
+        await self._commits.commit(context, following)
 
     async def _start(self, context: RunContext, call: Call) -> None:
         """A call's turn has come; it waits for the values that its tool needs."""
@@ -123,11 +120,11 @@ class StepCalls:
 
     async def _carry_out(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         ran = await self._handlers.carry_out(context, call, prepared, self._invoke)
-        context.carried_out(call.id)
+        context.unprepare(call.id)
         if ran.outcome is not None:
             await self._take(context, call, ran, ran.outcome)
         elif context.holder is None:  # else the handler that waits for it is cancelled too
-            await self._run_ending.end(context, Finish, Changes(), End("cancelled"))
+            await self._commits.end(context, Finish, Changes(), End("cancelled"))
 
     async def _enter(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """The conversation of a prompt tool begins, or goes on where it was."""
@@ -139,14 +136,14 @@ class StepCalls:
 
     async def leave(self, context: RunContext, call: Call, result: ToolResult) -> None:
         """The conversation of a prompt tool is over, and so its call."""
-        context.carried_out(call.id)
+        context.unprepare(call.id)
         ran = Ran(result, self._handlers.state(context, call, self._invoke))
         await self._take(context, call, ran, result)
 
     async def _take(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> None:
         """Commit what became of a call; an error in its place, if the journal cannot hold it."""
         try:
-            await self._run_ending.commit(context, partial(self._result, context, call, ran, outcome))
+            await self._commits.commit(context, partial(self._result, context, call, ran, outcome))
         except Unwritable as error:
             changes = Changes()
             self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
@@ -155,8 +152,7 @@ class StepCalls:
     async def _result(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> Next:
         """What became of a call, with what follows from it."""
         kept, changes = await self._handlers.keep(context, ran, call, outcome)
-        if call.attempts > 1 or context.nested:
-            await self.close_below(context, changes, call)
+        await self.close_below(context, changes, call)
         execution = ran.state.execution
         run = _queueing(context, execution) if execution.queued else context.run
         if not self._calls.take(context, changes, call, kept):
@@ -202,10 +198,10 @@ class StepCalls:
             run, reason = after_calls(context.active, run, _made(context, changes))
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
-        end = self._run_ending.limit_end(context, run) if reason is None else End("completed", reason)
+        end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
         if end is not None and reason is None and (run.queued or _handed_over(changes)):
             end = None  # the limits of who takes over are its own
-        return Next(kind=kind, changes=changes, run=run, over=True, end=end)
+        return Next(kind=kind, changes=changes, run=run, ends_step=True, end=end)
 
     async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
         """A handler has ended the run, or the turn of its side: the calls behind it do not begin."""
@@ -220,9 +216,9 @@ class StepCalls:
         run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
         if reason is not None:
             return _forced(context.run, changes, End("completed", reason))
-        await self._run_ending.give_up(context, changes, End("completed"))
-        end = self._run_ending.limit_end(context, run)
-        return Next(kind=Result, changes=changes, run=run, over=True, end=end)
+        await self._commits.give_up(context, changes, End("completed"))
+        end = self._commits.limit_end(context, run)
+        return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
 
     async def close_below(self, context: RunContext, changes: Changes, call: Call) -> None:
         """Close what a call has begun and not ended; one that began in this process is known to have or not."""
@@ -237,7 +233,7 @@ class StepCalls:
 
 def _unanswered(calls: Iterable[Call], changes: Changes) -> list[Call]:
     """Those of the calls that these changes do not answer."""
-    answered = set(map(_ANSWERED, changes.messages))
+    answered = set(map(CALL_ID, changes.messages))
     return [call for call in calls if call.id not in answered]
 
 

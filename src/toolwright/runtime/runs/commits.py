@@ -1,4 +1,4 @@
-"""Ends of steps and runs: committed, with a run's status, what its open calls read last, and word to its family."""
+"""Commits of a run: what its steps come to, its end with what its open calls read last, and word to its family."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -99,7 +99,7 @@ After the others the context has read anew what has changed, and the run goes on
 """
 
 
-class RunEnding:
+class RunCommits:
     """Commits what steps and runs come to, ends runs, and tells parents and children of it.
 
     `max_steps` is the most steps of a run whose agent says nothing else.
@@ -112,14 +112,14 @@ class RunEnding:
         self.max_steps = max_steps
 
     async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
-        """Commit what `make` gives, and what it gives the next time where a guard asks for that."""
+        """Commit what `make` gives; after a guard of `ANEW`, what it gives the next time, of what is so then."""
         while True:
             answer = await self._put(context, await make())
             if answer not in ANEW:
                 return answer
 
     async def _put(self, context: RunContext, following: Next) -> Answered:
-        """Commit the end of a step: the run's end too, unless a message or a cancel has come between."""
+        """Commit it: with the end of the run, if it is to have one and no message and no cancel has come between."""
         kind, changes, run, end = following.kind, following.changes, following.run, following.end
         if end is not None and following.forced:
             return await self.end(context, kind, changes, end)
@@ -127,7 +127,7 @@ class RunEnding:
             answer = await context.commit(kind, *await self._ended(context, changes, run, end))
             if answer not in ("unread", "cancel"):
                 return answer
-        if following.over and not context.abort.aborted:
+        if following.ends_step and not context.abort.aborted:
             changes.events.append(step_event("step.started", run.step_count + 1))
         return await context.commit(kind, changes, run)
 
