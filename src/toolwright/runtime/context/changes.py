@@ -82,8 +82,8 @@ class End:
 class Next:
     """The next commit of a run: a unit of that kind with these changes, and the run's row after it.
 
-    `ends_step`: all calls of the step are answered with it. `end`: so the run ends with it, unless a message or a cancel
-    has come between; if it is `forced`, it ends also then.
+    `ends_step`: all calls of the step are answered with it. `end`: so the run ends with it, unless a message or a
+    cancel has come between; if it is `forced`, it ends also then.
     """
 
     kind: Callable[..., Advance]
