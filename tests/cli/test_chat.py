@@ -84,6 +84,7 @@ def test_ctrl_c_while_nothing_runs_quits(shell: Shell) -> None:
     with shell.start("chat", "helper") as chat:
         chat.until("helper · scripted:script.yaml · thr_")
         chat.ctrl_c()
+        chat.process.wait(PATIENCE)  # before `end` closes its input
         assert chat.end() == 130
 
 

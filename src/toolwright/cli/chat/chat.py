@@ -52,7 +52,9 @@ class Conversation:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if watching in done:
                 return watching.result()  # it raises what went wrong
-            return INTERRUPTED if quitting in done else talking.result()
+            return (
+                INTERRUPTED if self._quit.is_set() else talking.result()
+            )  # also if the lines end at that moment
         finally:
             if self._cancelling is not None:
                 tasks.append(self._cancelling)
