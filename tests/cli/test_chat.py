@@ -76,6 +76,7 @@ def test_a_second_ctrl_c_quits_even_while_a_tool_hangs(shell: Shell) -> None:
         chat.ctrl_c()
         chat.until("Ctrl-C again quits")
         chat.ctrl_c()
+        chat.process.wait(PATIENCE)  # before `end` closes its input
         assert chat.end() == 130
     assert "Traceback" not in chat.shown
 
