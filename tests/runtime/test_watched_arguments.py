@@ -1,6 +1,7 @@
 """Arguments that no JSON can carry: the model reads what is wrong with them, whoever watches; and calls never begun."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -42,10 +43,8 @@ async def test_a_call_that_was_not_begun_before_the_run_was_cancelled_says_so() 
     @tw.tool(description="Slow.", name="slow", timeout=0.2)
     async def slow_() -> str:
         begun.set()
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            await asyncio.sleep(0.05)
         return "late"
 
     @tw.tool(description="Pay.", name="pay")

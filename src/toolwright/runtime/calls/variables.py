@@ -50,9 +50,8 @@ def changed_for(context: RunContext, tool: Tool, changes: Changes) -> bool:
 
 async def lacking_now(context: RunContext) -> tuple[Variable, ...]:
     """The variables that are missing before a model is asked, the env read anew."""
+    await context.retry_until_available(context.look_at_env)
     active = context.active
-    if active.variables or context.thread.parent_id is not None:
-        await context.retry_until_available(context.look_at_env)
     return lacking_of(context.env_for, active) if active.variables else ()
 
 

@@ -153,7 +153,7 @@ class RunContext(RunRecord):
     # ── what this process does for the run ──────────────────────────────────────────────────────────────────
 
     def prepared(self, call_id: str) -> PreparedCall | None:
-        """The call with its judged arguments, if it was begun in this process and has not been carried out."""
+        """The call with its judged arguments, if it was begun in this process and is to be carried out."""
         return self._prepared.get(call_id)
 
     def is_to_begin(self, call: Call) -> bool:
@@ -167,7 +167,7 @@ class RunContext(RunRecord):
         self._prepared[prepared.call_id] = prepared
 
     def unprepare(self, call_id: str) -> None:
-        """The call has its outcome, or is not carried out any more."""
+        """The call is being carried out, or never will be here."""
         self._prepared.pop(call_id, None)
 
     def stop(self) -> None:

@@ -119,8 +119,8 @@ class StepCalls:
         await self._commit(context, changes)
 
     async def _carry_out(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
+        context.unprepare(call.id)  # from now on its effect may be there, whatever ends this
         ran = await self._handlers.carry_out(context, call, prepared, self._invoke)
-        context.unprepare(call.id)
         if ran.outcome is not None:
             await self._take(context, call, ran, ran.outcome)
         elif context.holder is None:  # else the handler that waits for it is cancelled too
