@@ -19,6 +19,7 @@ from toolwright.testing import runtime
 pytestmark = pytest.mark.anyio
 
 FEW, MANY = 10, 30  # steps: what both have in common is the run's, and not the step's
+RUNS = 7
 FUNCTIONS, MODULES, DEPTH = 226, 56, 20
 OURS = f"{toolwright.__path__[0]}/"
 
@@ -53,13 +54,17 @@ def way() -> Generator[Way]:
 
 
 async def _led(steps: int) -> Way:
-    """The way of a second run: the first has made what is made once."""
+    """The shortest way of some runs: the first has made what is made once, in others the motor may have had a turn."""
+    ways: list[Way] = []
     async with runtime(app_of(steps, find_products, NESTED)) as rt:
         thread = await rt.threads.create("bench")
         await rt.runs.wait((await rt.threads.send(thread.id, "go")).id, 20)
-        with way() as taken:
-            await rt.runs.wait((await rt.threads.send(thread.id, "go")).id, 20)
-    return taken
+        for _ in range(RUNS):
+            thread = await rt.threads.create("bench")
+            with way() as taken:
+                await rt.runs.wait((await rt.threads.send(thread.id, "go")).id, 20)
+            ways.append(taken)
+    return min(ways, key=lambda each: len(each.entered))
 
 
 async def test_one_more_step_enters_few_functions_and_modules() -> None:
