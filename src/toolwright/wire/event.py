@@ -1,6 +1,7 @@
 """Events on the wire: their shape, and their JSON as it is recorded and as a follower reads it (API §4)."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps, utf8_size
 from toolwright.core.plain import surely_longer
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.event import Event as EventRow
-from toolwright.core.threads.event import EventDraft, EventType
+from toolwright.core.threads.event import EventDraft, EventType, LateDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
@@ -32,25 +33,33 @@ _MANY = 2**62  # bytes: more than there are, for what is not counted
 
 def bounded(draft: EventDraft) -> EventDraft:
     """The draft; of one whose payload is too large only the ids, and `truncated: true`."""
-    payload = draft.payload
+    payload = _bounded(draft.payload)
+    return draft if payload is draft.payload else EventDraft(type=draft.type, payload=payload)
+
+
+def _bounded(payload: JSONObject) -> JSONObject:
     if most_bytes(payload) <= MAX_PAYLOAD or not _is_longer(payload):
-        return draft
+        return payload
     ids = _ids(payload)
     message = payload.get("message")
     if isinstance(message, dict):
         ids["message"] = _ids(message)
-    return EventDraft(type=draft.type, payload=ids | {"truncated": True})
+    return ids | {"truncated": True}
 
 
 def message_event(message: Message) -> EventDraft:
     """`message {message}`; of a large one only its id, role and place."""
-    draft = EventDraft(type="message", payload={"message": message_json(message)})
+    return LateDraft("message", partial(_message_payload, message))
+
+
+def _message_payload(message: Message) -> JSONObject:
+    payload: JSONObject = {"message": message_json(message)}
     if message.stack is not None or message.attachments or len(message.calls) > 8:
-        return bounded(draft)
+        return _bounded(payload)
     text = len(message.content)
     for call in message.calls:
         text += len(call.name) + len(call.arguments)
-    return draft if text < SURELY_SMALL else bounded(draft)
+    return payload if text < SURELY_SMALL else _bounded(payload)
 
 
 def run_event(run: Run) -> EventDraft:
@@ -80,9 +89,13 @@ def subagent_event(
 
 def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | None = None) -> EventDraft:
     """`tool.started`, `tool.done {result}`, `tool.error {error}` of one call."""
+    return LateDraft(type_, partial(_tool_payload, call_id, name, payload))
+
+
+def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObject:
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
-    draft = EventDraft(type=type_, payload=ids if payload is None else {**ids, **payload, **ids})
-    return draft if len(name) < 100 and _is_short(payload) else bounded(draft)
+    payload = ids if more is None else {**ids, **more, **ids}
+    return payload if len(name) < 100 and _is_short(more) else _bounded(payload)
 
 
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:

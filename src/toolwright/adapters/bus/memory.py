@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from toolwright.core.json_value import dumps
-from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.event import Event, RunEvents, Topic
 
 BACKLOG = 2_000  # events that may wait for one follower
 MOST_BYTES = 1024 * 1024  # of events that may wait for one follower
@@ -129,13 +129,13 @@ class MemoryBus:
         self._told = 0
 
     def publish(self, events: Sequence[Event]) -> None:
+        if not self._followers or (isinstance(events, RunEvents) and not self._follows(events)):
+            return
         about: tuple[str | None, str | None, str | None] | None = None
         followers: list[QueueFollower] = []
         for event in events:
             if event.space_id is not None and event.n is not None:
                 self._count(event.n)
-            if not self._followers:
-                continue
             if about != (event.thread_id, event.run_id, event.space_id):  # those of one commit share it
                 about = event.thread_id, event.run_id, event.space_id
                 followers = self._of(*about)
@@ -144,6 +144,13 @@ class MemoryBus:
                 if follower.types is None or (event.n is not None and event.type in follower.types):
                     size = _size(event) if size is None else size
                     follower.put(event, size)
+
+    def _follows(self, events: RunEvents) -> bool:
+        """Whether one of them is for anybody."""
+        for follower in self._of(events.thread_id, events.run_id, None):
+            if follower.types is None or events.has_any(follower.types):
+                return True
+        return False
 
     def _of(self, thread_id: str | None, run_id: str | None, space_id: str | None) -> list[QueueFollower]:
         found = self._followers.get
@@ -154,7 +161,7 @@ class MemoryBus:
 
     def _count(self, n: int) -> None:
         """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
-        if self._told and n > self._told + 1:
+        if n > self._told + 1:
             for (kind, _), followers in self._followers.items():
                 if kind in ("space", "spaces"):
                     for follower in followers:

@@ -1,7 +1,8 @@
 """Events: what a follower of a thread, a run or a space sees happen."""
 
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args, overload
 
 from toolwright.core.json_value import JSONObject
 from toolwright.core.value import value
@@ -26,6 +27,22 @@ class EventDraft:
     payload: JSONObject
 
 
+class LateDraft(EventDraft):
+    """A draft whose payload is rendered when it is first read: in a journal in memory hardly anybody reads it."""
+
+    __slots__ = ("_render",)
+
+    def __init__(self, type_: str, render: Callable[[], JSONObject]) -> None:
+        self.type = type_  # pyright: ignore[reportAttributeAccessIssue]  # as it is made
+        self._render = render
+
+    def __getattr__(self, name: str) -> JSONObject:
+        if name != "payload":
+            raise AttributeError(name)
+        self.payload = payload = self._render()  # pyright: ignore[reportAttributeAccessIssue]  # once
+        return payload
+
+
 @value
 class Event:
     """An event of a thread, or of a space. `n` is its number; a live event (a delta, progress) has none.
@@ -42,6 +59,58 @@ class Event:
     at: datetime
     n: int | None = None
     space_id: str | None = None
+
+
+class RunEvents(Sequence[Event]):
+    """The events of one unit in one run, the last of which has the number `last`; made when somebody reads them."""
+
+    __slots__ = ("_agent", "_at", "_drafts", "_last", "run_id", "thread_id")
+
+    def __init__(
+        self,
+        drafts: tuple[EventDraft, ...],
+        last: int,
+        at: datetime,
+        thread_id: str,
+        run_id: str | None,
+        agent: str,
+    ) -> None:
+        self._drafts = drafts
+        self._last = last
+        self._at = at
+        self.thread_id, self.run_id, self._agent = thread_id, run_id, agent
+
+    def has_any(self, types: Collection[str]) -> bool:
+        """Whether one of them is of these types."""
+        return any(draft.type in types for draft in self._drafts)
+
+    def __len__(self) -> int:
+        return len(self._drafts)
+
+    def __iter__(self) -> Iterator[Event]:
+        return map(self._event, range(len(self._drafts)))
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        places = range(len(self._drafts))[index]
+        return self._event(places) if isinstance(places, int) else [self._event(each) for each in places]
+
+    def _event(self, place: int) -> Event:
+        draft = self._drafts[place]
+        return Event(
+            thread_id=self.thread_id,
+            run_id=self.run_id,
+            agent=self._agent,
+            type=draft.type,
+            payload=draft.payload,
+            at=self._at,
+            n=self._last - len(self._drafts) + 1 + place,
+        )
 
 
 @value

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from toolwright.core.journal.effects import Edit, SpaceEffect
 from toolwright.core.journal.units import Committed, Guard, Unit
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.event import Event, EventDraft
+from toolwright.core.threads.event import Event, EventDraft, RunEvents
 
 Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events to the bus
 
@@ -17,7 +17,7 @@ class Written(NamedTuple):  # every commit makes one, and a tuple is the cheapes
     """What a unit did: the answer for the caller, and the events for the bus."""
 
     answer: Committed
-    events: tuple[Event, ...] = ()
+    events: Sequence[Event] = ()
 
 
 class GuardFailed(Exception):
@@ -30,23 +30,9 @@ class GuardFailed(Exception):
 
 def numbered(
     drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str | None, agent: str
-) -> tuple[Event, ...]:
+) -> Sequence[Event]:
     """The drafts as events, the last of which gets the number `last`."""
-    first = last - len(drafts) + 1
-    return tuple(
-        [
-            Event(
-                thread_id=thread_id,
-                run_id=run_id,
-                agent=agent,
-                type=draft.type,
-                payload=draft.payload,
-                at=unit.at,
-                n=n,
-            )
-            for n, draft in enumerate(drafts, first)
-        ]
-    )
+    return RunEvents(drafts, last, unit.at, thread_id, run_id, agent)
 
 
 def placed(effect: SpaceEffect, seq: int | None, at: datetime) -> list[Event]:

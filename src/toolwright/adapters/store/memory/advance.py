@@ -73,7 +73,7 @@ def advance(unit: Advance, tables: Tables) -> Written:
     return Written(answer, (*events, *done.events) if done.events else events)
 
 
-def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> tuple[Event, ...]:
+def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Event]:
     run = unit.run
     thread.run_id, thread.begun = run.id, run.started_at is not None
     if over:
@@ -97,7 +97,7 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> tuple[Event, 
         return ()
     thread.ev += len(unit.events)
     events = numbered(unit.events, thread.ev, unit, unit.thread_id, run.id, run.agent)
-    thread.events += events
+    thread.events.append(events)
     return events
 
 

@@ -56,7 +56,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
         tables.runs[run_id] = run
         row.ev += 1
         events = numbered((delivery.queued,), row.ev, unit, thread.id, run_id, thread.agent)
-        row.events += events
+        row.events.append(events)
         done.events += events
     row.post(replace(delivery.event, promised=run_id))
     tables.wake(thread.id, unit.at)
@@ -150,7 +150,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
         row.run_id, tables.runs[run_id] = run_id, run
         row.ev += 1
         events = numbered((effect.queued,), row.ev, unit, effect.thread_id, run_id, run.agent)
-        row.events += events
+        row.events.append(events)
         done.events += events
 
 
@@ -200,7 +200,7 @@ def _tell(
     for draft in drafts:
         parent.ev += 1
         events = numbered((draft,), parent.ev, unit, parent_id, run_id, parent.born.agent)
-        parent.events += events
+        parent.events.append(events)
         done.events += events
 
 

@@ -5,9 +5,9 @@ Values are kept as they are given, not copied: who changes a list or a dict in o
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros_or_none
@@ -209,25 +209,24 @@ class MemoryStore:
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
     ) -> Sequence[Event]:
-        found = self._events(topic)
-        first = bisect_right(found, after, key=_number) + offset
-        return found[first : first + limit]
+        return _page((event for event in self._events(topic, after) if _number(event) > after), limit, offset)
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
-        found = self._events(topic)
-        return (_number(found[0]), _number(found[-1])) if found else (0, 0)
+        found = [_number(event) for event in self._events(topic)]
+        return (found[0], found[-1]) if found else (0, 0)
 
-    def _events(self, topic: Topic) -> list[Event]:
-        if topic.kind == "spaces":
-            return self._tables.space_events
-        if topic.kind == "space":
-            return [event for event in self._tables.space_events if event.space_id == topic.id]
-        if topic.kind == "thread":
-            row = self._tables.threads.get(topic.id)
-            return [] if row is None else row.events
-        run = self._tables.runs.get(topic.id)
-        happened = [] if run is None else self._tables.threads[run.thread_id].events
-        return [event for event in happened if event.run_id == topic.id]
+    def _events(self, topic: Topic, after: int = 0) -> Iterator[Event]:
+        """The events of the topic in order, those behind `after` among them."""
+        if topic.kind in ("space", "spaces"):
+            told = self._tables.space_events
+            behind = islice(told, bisect_right(told, after, key=_number), None)
+            return (event for event in behind if topic.kind == "spaces" or event.space_id == topic.id)
+        run = self._tables.runs.get(topic.id) if topic.kind == "run" else None
+        row = self._tables.threads.get(topic.id if run is None else run.thread_id)
+        units = [] if row is None else row.events
+        first = bisect_right(units, after, key=_last_number)
+        happened = chain.from_iterable(units[first:])
+        return happened if topic.kind == "thread" else (e for e in happened if e.run_id == topic.id)
 
     async def entity(self, entity_id: str) -> Entity | None:
         return self._tables.entities.get(entity_id)
@@ -257,6 +256,10 @@ class MemoryStore:
 
 def _number(event: Event) -> int:
     return event.n or 0
+
+
+def _last_number(events: Sequence[Event]) -> int:
+    return _number(events[-1]) if events else 0
 
 
 def _page(found: Iterable[T], limit: int, offset: int) -> list[T]:

@@ -26,7 +26,7 @@ from toolwright.core.threads.thread import Thread
 
 @dataclass(slots=True)
 class ThreadRow:
-    """A thread with all that is kept by thread. `born` is its value when it was created."""
+    """A thread with all that is kept by thread. `born` is its value when it was created, `events` its units'."""
 
     born: Thread
     run_id: str | None
@@ -47,7 +47,7 @@ class ThreadRow:
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
-    events: list[Event] = field(default_factory=list[Event])
+    events: list[Sequence[Event]] = field(default_factory=list[Sequence[Event]])
     files: dict[str, File] = field(default_factory=dict[str, File])
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
 from toolwright.adapters.store.memory import spaces
@@ -110,7 +111,7 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
     tables.runs[run_id] = unit.run
     thread.ev += 1
     events = numbered((unit.queued,), thread.ev, unit, thread.born.id, run_id, thread.born.agent)
-    thread.events += events
+    thread.events.append(events)
     return Written(Committed(run_id=run_id), events)
 
 
@@ -176,7 +177,7 @@ def _settle(unit: Settle, tables: Tables) -> Written:
     )
     thread.ev += 1
     events = numbered((unit.event,), thread.ev, unit, unit.thread_id, call.run_id, thread.born.agent)
-    thread.events += events
+    thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
     return Written(Committed(run_id=call.run_id, route=route), (*events, *done.events))
@@ -272,11 +273,11 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:
 
 
 def _prune(unit: Prune, tables: Tables) -> Written:
-    old = [event for row in tables.threads.values() for event in row.events if event.at < unit.before]
+    old = [event for row in tables.threads.values() for event in chain(*row.events) if event.at < unit.before]
     gone = {(event.thread_id, event.n) for event in sorted(old, key=lambda e: e.at)[: unit.limit]}
     for thread_id in {thread_id for thread_id, _ in gone if thread_id is not None}:
         row = tables.threads[thread_id]
-        row.events = [event for event in row.events if (thread_id, event.n) not in gone]
+        row.events = [[event for event in chain(*row.events) if (thread_id, event.n) not in gone]]
     told = [event for event in tables.space_events if event.at < unit.before][: unit.limit - len(gone)]
     del tables.space_events[: len(told)]
     return Written(Committed(count=len(gone) + len(told)))

@@ -107,7 +107,7 @@ def write_env(changes: Sequence[EnvChange], sql: Statements) -> list[Op]:
     return ops
 
 
-def insert_events(events: tuple[Event, ...], sql: Statements) -> list[Op]:
+def insert_events(events: Sequence[Event], sql: Statements) -> list[Op]:
     """Events whose numbers are known."""
     return insert(sql.insert_event, [EVENTS.params(event, base=0) for event in events])
 

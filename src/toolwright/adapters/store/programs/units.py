@@ -131,7 +131,7 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
     if not found:
         yield from refused(thread_id, "thread", sql)
     [(run_id, posted, ev, agent)] = found
-    events: tuple[Event, ...] = ()
+    events: Sequence[Event] = ()
     event = replace(unit.event, run_id=run_id)
     inserts = [Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")]
     if run_id == run.id:
