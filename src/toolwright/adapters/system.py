@@ -21,6 +21,8 @@ class SystemClock:
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))
+_chances: list[str] = []  # drawn a few at a time: the system is asked for them, which takes longer than all the rest
+os.register_at_fork(after_in_child=_chances.clear)
 
 
 def new_id(prefix: str) -> str:
@@ -28,5 +30,14 @@ def new_id(prefix: str) -> str:
 
     Ids that a process makes rise, also within a millisecond, but once in 16 million.
     """
-    milliseconds, number = time.time_ns() // 1_000_000, next(_number) & 0xFFFFFF
-    return f"{prefix}_{milliseconds:011x}{number:06x}{os.urandom(5).hex()}"
+    try:
+        chance = _chances.pop()
+    except IndexError:
+        chance = _draw()
+    return f"{prefix}_{time.time_ns() // 1_000_000:011x}{next(_number) & 0xFFFFFF:06x}{chance}"
+
+
+def _draw() -> str:
+    drawn = os.urandom(5 * 200).hex()
+    _chances.extend(map("".join, zip(*[iter(drawn)] * 10, strict=True)))  # ten characters each
+    return _chances.pop()

@@ -5,6 +5,7 @@ import ctypes
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from toolwright.core.deadlines import deadlines_of
 from toolwright.core.env.logs import logger
 from toolwright.core.results.result import ToolResult
 
@@ -31,18 +32,24 @@ class Supervision(Generic[T]):
         "_abort",
         "_cancelled",
         "_deadline",
+        "_deadlines",
         "_loop",
         "_overdue",
         "_patience",
         "_task",
         "_waiter",
+        "_work",
         "cut_off",
     )
 
     def __init__(self, work: Coroutine[Any, Any, T], what: str, seconds: float | None = None) -> None:
         self._loop = loop = asyncio.get_running_loop()
-        self._task = loop.create_task(work, name=what)
-        self._deadline = None if seconds is None else loop.call_later(seconds, self._cut, "time")
+        self._work = work
+        self._task = loop.create_task(self._run(), name=what)
+        self._deadlines = deadlines_of(loop)
+        self._deadline: int | None = None
+        if seconds is not None:
+            self.limit(loop.time() + seconds)
         self._abort: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._overdue = False
@@ -53,8 +60,8 @@ class Supervision(Generic[T]):
     def limit(self, when: float) -> None:
         """From now on the work's time is over at that time of the loop."""
         if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = self._loop.call_at(when, self._cut, "time")
+            self._deadlines.remove(self._deadline)
+        self._deadline = self._deadlines.add(when, self._cut_by_time)
 
     def expired(self) -> bool:
         """Whether the work was cut off."""
@@ -72,7 +79,6 @@ class Supervision(Generic[T]):
         What is aborted may have a result all the same. So has what ends well though whoever waits is cancelled: the
         work is cancelled with them, and `CancelledError` is raised if that has ended it.
         """
-        self._task.add_done_callback(self._wake)
         try:
             while not self._task.done() and not self._overdue:
                 try:
@@ -83,9 +89,12 @@ class Supervision(Generic[T]):
                     if self._waiter.cancelled():  # perhaps at the very moment at which it was to be woken
                         self._waiter = self._loop.create_future()
         finally:
-            for timer in (self._deadline, self._abort, self._patience):
-                if timer is not None:
-                    timer.cancel()
+            if self._deadline is not None:
+                self._deadlines.remove(self._deadline)
+            if self._abort is not None:
+                self._abort.cancel()
+            if self._patience is not None:
+                self._patience.cancel()
         if not self._task.done():
             leave(self._task)
         elif self.cut_off != "time" and not (self._task.cancelled() and (self._cancelled or self.cut_off)):
@@ -109,6 +118,16 @@ class Supervision(Generic[T]):
         """What the work has returned, or raised, if it has ended by itself."""
         return self._task.result()
 
+    async def _run(self) -> T:
+        """The work; whoever waits goes on in the loop's next turn, when the task has ended."""
+        try:
+            return await self._work
+        finally:
+            self._wake()
+
+    def _cut_by_time(self) -> None:
+        self._cut("time")
+
     def _cut(self, why: CutOff) -> None:
         if self.cut_off is None and not self._task.done():
             self.cut_off = why
@@ -116,14 +135,19 @@ class Supervision(Generic[T]):
 
     def _cancel(self) -> None:
         if self._patience is None and not self._task.done():
+            self._task.add_done_callback(self._ended)  # of one that had not begun `_run` says nothing
             self._task.cancel()
             self._patience = self._loop.call_later(GRACE, self._give_up)
 
     def _give_up(self) -> None:
         self._overdue = True
-        self._wake(self._task)
+        self._wake()
 
-    def _wake(self, _: "asyncio.Task[T]") -> None:
+    def _ended(self, _: "asyncio.Task[T]") -> None:
+        self._work.close()
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -1,5 +1,6 @@
 """Tool calls: their states, and the one table of the transitions between them."""
 
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -91,16 +92,54 @@ class Call:
 
     def moved(self, change: "CallChange") -> "Call":
         """This call after that move."""
-        status, at = change.now, change.at
+        if change.before is self and change.after is not None:
+            return change.after
+        return self._after(
+            change.now, change.at, change.result, change.deadline, change.expires_at, change.space_id
+        )
+
+    def move(
+        self,
+        now: CallStatus,
+        at: datetime,
+        *,
+        result: JSONObject | None = None,
+        deadline: datetime | None = None,
+        expires_at: datetime | None = None,
+        space_id: str | None = None,
+    ) -> "CallChange":
+        """The transition of this call to that status. Raises `ForbiddenMove`."""
+        return CallChange(
+            id=self.id,
+            was=self.status,
+            now=now,
+            at=at,
+            result=result,
+            deadline=deadline,
+            expires_at=expires_at,
+            space_id=space_id,
+            before=self,
+            after=self._after(now, at, result, deadline, expires_at, space_id),
+        )
+
+    def _after(
+        self,
+        status: CallStatus,
+        at: datetime,
+        result: JSONObject | None,
+        deadline: datetime | None,
+        expires_at: datetime | None,
+        space_id: str | None,
+    ) -> "Call":
         return changed(
             self,
             status=status,
-            result=self.result if change.result is None else change.result,
+            result=self.result if result is None else result,
             attempts=self.attempts + (status == "running"),
-            deadline=change.deadline or self.deadline,
-            expires_at=change.expires_at or self.expires_at,
-            space_id=change.space_id or self.space_id,
-            started_at=at if change.was == "created" and status in BEGUN else self.started_at,
+            deadline=deadline or self.deadline,
+            expires_at=expires_at or self.expires_at,
+            space_id=space_id or self.space_id,
+            started_at=at if self.status == "created" and status in BEGUN else self.started_at,
             completed_at=self.completed_at if MOVES[status] else at,
         )
 
@@ -109,7 +148,8 @@ class Call:
 class CallChange:
     """One transition of a call along the table; one that the table lacks cannot be made.
 
-    `space_id` is where the call is shown from then on.
+    `space_id` is where the call is shown from then on. A run, which has the call in hand `before` it is moved, says at
+    once what it is `after` that.
     """
 
     id: str
@@ -120,6 +160,8 @@ class CallChange:
     deadline: datetime | None = None
     expires_at: datetime | None = None
     space_id: str | None = None
+    before: Call | None = field(default=None, repr=False, compare=False)
+    after: Call | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.now not in MOVES[self.was]:

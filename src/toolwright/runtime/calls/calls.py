@@ -15,7 +15,7 @@ from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.spaces.space import CallShown
-from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
+from toolwright.core.threads.call import Call, CallStatus, timer_of
 from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE
@@ -112,8 +112,8 @@ class Calls:
                 self.settle(context, changes, call, outside_any_space(tool))
             return not at_home
         status: CallShown = "requires_action" if tool.carrier in WAITING else "running"
-        changes.effects.append(posted(context, call, space_id, status))
-        changes.shown[call.id] = space_id
+        changes.effects += (posted(context, call, space_id, status),)
+        changes.show(call.id, space_id)
         return True
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
@@ -132,7 +132,7 @@ class Calls:
         now = context.clock.now()
         expires_at = None if outcome.expires_in is None else now + timedelta(seconds=outcome.expires_in)
         if expires_at is not None:
-            changes.effects.append(SetTimer(name=timer_of(call.id), due=expires_at))
+            changes.effects += (SetTimer(name=timer_of(call.id), due=expires_at),)
         if outcome.wait is None:
             self._move(changes, call, "pending", now, expires_at=expires_at)
             if call.id not in context.nested:
@@ -190,7 +190,7 @@ class Calls:
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
             redacted = _shown(changes, call)
-            changes.effects += finished(redacted, result, context.author, source_of(context))
+            changes.effects += (*finished(redacted, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
         message = answer_message(context, changes, call, result)
@@ -219,7 +219,7 @@ class Calls:
         began = call.started_at or call.created_at
         error = timed_out((call.deadline - began).total_seconds())
         self._flip(context, changes, call, error)
-        changes.effects += timed_out_message(context, call, error)
+        changes.effects += (*timed_out_message(context, call, error),)
         return error
 
     def give_up(
@@ -319,17 +319,9 @@ class Calls:
         deadline: datetime | None = None,
         expires_at: datetime | None = None,
     ) -> None:
+        space_id = changes.space_of(call.id)
         changes.call_changes.append(
-            CallChange(
-                id=call.id,
-                was=call.status,
-                now=now,
-                at=at,
-                result=result,
-                deadline=deadline,
-                expires_at=expires_at,
-                space_id=changes.shown.get(call.id),
-            )
+            call.move(now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id)
         )
 
 
@@ -341,5 +333,5 @@ def _inject(context: RunContext, changes: Changes) -> None:
 
 def _shown(changes: Changes, call: Call) -> Call:
     """The call with the space that it is shown in, also if it is posted in this very move."""
-    space_id = changes.shown.get(call.id)
+    space_id = changes.space_of(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

@@ -118,7 +118,7 @@ class Handlers:
             await context.retry_until_available(state.drafted.rename_taken)
         if state.has_effects:
             try:
-                changes.effects = [*await state.effects()]
+                changes.effects = tuple(await state.effects())
             except ToolwrightError as error:  # what was possible when the tool was called is so no longer
                 outcome = ToolResult.fail(error.message, error_code=error.code)
         clean = await _clean(context, outcome) if context.redactor else outcome

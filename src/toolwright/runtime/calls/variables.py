@@ -73,7 +73,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     waiting = waiting_json(request)
     run = replace(context.run, status="waiting", waiting={"reason": "variables", **waiting})
     changes = Changes(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
-    changes.effects.append(OpenRequest(thread_id=context.thread.id, request=request))
+    changes.effects += (OpenRequest(thread_id=context.thread.id, request=request),)
     changes.leaving = Leaving(gen=context.gen, due=context.clock.now())
     return await context.commit(Park, changes, run)
 

@@ -81,7 +81,7 @@ class ActiveSpace:
             return
         if await self._retry(lambda: self._membership.open_to(space_id, author.id)) is None:
             self.space_id = None
-            changes.effects.append(Enter(thread_id=self._thread_id, space_id=None))
+            changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
 
     async def unspoken(self) -> Redactor:
         """What must not be said where the run is seen: the secrets of the agents there."""

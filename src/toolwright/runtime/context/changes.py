@@ -1,6 +1,6 @@
 """Changes: what one unit of a drain is to contain, while it is put together; and what it does to its step and run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -18,8 +18,6 @@ from toolwright.runtime.spaces.showing import Intended
 _empty = cast("Callable[[], Any]", list)  # of whatever its field says
 """A new list for whatever its field holds: `list[T]()` takes ten times as long, a few times at every step."""
 
-_no_names = cast("Callable[[], Any]", dict)
-
 
 @dataclass(frozen=True, slots=True)
 class Injected:
@@ -36,31 +34,38 @@ class Changes:
 
     messages: list[Message] = field(default_factory=_empty)
     calls: list[Call] = field(default_factory=_empty)
-    nested: list[Call] = field(default_factory=_empty)
-    edited: list[Message] = field(default_factory=_empty)
-    injected: Sequence[Injected] = ()
     call_changes: list[CallChange] = field(default_factory=_empty)
-    read: list[str] = field(default_factory=_empty)
-    files: tuple[FileChange, ...] = ()
-    env: tuple[EnvChange, ...] = ()
-    inbox: list[InboxChange] = field(default_factory=_empty)
-    effects: list[Intended] = field(default_factory=_empty)
-    shown: dict[str, str] = field(default_factory=_no_names)
-    dropped: list[int] = field(default_factory=_empty)
     events: list[EventDraft] = field(default_factory=_empty)
     step: Step | None = None
+    read: tuple[str, ...] = ()
+    nested: tuple[Call, ...] = ()
+    edited: tuple[Message, ...] = ()
+    injected: Sequence[Injected] = ()
+    files: tuple[FileChange, ...] = ()
+    env: tuple[EnvChange, ...] = ()
+    inbox: tuple[InboxChange, ...] = ()
+    effects: tuple[Intended, ...] = ()
+    shown: Mapping[str, str] | None = None
+    dropped: tuple[int, ...] = ()
     leaving: Leaving | None = None
+
+    def show(self, call_id: str, space_id: str) -> None:
+        """The call is shown in that space from now on."""
+        self.shown = {**(self.shown or {}), call_id: space_id}
+
+    def space_of(self, call_id: str) -> str | None:
+        """The space that these changes show the call in."""
+        return None if self.shown is None else self.shown.get(call_id)
 
     def copy(self) -> "Changes":
         """The changes as they are, to be tried again from here."""
-        copy = changed(self)
-        copy.messages = [*self.messages]
-        copy.call_changes = [*self.call_changes]
-        copy.events = [*self.events]
-        copy.read = [*self.read]
-        copy.effects = [*self.effects]
-        copy.shown = {**self.shown}
-        return copy
+        return changed(
+            self,
+            messages=[*self.messages],
+            calls=[*self.calls],
+            call_changes=[*self.call_changes],
+            events=[*self.events],
+        )
 
 
 @dataclass(frozen=True, slots=True)

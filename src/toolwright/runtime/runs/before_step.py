@@ -90,7 +90,7 @@ class BeforeStep:
             await self._commits.end(context, Finish, Changes(), End("failed", error=error.message))
             return True
         sides = (*context.thread.activated, side)
-        changes = Changes(effects=[Activated(thread_id=context.thread.id, sides=sides)])
+        changes = Changes(effects=(Activated(thread_id=context.thread.id, sides=sides),))
         if not immediate_calls:
             await context.commit(Result, changes, context.run)
             return False

@@ -36,13 +36,13 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     )
     if end.status == "skipped":
         over, changes = replace(over, output=end.reason), _left_out(context, changes)
-    effects = [*changes.effects, *presence(context, context.where.after(changes), "agent.inactive")]
+    effects = (*changes.effects, *presence(context, context.where.after(changes), "agent.inactive"))
     changes = replace(changes, events=[*changes.events, run_event(over)], effects=effects)
     if end.status == "failed":
         changes = give_back(context, changes, failed=end.fault == "batch")
         waits = changes.leaving is not None and changes.leaving.due is not None
         return (back_off if end.fault == "model" and waits else end_back_off)(context, changes), over
-    inbox = [event.processed() for event in context.reading.values()]
+    inbox = tuple([event.processed() for event in context.reading.values()])
     changes = replace(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
     return (keep_back_off if end.status == "cancelled" else end_back_off)(context, changes), over
 
@@ -53,7 +53,7 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
         return changes
     of_run = [message for message in context.root.messages if message.run_id == context.run.id]
     answers = [changed(one, kept=False) if one.call_id is not None else one for one in changes.messages]
-    return replace(changes, dropped=[one.seq for one in of_run if one.seq is not None], messages=answers)
+    return replace(changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers)
 
 
 def is_home(context: RunContext) -> bool:
@@ -140,10 +140,10 @@ class RunCommits:
         """
         end = replace(end, error=context.redactor.optional(end.error))
         while True:
-            all_changes = replace(changes.copy(), read=[])
+            all_changes = replace(changes.copy(), read=())
             await self.give_up(context, all_changes, end)
             for event in context.joined():
-                all_changes.read.append(event.event_id)
+                all_changes.read += (event.event_id,)
                 context.say(
                     all_changes,
                     own_message(event, context.run, context.run.step_count, context.place(all_changes)),
@@ -187,7 +187,7 @@ class RunCommits:
             effects.append(Close(thread_id=thread_id))
         elif _ends_family(context, terminated=terminated):
             effects.append(Stop(thread_id=thread_id))
-        return replace(changes, effects=[*changes.effects, *effects]) if effects else changes
+        return replace(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
         """How the run ends if it may make no further step."""

@@ -233,7 +233,7 @@ class Drainer:
             if isinstance(asked, str):
                 if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
                     taken = replace(taken, revision=agent.agent.revision)
-                changes.effects.append(CloseRequest(thread_id=context.thread.id, id=asked))
+                changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
@@ -244,7 +244,7 @@ class Drainer:
             changes = _reading(context, taken, waiting)
             changes.events.append(step_event("step.started", 1))
             await context.where.check(changes, context.author)
-            changes.effects += presence(context, context.where.space_id, "agent.active")
+            changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
             await context.commit(claim, changes, taken)
         except (ThreadLost, StoreError):
             raise
@@ -296,10 +296,10 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Change
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
         if event.run_id == run.id:
-            changes.read.append(event.event_id)
+            changes.read += (event.event_id,)
             context.say(changes, own_message(event, run, 1, context.place(changes)))
     if rest:
-        changes.inbox += [] if run.over else [event.taken(run.id) for event in rest]
+        changes.inbox = () if run.over else tuple([event.taken(run.id) for event in rest])
         context.say(changes, inbox_message(rest, run, 1, context.place(changes)))
     return changes
 

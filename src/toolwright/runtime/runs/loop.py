@@ -162,7 +162,7 @@ class Loop:
 def _read_joined(context: RunContext, changes: Changes) -> None:
     """Messages that joined the run are read with the next answer (D22)."""
     for event in context.joined():
-        changes.read.append(event.event_id)
+        changes.read += (event.event_id,)
         context.say(
             changes, own_message(event, context.run, context.run.step_count + 1, context.place(changes))
         )

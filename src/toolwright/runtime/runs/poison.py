@@ -1,5 +1,6 @@
 """Poisonous inbox events: after a failed run they are tried one by one, then parked (D21); and the back-off."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -23,20 +24,20 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
     thread's own messages stay where they are.
     """
     if not context.reading:
-        return replace(changes, inbox=[], leaving=context.leaving(context.clock.now()))
-    back = [event.given_back(int(failed)) for event in context.reading.values()]
+        return replace(changes, inbox=(), leaving=context.leaving(context.clock.now()))
+    back = tuple([event.given_back(int(failed)) for event in context.reading.values()])
     dropped = [
         message.seq
         for message in context.root.messages
         if message.seq is not None and not _stays(message, context.run.id)
     ]
     messages = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
-    return replace(changes, inbox=back, dropped=dropped, messages=messages, leaving=_leaving(context, back))
+    return replace(changes, inbox=back, dropped=tuple(dropped), messages=messages, leaving=_leaving(context, back))
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:
     """The changes of a run that could not even begin, because of what it was to read."""
-    return replace(changes, inbox=back, leaving=_leaving(context, back))
+    return replace(changes, inbox=tuple(back), leaving=_leaving(context, back))
 
 
 def tried_again(context: RunContext, changes: Changes, run: Run) -> bool:
@@ -57,7 +58,7 @@ def retries(run: Run) -> bool:
     return run.error is not None and not run.over
 
 
-def _leaving(context: RunContext, back: list[InboxChange]) -> Leaving:
+def _leaving(context: RunContext, back: Sequence[InboxChange]) -> Leaving:
     """Come back at once for what is to be tried again."""
     leaving = context.leaving(context.clock.now())
     if any(change.now == "pending" for change in back):
@@ -83,7 +84,7 @@ def back_off(context: RunContext, changes: Changes) -> Changes:
     faults = context.thread.faults + 1
     until = context.clock.now() + timedelta(seconds=backoff.nth(faults - 1))
     effect = BackOff(thread_id=context.thread.id, faults=faults, until=until)
-    return replace(changes, effects=[*changes.effects, effect], leaving=Leaving(gen=context.gen, due=until))
+    return replace(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
 
 
 def keep_back_off(context: RunContext, changes: Changes) -> Changes:
@@ -104,4 +105,4 @@ def end_back_off(context: RunContext, changes: Changes) -> Changes:
     if not context.thread.faults:
         return changes
     over = BackOff(thread_id=context.thread.id, faults=0, until=None)
-    return replace(changes, effects=[*changes.effects, over])
+    return replace(changes, effects=(*changes.effects, over))

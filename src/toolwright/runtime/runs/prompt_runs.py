@@ -155,7 +155,7 @@ class PromptRuns:
                 self._calls.begin(context, [call], changes)
             else:
                 self._calls.settle(context, changes, call, refused)
-            changes.nested, changes.call_changes = [call.moved(changes.call_changes[0])], []
+            changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
             return Next(kind=Result, changes=changes, run=context.run)
 
         await self._commits.commit(context, begun)

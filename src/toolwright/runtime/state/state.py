@@ -354,7 +354,7 @@ class RunState(Facts):
         if self._env_or_none is not None:
             changes.env = self._env_or_none.changes
         if self._words_or_none is not None:
-            changes.injected, changes.edited = self._words_or_none.injected, self._words_or_none.edits
+            changes.injected, changes.edited = self._words_or_none.injected, tuple(self._words_or_none.edits)
         return changes
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
