@@ -21,7 +21,9 @@ class SystemClock:
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))
-_chances: list[str] = []  # drawn a few at a time: the system is asked for them, which takes longer than all the rest
+_chances: list[
+    str
+] = []  # drawn a few at a time: the system is asked for them, which takes longer than all the rest
 os.register_at_fork(after_in_child=_chances.clear)
 
 

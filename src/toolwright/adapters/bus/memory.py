@@ -1,7 +1,7 @@
 """The bus of one process: every follower has a bounded queue, and nobody waits for a slow one."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -127,10 +127,16 @@ class MemoryBus:
     def __init__(self) -> None:
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
         self._told = 0
+        self._types: Counter[str | None] = (
+            Counter()
+        )  # how many followers want each type, None for those that want all
 
     def publish(self, events: Sequence[Event]) -> None:
-        if not self._followers or (isinstance(events, RunEvents) and not self._follows(events)):
-            return
+        types = self._types
+        if not types or (
+            isinstance(events, RunEvents) and None not in types and not events.has_any(types.keys())
+        ):
+            return  # of most steps nobody wants to know more than that their run has ended
         about: tuple[str | None, str | None, str | None] | None = None
         followers: list[QueueFollower] = []
         for event in events:
@@ -144,13 +150,6 @@ class MemoryBus:
                 if follower.types is None or (event.n is not None and event.type in follower.types):
                     size = _size(event) if size is None else size
                     follower.put(event, size)
-
-    def _follows(self, events: RunEvents) -> bool:
-        """Whether one of them is for anybody."""
-        for follower in self._of(events.thread_id, events.run_id, None):
-            if follower.types is None or events.has_any(follower.types):
-                return True
-        return False
 
     def _of(self, thread_id: str | None, run_id: str | None, space_id: str | None) -> list[QueueFollower]:
         found = self._followers.get
@@ -182,9 +181,13 @@ class MemoryBus:
         key = (topic.kind, topic.id)
         follower = QueueFollower(types)
         self._followers.setdefault(key, []).append(follower)
+        wanted: Collection[str | None] = (None,) if types is None else frozenset(types)
+        self._types.update(wanted)
         try:
             yield follower
         finally:
+            self._types.subtract(wanted)
+            self._types = +self._types  # those that are wanted still
             self._followers[key].remove(follower)
             if not self._followers[key]:
                 del self._followers[key]

@@ -1,7 +1,8 @@
 """Events: what a follower of a thread, a run or a space sees happen."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import datetime
+from operator import attrgetter
 from typing import Literal, TypeAlias, get_args, overload
 
 from toolwright.core.json_value import JSONObject
@@ -61,10 +62,13 @@ class Event:
     space_id: str | None = None
 
 
+_TYPE = attrgetter("type")
+
+
 class RunEvents(Sequence[Event]):
     """The events of one unit in one run, the last of which has the number `last`; made when somebody reads them."""
 
-    __slots__ = ("_agent", "_at", "_drafts", "_last", "run_id", "thread_id")
+    __slots__ = ("_agent", "_at", "_drafts", "_last", "_run_id", "_thread_id")
 
     def __init__(
         self,
@@ -78,11 +82,11 @@ class RunEvents(Sequence[Event]):
         self._drafts = drafts
         self._last = last
         self._at = at
-        self.thread_id, self.run_id, self._agent = thread_id, run_id, agent
+        self._thread_id, self._run_id, self._agent = thread_id, run_id, agent
 
-    def has_any(self, types: Collection[str]) -> bool:
+    def has_any(self, types: Set[str | None]) -> bool:
         """Whether one of them is of these types."""
-        return any(draft.type in types for draft in self._drafts)
+        return not types.isdisjoint(map(_TYPE, self._drafts))
 
     def __len__(self) -> int:
         return len(self._drafts)
@@ -103,8 +107,8 @@ class RunEvents(Sequence[Event]):
     def _event(self, place: int) -> Event:
         draft = self._drafts[place]
         return Event(
-            thread_id=self.thread_id,
-            run_id=self.run_id,
+            thread_id=self._thread_id,
+            run_id=self._run_id,
             agent=self._agent,
             type=draft.type,
             payload=draft.payload,

@@ -137,7 +137,7 @@ class Calls:
             self._move(changes, call, "pending", now, expires_at=expires_at)
             if call.id not in context.nested:
                 context.say(
-                    changes, call_message(context, changes, call, dumps(s3_pending(call.id)), "success")
+                    changes, call_message(context, changes, call, dumps(s3_pending(call.id)), "success", now)
                 )
             return True
         self._wait(context, changes, call, outcome.wait, expires_at)
@@ -186,14 +186,15 @@ class Calls:
         if result.stack is not None or result.error_code is not None:
             result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
-        self._move(changes, call, status, context.clock.now(), result=result_to_json(result))
+        at = context.clock.now()
+        self._move(changes, call, status, at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
             redacted = _shown(changes, call)
             changes.effects += (*finished(redacted, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
-        message = answer_message(context, changes, call, result)
+        message = answer_message(context, changes, call, result, at)
         if message.content == result.result:
             context.put(changes, message)
         else:
@@ -202,16 +203,18 @@ class Calls:
     def settle_lost(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """A waiting call that nobody will end is taken back."""
         self._armed.pop(call.id, None)
-        self._move(changes, call, "cancelled", context.clock.now(), result=result_to_json(result))
+        at = context.clock.now()
+        self._move(changes, call, "cancelled", at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.id not in context.nested:
-            context.say(changes, answer_message(context, changes, call, result))
+            context.say(changes, answer_message(context, changes, call, result, at))
 
     def deliver(self, context: RunContext, changes: Changes, call: Call) -> None:
         """A call that somebody else settled while it waited: its result becomes the model's message."""
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
-        context.say(changes, answer_message(context, changes, call, result_from_json(call.result)))
+        result, at = result_from_json(call.result), context.clock.now()
+        context.say(changes, answer_message(context, changes, call, result, at))
 
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """A call's wait is over: whoever called reads an error, a late result goes to the inbox."""
@@ -303,10 +306,11 @@ class Calls:
 
     def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
         self._armed.pop(call.id, None)
-        self._move(changes, call, "pending", context.clock.now())
+        at = context.clock.now()
+        self._move(changes, call, "pending", at)
         changes.events.append(outcome_event(call.id, call.name, error))
         if call.id not in context.nested:
-            context.say(changes, call_message(context, changes, call, model_text(error), "error"))
+            context.say(changes, call_message(context, changes, call, model_text(error), "error", at))
 
     def _move(
         self,
@@ -319,7 +323,7 @@ class Calls:
         deadline: datetime | None = None,
         expires_at: datetime | None = None,
     ) -> None:
-        space_id = changes.space_of(call.id)
+        space_id = None if changes.shown is None else changes.shown.get(call.id)
         changes.call_changes.append(
             call.move(now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id)
         )
@@ -333,5 +337,5 @@ def _inject(context: RunContext, changes: Changes) -> None:
 
 def _shown(changes: Changes, call: Call) -> Call:
     """The call with the space that it is shown in, also if it is posted in this very move."""
-    space_id = changes.space_of(call.id)
+    space_id = None if changes.shown is None else changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

@@ -113,20 +113,20 @@ class Handlers:
         All files of a result are kept or none. What the handler wrote is kept also with an error.
         """
         state = ran.state
-        changes = state.written()
-        if state.drafted is not None:
-            await context.retry_until_available(state.drafted.rename_taken)
+        changes, drafted = state.written(), state.drafted
+        if drafted is not None:
+            await context.retry_until_available(drafted.rename_taken)
         if state.has_effects:
             try:
                 changes.effects = tuple(await state.effects())
             except ToolwrightError as error:  # what was possible when the tool was called is so no longer
                 outcome = ToolResult.fail(error.message, error_code=error.code)
-        clean = await _clean(context, outcome) if context.redactor else outcome
+        clean = await _clean(context, outcome) if context.redactor.secrets else outcome
         result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
-        if state.drafted is None and not result.attachments and not self._files.too_long(result):
+        if drafted is None and not result.attachments and not self._files.too_long(result):
             return clean, changes
         thread_id = context.thread.id
-        written = FileDrafts(context.files) if state.drafted is None else state.drafted
+        written = FileDrafts(context.files) if drafted is None else drafted
         drafts = written.copy()
         try:
             refs = await context.retry_until_available(

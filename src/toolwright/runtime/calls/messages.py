@@ -1,6 +1,7 @@
 """Messages for the model about calls, and the beginning of calls that nobody in this process carries out."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal, Protocol
 
 from toolwright.core.results.content import AttachmentRef
@@ -14,10 +15,12 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.wire.result import model_text
 
 
-def answer_message(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> Message:
+def answer_message(
+    context: RunContext, changes: Changes, call: Call, result: ToolResult, at: datetime
+) -> Message:
     """The tool message by which the model reads a result."""
     files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
-    return call_message(context, changes, call, model_text(result), result.status, result.stack, files)
+    return call_message(context, changes, call, model_text(result), result.status, at, result.stack, files)
 
 
 def call_message(
@@ -26,6 +29,7 @@ def call_message(
     call: Call,
     content: str,
     status: Literal["success", "error"],
+    at: datetime,
     stack: str | None = None,
     attachments: tuple[AttachmentRef, ...] = (),
 ) -> Message:
@@ -44,7 +48,7 @@ def call_message(
         status=status,
         stack=stack,
         attachments=attachments,
-        created_at=context.clock.now(),
+        created_at=at,
     )
 
 

@@ -53,10 +53,6 @@ class Changes:
         """The call is shown in that space from now on."""
         self.shown = {**(self.shown or {}), call_id: space_id}
 
-    def space_of(self, call_id: str) -> str | None:
-        """The space that these changes show the call in."""
-        return None if self.shown is None else self.shown.get(call_id)
-
     def copy(self) -> "Changes":
         """The changes as they are, to be tried again from here."""
         return changed(

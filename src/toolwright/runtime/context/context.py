@@ -243,7 +243,10 @@ class RunContext(RunRecord):
 
     def say(self, changes: Changes, message: Message) -> None:
         """Put a message, made for its `place`, into the changes, with its event; no secret gets past here."""
-        self.put(changes, clean_message(message, self.redactor) if self.redactor else message)
+        if self.redactor.secrets:
+            message = clean_message(message, self.redactor)
+        changes.messages.append(message)
+        changes.events.append(message_event(message))
 
     def put(self, changes: Changes, message: Message) -> None:
         """The same for a message whose texts have all come without secrets through another door (decision 8)."""

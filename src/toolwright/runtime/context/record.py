@@ -122,6 +122,16 @@ class RunRecord:
         for message in unit.messages:
             (self.root if message.within is None else self._frame_of(message.within)).take(message)
         begun = self._absorb_calls(unit)
+        if unit.edited or unit.read or unit.inbox or unit.effects:
+            self._absorb_rest(unit)
+        if unit.leaving is not None:
+            self.left, self._due = answer.left, unit.leaving.due
+        if unit.run.turn != turn:  # the conversations of prompt tools end with the turn in which they began
+            self.leave_frames(1)
+        return begun
+
+    def _absorb_rest(self, unit: Advance) -> None:
+        """What few units do: to messages that were said, to the inbox and to the thread."""
         for edited in unit.edited:
             self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
         for event_id in unit.read:
@@ -130,22 +140,25 @@ class RunRecord:
             self._absorb_inbox(change)
         for effect in unit.effects:
             self._absorb_effect(effect)
-        if unit.leaving is not None:
-            self.left, self._due = answer.left, unit.leaving.due
-        if unit.run.turn != turn:  # the conversations of prompt tools end with the turn in which they began
-            self.leave_frames(1)
-        return begun
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
         if unit.calls:
             answered = set(map(CALL_ID, unit.messages))
-            self._frame_of(unit.calls[0].parent_id).begin(unit.calls, answered)
-        for call in unit.nested:
-            self.nested[call.id] = call
-        begun = [call for call in (*unit.calls, *unit.nested) if call.status in OPEN]
+            parent_id = unit.calls[0].parent_id
+            (self.root if parent_id is None else self._frame_of(parent_id)).begin(unit.calls, answered)
+        calls = unit.calls
+        if unit.nested:
+            self.nested.update({call.id: call for call in unit.nested})
+            calls = (*calls, *unit.nested)
+        begun = [call for call in calls if call.status in OPEN] if calls else []
         for change in unit.changes:
-            call = self._call(change.id).moved(change)
-            self.put_call(call)
+            call = self.frame.calls.get(change.id)
+            if call is not None:
+                call = call.moved(change)
+                self.frame.put(call)
+            else:
+                call = self._call(change.id).moved(change)
+                self.put_call(call)
             if change.now in OPEN and change.starts:
                 begun.append(call)
         return begun

@@ -139,7 +139,7 @@ class ModelAnswers:
     ) -> ModelRequest:
         return ModelRequest(
             messages=tuple(messages),
-            system=context.redactor.text(system) if context.redactor else system,
+            system=context.redactor.text(system) if context.redactor.secrets else system,
             tools=active.tools.model_definitions,
             tool_choice=active.prompt.tool_choice,
             step=number,

@@ -53,7 +53,9 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
         return changes
     of_run = [message for message in context.root.messages if message.run_id == context.run.id]
     answers = [changed(one, kept=False) if one.call_id is not None else one for one in changes.messages]
-    return replace(changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers)
+    return replace(
+        changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers
+    )
 
 
 def is_home(context: RunContext) -> bool:
@@ -114,22 +116,23 @@ class RunCommits:
     async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
         """Commit what `make` gives; after a guard of `ANEW`, what it gives the next time, of what is so then."""
         while True:
-            answer = await self._put(context, await make())
+            following = await make()
+            changes, end = following.changes, following.end
+            answer = None if end is None else await self._with_end(context, following, end)
+            if answer is None:
+                if following.ends_step and not context.abort.aborted:
+                    changes.events.append(step_event("step.started", following.run.step_count + 1))
+                answer = await context.commit(following.kind, changes, following.run)
             if answer not in ANEW:
                 return answer
 
-    async def _put(self, context: RunContext, following: Next) -> Answered:
-        """Commit it: with the end of the run, if it is to have one and no message and no cancel has come between."""
-        kind, changes, run, end = following.kind, following.changes, following.run, following.end
-        if end is not None and following.forced:
+    async def _with_end(self, context: RunContext, following: Next, end: End) -> Answered | None:
+        """Commit it with the end of the run; None if a message or a cancel has come between, and the run goes on."""
+        kind, changes, run = following.kind, following.changes, following.run
+        if following.forced:
             return await self.end(context, kind, changes, end)
-        if end is not None:
-            answer = await context.commit(kind, *await self._ended(context, changes, run, end))
-            if answer not in ("unread", "cancel"):
-                return answer
-        if following.ends_step and not context.abort.aborted:
-            changes.events.append(step_event("step.started", run.step_count + 1))
-        return await context.commit(kind, changes, run)
+        answer = await context.commit(kind, *await self._ended(context, changes, run, end))
+        return None if answer in ("unread", "cancel") else answer
 
     async def end(
         self, context: RunContext, kind: Callable[..., Advance], changes: Changes, end: End

@@ -114,7 +114,7 @@ class Loop:
             return
         if response is None:
             return
-        if context.redactor:
+        if context.redactor.secrets:
             texts = [response.text, *[call.arguments for call in response.calls]]
             response = await in_thread_if_large(
                 texts, clean_response, response, context.redactor, context.active.by_name
@@ -133,7 +133,8 @@ class Loop:
 
     async def _answer(self, context: RunContext, before: Changes, response: ModelResponse) -> Next:
         """The model's answer as it is recorded, with what follows from it; `before` it was told those changes."""
-        changes, number, at = before.copy(), context.run.step_count + 1, context.clock.now()
+        changes = before.copy() if before.messages or before.effects else Changes()
+        number, at = context.run.step_count + 1, context.clock.now()
         calls = calls_of(context, response, number, at) if response.calls else []
         seq = context.place(changes)
         context.put(changes, assistant_message(context, response, calls, number, seq, at))

@@ -32,7 +32,9 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
         if message.seq is not None and not _stays(message, context.run.id)
     ]
     messages = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
-    return replace(changes, inbox=back, dropped=tuple(dropped), messages=messages, leaving=_leaving(context, back))
+    return replace(
+        changes, inbox=back, dropped=tuple(dropped), messages=messages, leaving=_leaving(context, back)
+    )
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:

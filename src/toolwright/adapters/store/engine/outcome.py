@@ -13,11 +13,14 @@ from toolwright.core.threads.event import Event, EventDraft, RunEvents
 Publish: TypeAlias = Callable[[Sequence[Event]], None]  # hands committed events to the bus
 
 
+NO_EVENTS: Sequence[Event] = ()
+
+
 class Written(NamedTuple):  # every commit makes one, and a tuple is the cheapest of values
     """What a unit did: the answer for the caller, and the events for the bus."""
 
     answer: Committed
-    events: Sequence[Event] = ()
+    events: Sequence[Event] = NO_EVENTS
 
 
 class GuardFailed(Exception):

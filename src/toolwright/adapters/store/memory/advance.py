@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
-from toolwright.adapters.store.engine.outcome import NOTHING, GuardFailed, Written, numbered
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, Written
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import Event
+from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.run import Run, Step
 
 Moved: TypeAlias = dict[str, Call]
@@ -62,13 +62,12 @@ def advance(unit: Advance, tables: Tables) -> Written:
     left = unit.leaving is None or tables.leave(unit.thread_id, unit.leaving)
     posted = thread.posted
     done = spaces.perform(unit.effects, unit, tables) if unit.effects else NOTHING
+    cancel = stored.cancel_requested_at is not None
+    if done is NOTHING:
+        return Written(Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=left), events)
+    runs = tuple(done.runs)
     answer = Committed(
-        run_id=stored.id,
-        posted=posted,
-        cancel_requested=stored.cancel_requested_at is not None,
-        left=left,
-        seq=done.seq,
-        runs=tuple(done.runs),
+        run_id=stored.id, posted=posted, cancel_requested=cancel, left=left, seq=done.seq, runs=runs
     )
     return Written(answer, (*events, *done.events) if done.events else events)
 
@@ -78,6 +77,22 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
     thread.run_id, thread.begun = run.id, run.started_at is not None
     if over:
         thread.run_id, thread.next_run_id, thread.begun = thread.next_run_id, None, False
+    if unit.read or unit.inbox or unit.dropped or unit.edited:
+        _change_thread(unit, thread)
+    for message in unit.messages:
+        thread.seq += 1
+        placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
+        thread.messages.append(placed)
+    if not unit.events:
+        return NO_EVENTS
+    thread.ev += len(unit.events)
+    events = RunEvents(unit.events, thread.ev, unit.at, unit.thread_id, run.id, run.agent)
+    thread.events.append(events)
+    return events
+
+
+def _change_thread(unit: Advance, thread: ThreadRow) -> None:
+    """Change what was there: events of the inbox, and messages that were said."""
     for event_id in unit.read:
         thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
     for change in unit.inbox:
@@ -89,16 +104,6 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
         ]
     for edited in unit.edited:
         thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
-    for message in unit.messages:
-        thread.seq += 1
-        placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
-        thread.messages.append(placed)
-    if not unit.events:
-        return ()
-    thread.ev += len(unit.events)
-    events = numbered(unit.events, thread.ev, unit, unit.thread_id, run.id, run.agent)
-    thread.events.append(events)
-    return events
 
 
 def _moved(unit: Advance, tables: Tables) -> Moved:

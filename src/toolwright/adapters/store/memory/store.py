@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros_or_none
-from toolwright.adapters.store.engine.outcome import GuardFailed, Publish
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, GuardFailed, Publish
 from toolwright.adapters.store.memory.reads import (
     MemoryAgents,
     MemoryChildren,
@@ -61,7 +61,7 @@ class MemoryStore:
             written = self._undo.apply(unit) if effects else apply(unit, self._tables)
         except GuardFailed as failed:
             return Conflict(guard=failed.guard)
-        if written.events:
+        if written.events is not NO_EVENTS:
             self._publish(written.events)
         return written.answer
 
