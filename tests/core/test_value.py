@@ -97,3 +97,20 @@ def test_an_unhashable_field_is_said() -> None:
 def test_a_value_is_a_dataclass() -> None:
     assert [each.name for each in fields(Place(x=1))] == ["x", "y", "note", "name"]  # type: ignore[arg-type]  # a value
     assert changed(Point(x=1), y=5) == replace(Point(x=1), y=5) == Point(x=1, y=5)  # type: ignore[type-var]  # the same
+
+
+@dataclass(frozen=True)
+class Checked:
+    x: int
+
+    def __post_init__(self) -> None:
+        if self.x < 0:
+            raise ValueError("below zero")
+
+
+def test_other_dataclasses_are_changed_too_and_judged_as_when_they_are_made() -> None:
+    assert changed(Checked(1), x=2) == Checked(2)
+    with pytest.raises(ValueError, match="below zero"):
+        changed(Checked(1), x=-1)
+    with pytest.raises(TypeError, match="Checked has no field 'y'"):
+        changed(Checked(1), y=1)

@@ -1,7 +1,7 @@
 """Messages and files on the wire: their shapes, and their JSON (API §3) as services and as people are shown it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,6 +13,7 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.message import Message as MessageRow
 from toolwright.core.threads.message import Role
+from toolwright.core.value import changed
 from toolwright.wire.result import attachment_to_json, reference_from_json
 from toolwright.wire.shape import ABSENT, Absent, Shape, documented, spelt
 
@@ -122,7 +123,7 @@ def _event_without_stack(event: Event) -> Event:
     if not isinstance(message, dict) or "stack" not in message:
         return event
     bare: JSONObject = {name: value for name, value in message.items() if name != "stack"}
-    return replace(event, payload={**event.payload, "message": bare})
+    return changed(event, payload={**event.payload, "message": bare})
 
 
 FOR_SERVICES = Presentation(message=message_json, event=_whole)

@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import Event, RunEvents, Topic
+from toolwright.core.value import changed
 
 BACKLOG = 2_000  # events that may wait for one follower
 MOST_BYTES = 1024 * 1024  # of events that may wait for one follower
@@ -117,7 +117,7 @@ def _joined(before: Event, event: Event) -> tuple[Event, int]:
     """The newer of two events of a stream, with the deltas of both; and how many bytes more that may take."""
     old, new = before.payload.get("delta"), event.payload.get("delta")
     if isinstance(old, str) and isinstance(new, str):
-        return replace(event, payload={**event.payload, "delta": old + new}), len(old) * ESCAPED
+        return changed(event, payload={**event.payload, "delta": old + new}), len(old) * ESCAPED
     return event, 0
 
 

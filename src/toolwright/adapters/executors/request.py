@@ -3,13 +3,14 @@
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
 import httpcore
 import httpx
 
 from toolwright.core.text import sentence, words
+from toolwright.core.value import changed
 
 
 class HttpFailure(Exception):
@@ -205,7 +206,7 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
     if status == 303 or (status in (301, 302) and ask.method == "POST"):
         headers = tuple(each for each in headers if not each[0].lower().startswith("content-"))
         return Ask(method="GET", url=url, headers=headers, ours=ours, content=None)
-    return replace(ask, url=url, headers=headers, ours=ours)
+    return changed(ask, url=url, headers=headers, ours=ours)
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

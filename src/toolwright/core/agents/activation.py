@@ -1,7 +1,6 @@
 """Activation of agents: names are found, tools made of the prompts and agents that they call."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
@@ -26,6 +25,7 @@ from toolwright.core.tools.relations import (
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import LIFECYCLE, reserved
 from toolwright.core.tools.toolset import Toolset
+from toolwright.core.value import changed
 
 
 def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
@@ -99,7 +99,7 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
 
     def whole(active: ActiveAgent) -> ActiveAgent:
         nested = {name: whole(each) for name, each in active.nested.items()}
-        return replace(
+        return changed(
             active,
             sides=sides,
             nested=nested,
@@ -345,7 +345,7 @@ def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
     except InvalidRequest as error:
         raise DefinitionError(f"Agent {agent.name!r}: {error.message}") from error
     nested = {name: _valued(each, types, env) for name, each in active.nested.items()}
-    return replace(active, env=layers, tool_env=tool_env, types=types, nested=nested)
+    return changed(active, env=layers, tool_env=tool_env, types=types, nested=nested)
 
 
 def _hidden(active: ActiveAgent) -> Iterable[str]:

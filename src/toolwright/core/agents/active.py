@@ -1,7 +1,7 @@
 """An agent ready to speak: its prompts, their tools and the values below its threads, every name resolved."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from toolwright.core.agents.agent import Agent, Side
 from toolwright.core.agents.prompt import Prompt
@@ -14,6 +14,7 @@ from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
+from toolwright.core.value import changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,9 +100,9 @@ class ActiveAgent:
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
             tools = Toolset([*side.tools, *more])
-            sides[name] = replace(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
+            sides[name] = changed(side, tools=tools, by_name={tool.name: tool for tool in tools}, sides=sides)
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
         """The same voice, offered these tools; calls are `taken` by those."""
-        return replace(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})
+        return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})

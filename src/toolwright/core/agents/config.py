@@ -1,7 +1,6 @@
 """An agent as JSON configures it (API §3): read, every fault by its path; and the configured agent as it is kept."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -31,7 +30,7 @@ from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, too_
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import CONFIGURED, configured, faulty_toolkits, reserved
 from toolwright.core.tools.url_template import LONGEST
-from toolwright.core.value import value
+from toolwright.core.value import changed, value
 
 Words: TypeAlias = Annotated[str, Field(min_length=1)]
 Fault: TypeAlias = dict[str, str]
@@ -316,8 +315,8 @@ def _tool(
 
 def _changed(tool: Tool, options: ToolOptions) -> Tool:
     if options.visible is not None:
-        tool = replace(tool, visible=options.visible)
-    return tool if options.timeout is None else replace(tool, timeout=options.timeout / 1000)
+        tool = changed(tool, visible=options.visible)
+    return tool if options.timeout is None else changed(tool, timeout=options.timeout / 1000)
 
 
 def _env(env: EnvForm) -> dict[str, str | JSONObject]:

@@ -1,7 +1,6 @@
 """Inbox events of a thread, until one of its runs reads them, and their delivery there."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -9,7 +8,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import value
+from toolwright.core.value import changed, value
 
 InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result", "message", "subagent"]
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
@@ -76,7 +75,7 @@ class InboxEvent:
 
     def changed(self, change: "InboxChange") -> "InboxEvent":
         """The event after that change."""
-        return replace(self, status=change.now, run_id=change.run_id, attempts=change.attempts)
+        return changed(self, status=change.now, run_id=change.run_id, attempts=change.attempts)
 
 
 @value

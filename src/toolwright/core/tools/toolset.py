@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from toolwright.core.arguments.judge import RawArguments
@@ -25,6 +24,7 @@ from toolwright.core.tools.pipeline import (
     prepare,
 )
 from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.value import changed
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
@@ -109,7 +109,7 @@ class Toolset:
     def prefixed(self, text: str) -> "Toolset":
         """The same tools under names that begin with `text`."""
         check_kind("What tools are prefixed with", text, str, "text")
-        return self._with(replace(tool, name=text + tool.name) for tool in self)
+        return self._with(changed(tool, name=text + tool.name) for tool in self)
 
     def close(self) -> None:
         """End the threads in which plain functions ran."""

@@ -1,7 +1,7 @@
 """The system prompt of an agent with toolkits, at every step: who and where it is, what it has in mind (S3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import agent_id_of
@@ -10,6 +10,7 @@ from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Member, Space
 from toolwright.core.tools.toolkits import MIND, SPACES
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.text import clean_text, readable
 
@@ -56,10 +57,10 @@ class SystemPrompts:
         home = Home()
         if SPACES in kits:
             spaces = await self._store.spaces.spaces_of(entity_id, MOST_SPACES)
-            home = replace(home, spaces=spaces, members=await self._members(entity_id))
+            home = changed(home, spaces=spaces, members=await self._members(entity_id))
         if MIND in kits:
             minds = self._store.agents
-            home = replace(
+            home = changed(
                 home,
                 goals=await minds.goals(agent_id),
                 memories=await minds.memories(agent_id),

@@ -1,7 +1,6 @@
 """Variables that do not resolve: what is missing, and the run that waits for it (D4)."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
@@ -13,6 +12,7 @@ from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.commit import Answered
 from toolwright.runtime.context.context import RunContext
@@ -71,7 +71,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
         created_at=context.clock.now(),
     )
     waiting = waiting_json(request)
-    run = replace(context.run, status="waiting", waiting={"reason": "variables", **waiting})
+    run = changed(context.run, status="waiting", waiting={"reason": "variables", **waiting})
     changes = Changes(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
     changes.effects += (OpenRequest(thread_id=context.thread.id, request=request),)
     changes.leaving = Leaving(gen=context.gen, due=context.clock.now())
@@ -81,7 +81,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
 def typed(types: EnvTypes, missing: Sequence[Variable], needed: Collection[str] = ()) -> tuple[Variable, ...]:
     """The variables as they are asked for: one that models are shown, since it is designated, is text (D6)."""
     among = {*needed, *[each.name for each in missing]}
-    return tuple([replace(each, type=types.of(each.name, among)) for each in missing])
+    return tuple([changed(each, type=types.of(each.name, among)) for each in missing])
 
 
 def waiting_json(request: VariablesRequest) -> JSONObject:

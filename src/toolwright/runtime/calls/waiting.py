@@ -2,13 +2,13 @@
 
 import asyncio
 import math
-from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Leaving, Park, Result
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
+from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -109,7 +109,7 @@ class Waiting:
 
     async def _park(self, context: RunContext, call: Call, left: float) -> None:
         reason = "child" if call.kind == "agent" else "calls"
-        run = replace(context.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
+        run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
         due = None if math.isinf(left) else context.clock.now() + timedelta(seconds=left)
         changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))
         await context.commit(Park, changes, run)

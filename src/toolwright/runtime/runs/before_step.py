@@ -1,7 +1,6 @@
 """Preparation of a step: who speaks, calls that no model has asked for, limits, missing values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import InvalidRequest
@@ -61,7 +60,7 @@ class BeforeStep:
             return False
         queued = [each for each in context.run.queued if each.within is None] if context.run.queued else ()
         if queued and _rounds(context) <= self._commits.max_steps:
-            await self._call_at_once(context, Changes(), replace(context.run, queued=()), queued)
+            await self._call_at_once(context, Changes(), changed(context.run, queued=()), queued)
             return False
         if queued or self._commits.exhausted(context):
             await self._commits.end(context, Finish, Changes(), End("completed", "max_steps"))

@@ -1,7 +1,6 @@
 """Commits of a run: what its steps come to, its end with what its open calls read last, and word to its family."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.turns import steps_of
@@ -26,7 +25,7 @@ from toolwright.wire.space import space_event
 
 def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
     """The changes and the run's row that end it, and leave the thread."""
-    over = replace(
+    over = changed(
         run,
         status=end.status,
         stop_reason=end.stop_reason,
@@ -35,15 +34,15 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
         completed_at=context.clock.now(),
     )
     if end.status == "skipped":
-        over, changes = replace(over, output=end.reason), _left_out(context, changes)
+        over, changes = changed(over, output=end.reason), _left_out(context, changes)
     effects = (*changes.effects, *presence(context, context.where.after(changes), "agent.inactive"))
-    changes = replace(changes, events=[*changes.events, run_event(over)], effects=effects)
+    changes = changed(changes, events=[*changes.events, run_event(over)], effects=effects)
     if end.status == "failed":
         changes = give_back(context, changes, failed=end.fault == "batch")
         waits = changes.leaving is not None and changes.leaving.due is not None
         return (back_off if end.fault == "model" and waits else end_back_off)(context, changes), over
     inbox = tuple([event.processed() for event in context.reading.values()])
-    changes = replace(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
+    changes = changed(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
     return (keep_back_off if end.status == "cancelled" else end_back_off)(context, changes), over
 
 
@@ -53,7 +52,7 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
         return changes
     of_run = [message for message in context.root.messages if message.run_id == context.run.id]
     answers = [changed(one, kept=False) if one.call_id is not None else one for one in changes.messages]
-    return replace(
+    return changed(
         changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers
     )
 
@@ -141,9 +140,9 @@ class RunCommits:
 
         A path that was taken meanwhile, and a child that is busy now, are left to who made the files or spoke to it.
         """
-        end = replace(end, error=context.redactor.optional(end.error))
+        end = changed(end, error=context.redactor.optional(end.error))
         while True:
-            all_changes = replace(changes.copy(), read=())
+            all_changes = changed(changes.copy(), read=())
             await self.give_up(context, all_changes, end)
             for event in context.joined():
                 all_changes.read += (event.event_id,)
@@ -190,7 +189,7 @@ class RunCommits:
             effects.append(Close(thread_id=thread_id))
         elif _ends_family(context, terminated=terminated):
             effects.append(Stop(thread_id=thread_id))
-        return replace(changes, effects=(*changes.effects, *effects)) if effects else changes
+        return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
         """How the run ends if it may make no further step."""

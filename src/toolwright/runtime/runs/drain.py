@@ -3,7 +3,6 @@
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 from toolwright.core import backoff
@@ -19,6 +18,7 @@ from toolwright.core.text import quantity, words
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
+from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_lacking
@@ -218,7 +218,7 @@ class Drainer:
         run = context.run
         if run.held:
             lives = run.lives + 1
-            taken = replace(run, status="running", waiting=None, lives=lives)
+            taken = changed(run, status="running", waiting=None, lives=lives)
             await context.commit(Takeover, Changes(events=[run_event(taken)]), taken)
             if lives >= LAST_LIVES:
                 await self._commits.fail(
@@ -226,20 +226,20 @@ class Drainer:
                 )
             return
         claim = Claim if view.thread.run_id is not None else _opening_claim
-        taken = replace(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
+        taken = changed(run, status="running", waiting=None, started_at=run.started_at or self._clock.now())
         if run.started_at is not None:
             changes = Changes(events=[] if retries(run) else [run_event(taken)])
             asked = (run.waiting or {}).get("requestId")
             if isinstance(asked, str):
                 if isinstance(agent, ActiveAgent) and agent.agent_id == run.agent:
-                    taken = replace(taken, revision=agent.agent.revision)
+                    taken = changed(taken, revision=agent.agent.revision)
                 changes.effects += (CloseRequest(thread_id=context.thread.id, id=asked),)
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
-        taken = replace(taken, revision=revision)
+        taken = changed(taken, revision=revision)
         waiting = batch(view.inbox, run.id)
-        taken = replace(taken, chain_depth=depth_of(waiting, taken))
+        taken = changed(taken, chain_depth=depth_of(waiting, taken))
         try:
             changes = _reading(context, taken, waiting)
             changes.events.append(step_event("step.started", 1))
@@ -260,7 +260,7 @@ class Drainer:
         """What the run was to read cannot be read: it is failed, its own messages kept, the rest given back (D21)."""
         now = self._clock.now()
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
-        over = replace(context.run, status=status, error=error, started_at=now, completed_at=now)
+        over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)
         own = [event for event in waiting if event.run_id == context.run.id]
         back = [event.given_back(1) for event in waiting if event not in own]
         try:

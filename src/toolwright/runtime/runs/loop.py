@@ -1,7 +1,6 @@
 """The way of a run: model, calls, model …, each step committed before the next, until the run ends or parks."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 
 from toolwright.core.agents.turns import after_text
@@ -127,7 +126,7 @@ class Loop:
             end = End("failed", error=error, fault="model")
             await self._commits.end(context, Finish, Changes(), end)
             return
-        run = replace(context.run, status="queued", error=context.redactor.text(error))
+        run = changed(context.run, status="queued", error=context.redactor.text(error))
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
         await context.commit(Release, back_off(context, Changes(events=events)), run)
 

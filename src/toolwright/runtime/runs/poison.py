@@ -1,7 +1,6 @@
 """Poisonous inbox events: after a failed run they are tried one by one, then parked (D21); and the back-off."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from toolwright.core import backoff
@@ -12,6 +11,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
+from toolwright.core.value import changed
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
@@ -24,22 +24,22 @@ def give_back(context: RunContext, changes: Changes, *, failed: bool) -> Changes
     thread's own messages stay where they are.
     """
     if not context.reading:
-        return replace(changes, inbox=(), leaving=context.leaving(context.clock.now()))
+        return changed(changes, inbox=(), leaving=context.leaving(context.clock.now()))
     back = tuple([event.given_back(int(failed)) for event in context.reading.values()])
     dropped = [
         message.seq
         for message in context.root.messages
         if message.seq is not None and not _stays(message, context.run.id)
     ]
-    messages = [replace(message, kept=_stays(message, context.run.id)) for message in changes.messages]
-    return replace(
+    messages = [changed(message, kept=_stays(message, context.run.id)) for message in changes.messages]
+    return changed(
         changes, inbox=back, dropped=tuple(dropped), messages=messages, leaving=_leaving(context, back)
     )
 
 
 def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:
     """The changes of a run that could not even begin, because of what it was to read."""
-    return replace(changes, inbox=tuple(back), leaving=_leaving(context, back))
+    return changed(changes, inbox=tuple(back), leaving=_leaving(context, back))
 
 
 def tried_again(context: RunContext, changes: Changes, run: Run) -> bool:
@@ -64,7 +64,7 @@ def _leaving(context: RunContext, back: Sequence[InboxChange]) -> Leaving:
     """Come back at once for what is to be tried again."""
     leaving = context.leaving(context.clock.now())
     if any(change.now == "pending" for change in back):
-        return replace(leaving, due=context.clock.now())
+        return changed(leaving, due=context.clock.now())
     return leaving
 
 
@@ -86,7 +86,7 @@ def back_off(context: RunContext, changes: Changes) -> Changes:
     faults = context.thread.faults + 1
     until = context.clock.now() + timedelta(seconds=backoff.nth(faults - 1))
     effect = BackOff(thread_id=context.thread.id, faults=faults, until=until)
-    return replace(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
+    return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
 
 
 def keep_back_off(context: RunContext, changes: Changes) -> Changes:
@@ -99,7 +99,7 @@ def keep_back_off(context: RunContext, changes: Changes) -> Changes:
         or changes.leaving.due is None
     ):
         return end_back_off(context, changes)
-    return replace(changes, leaving=Leaving(gen=context.gen, due=until))
+    return changed(changes, leaving=Leaving(gen=context.gen, due=until))
 
 
 def end_back_off(context: RunContext, changes: Changes) -> Changes:
@@ -107,4 +107,4 @@ def end_back_off(context: RunContext, changes: Changes) -> Changes:
     if not context.thread.faults:
         return changes
     over = BackOff(thread_id=context.thread.id, faults=0, until=None)
-    return replace(changes, effects=(*changes.effects, over))
+    return changed(changes, effects=(*changes.effects, over))

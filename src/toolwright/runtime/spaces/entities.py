@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Unpack
 
@@ -17,6 +17,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import OWN_PREFIX, Entity, EntityFields, entity_of
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, can_be_id, page
 from toolwright.runtime.env.env import Environment
@@ -183,11 +184,11 @@ class Entities:
 
     async def _change(self, was: Entity, fields: EntityFields) -> Entity | Guard:
         """The entity as it is then, or the guard that failed."""
-        changed = _with(was, fields, was.updated_at)
-        if changed == was:
+        entity = _with(was, fields, was.updated_at)
+        if entity == was:
             return was
-        changed = replace(changed, updated_at=_after(was.updated_at, self._clock.now()))
-        return await self._save(changed, was) or changed
+        entity = changed(entity, updated_at=_after(was.updated_at, self._clock.now()))
+        return await self._save(entity, was) or entity
 
     async def _save(self, entity: Entity, was: Entity | None = None) -> Guard | None:
         unit = SaveEntity(token=self._new_id("unit"), at=self._clock.now(), entity=entity, was=was)
@@ -196,7 +197,7 @@ class Entities:
 
 
 def _with(entity: Entity, fields: EntityFields, at: datetime | None) -> Entity:
-    return replace(entity, updated_at=at, **fields)
+    return changed(entity, updated_at=at, **fields)
 
 
 def _after(last: datetime | None, now: datetime) -> datetime:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
@@ -11,6 +10,7 @@ from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.spaces.space import Space, SpaceFields, SpaceKind
+from toolwright.core.value import changed
 
 LONGEST_NAME = 200  # characters
 LONGEST_TEXT = 100_000
@@ -92,13 +92,13 @@ def metadata_of(value: object) -> JSONObject:
 def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
     """The space with the fields given, told by its instant from the one before, though the clock may stand."""
     _known(fields)
-    new = replace(was, updated_at=max(now, was.updated_at + _TICK))
+    new = changed(was, updated_at=max(now, was.updated_at + _TICK))
     if "name" in fields:
-        new = replace(new, name=name_of("name", fields["name"]))
+        new = changed(new, name=name_of("name", fields["name"]))
     if "description" in fields:
-        new = replace(new, description=text_of("description", fields["description"]))
+        new = changed(new, description=text_of("description", fields["description"]))
     if "metadata" in fields:
-        new = replace(new, metadata=metadata_of(fields["metadata"]))
+        new = changed(new, metadata=metadata_of(fields["metadata"]))
     return new
 
 

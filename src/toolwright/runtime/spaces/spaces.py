@@ -1,7 +1,7 @@
 """Spaces: made, joined, spoken in, read. Built-in tools and routes come here alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Unpack
 
 from toolwright.core.broken_rows import all_of, is_there
@@ -31,6 +31,7 @@ from toolwright.core.spaces.space import (
     SpaceKind,
     SpaceMessage,
 )
+from toolwright.core.value import changed
 from toolwright.runtime.checks import by_id, by_kind, page, whole
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
@@ -115,7 +116,7 @@ class Spaces:
         answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict):
             raise AlreadyThere(f"There is a space {space.id!r} already.")
-        return replace(space, revision=len(effects) - 1)
+        return changed(space, revision=len(effects) - 1)
 
     async def get(self, space_id: str, *, seen_by: str | None = None) -> Space:
         """The space; `NotFound` also if an entity is named that may not read and speak there."""
@@ -183,7 +184,7 @@ class Spaces:
                 return existing
             effect = self._joining(space, guest, role, space.revision)
             if not isinstance(await self._effect_commits.commit(effect), Conflict):
-                return effect.member if existing is None else replace(existing, role=role)
+                return effect.member if existing is None else changed(existing, role=role)
 
     async def change_member(self, space_id: str, entity_id: str, role: str) -> Member:
         """A member gets another role."""
@@ -262,7 +263,7 @@ class Spaces:
                 runs = dict(answer.runs)
                 heard = [each.thread for each in post.deliveries if each.thread.id in runs]
                 by_agent = {each.agent: runs[each.id] for each in heard}
-                return Spoken(message=replace(post.message, seq=answer.seq), runs=by_agent)
+                return Spoken(message=changed(post.message, seq=answer.seq), runs=by_agent)
 
     async def messages(
         self, space_id: str, limit: int = 50, after: int | None = None, before: int | None = None
@@ -295,7 +296,7 @@ class Spaces:
             raise InvalidRequest("This message shows a tool call: it cannot be edited.")
         redactor, words = await self._membership.redactor(was.space_id), words_of(content)
         clean = await in_thread_if_large(words, redactor.text, words)
-        new = replace(was, content=clean, edited_at=self._clock.now())
+        new = changed(was, content=clean, edited_at=self._clock.now())
         [message] = await self.shown([new])
         event = edited_event(new, message.author, message.reactions)
         await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(event,)))

@@ -1,7 +1,6 @@
 """Saying something in a space: by people, services and agents alike."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from toolwright.core.broken_rows import all_of
 from toolwright.core.concurrency import in_thread_if_large
@@ -12,6 +11,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
+from toolwright.core.value import changed
 from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import faulty, metadata_of, text_of
@@ -49,7 +49,7 @@ class Speech:
             await self._membership.admit(author)
         redactor = await self._membership.redactor_of(members)
         content = await in_thread_if_large(message.content, redactor.text, message.content)
-        message = replace(
+        message = changed(
             message,
             content=content,
             metadata=redactor.object(message.metadata),

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -193,7 +192,7 @@ class Words:
         if injected is None:
             self._edits[message_id] = text
         else:
-            self._injected[message_id] = replace(injected, content=text)
+            self._injected[message_id] = changed(injected, content=text)
 
     @property
     def injected(self) -> list[Injected]:

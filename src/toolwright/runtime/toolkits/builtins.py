@@ -1,7 +1,6 @@
 """Built-in tools: ordinary function tools whose effects are committed with their result (JOURNAL, D11)."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import cache
 from types import FunctionType, MethodType
 from typing import Protocol, TypeVar, runtime_checkable
@@ -17,6 +16,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.core.tools.tool import Tool, tool
+from toolwright.core.value import changed
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class BuiltinState(Protocol):
 
 def builtin(method: MethodType) -> Tool:
     """The tool of a toolkit that is this method: it refuses unknown arguments (D3), runs again after a crash (D14)."""
-    return replace(_described(method.__func__), handler=method)
+    return changed(_described(method.__func__), handler=method)
 
 
 @cache
@@ -106,7 +106,7 @@ def _described(function: FunctionType) -> Tool:
     """The tool as it is in every runtime: a signature takes its time to read."""
     made = tool(idempotent=True)(MethodType(function, _ANY_TOOLKIT))
     parameters = {**made.parameters, "additionalProperties": False}
-    return replace(made, parameters=parameters, judge=Judge(parameters, made.name))
+    return changed(made, parameters=parameters, judge=Judge(parameters, made.name))
 
 
 _ANY_TOOLKIT = object()

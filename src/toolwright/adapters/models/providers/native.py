@@ -1,7 +1,6 @@
 """What only the provider understands (thinking, signatures, item ids): kept as JSON, replayed later."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pydantic import ValidationError
 from pydantic_ai.messages import (
@@ -16,6 +15,7 @@ from pydantic_core import to_json
 from toolwright.adapters.models.providers.provider import Aliases
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.value import changed
 
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
@@ -42,7 +42,7 @@ def replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
     if not isinstance(response, ModelResponse) or len(response.tool_calls) != len(message.calls):
         return None
     parts = response.parts if (response.text or "") == message.content else _retold(response, message)
-    return replace(response, parts=_recalled(parts, message.calls, aliases))
+    return changed(response, parts=_recalled(parts, message.calls, aliases))
 
 
 def _is_plain(part: ModelResponsePart) -> bool:
@@ -60,7 +60,7 @@ def _recalled(
 
 def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> ModelResponsePart:
     assert isinstance(part, ToolCallPart)
-    return replace(
+    return changed(
         part,
         tool_name=aliases.wire(call.name),
         args=call.arguments,

@@ -1,7 +1,6 @@
 """Late results that nobody will read: the calls that hoped for them are cancelled, and seen so, as by `CancelCall`."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.journal.child_effects import HandOff
@@ -13,6 +12,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import SpaceMessage
 from toolwright.core.threads.call import Call, CallChange, timer_of
 from toolwright.core.threads.event import EventDraft
+from toolwright.core.value import changed
 from toolwright.wire.call import message_id_of
 from toolwright.wire.event import outcome_event
 from toolwright.wire.result import result_to_json, s3_result
@@ -60,7 +60,7 @@ def without_late_results(
         for call in over
         if call.id not in new
     ]
-    return replace(
+    return changed(
         unit,
         changes=(*unit.changes, *changes),
         calls=tuple([_cancelled(call, unit) for call in unit.calls]),
@@ -98,7 +98,7 @@ def shown_cancelled(
 def _shown(call: Call, message: SpaceMessage, author: Entity | None) -> Edit:
     rest = {name: value for name, value in message.metadata.items() if name != "timedOut"}
     metadata: JSONObject = {**rest, "result": s3_result(CALL_CANCELLED), "status": "error"}
-    shown = replace(message, metadata=metadata, edited_at=None)
+    shown = changed(message, metadata=metadata, edited_at=None)
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
     entity = author if author is not None and author.id == entity_id_of(call.agent or "") else None
     told = (cancelled_event(call), edited_event(shown, entity, ()))
@@ -110,10 +110,10 @@ def _ended(effect: Effect, ends: dict[str, Edit]) -> Effect:
     if not isinstance(effect, Post) or effect.message.id not in ends:
         return effect
     end = ends.pop(effect.message.id)
-    return replace(effect, message=end.message, events=(*effect.events, *end.events))
+    return changed(effect, message=end.message, events=(*effect.events, *end.events))
 
 
 def _cancelled(call: Call, unit: Advance) -> Call:
     if call.status != "pending":
         return call
-    return replace(call, status="cancelled", result=RESULT, completed_at=unit.at)
+    return changed(call, status="cancelled", result=RESULT, completed_at=unit.at)

@@ -1,7 +1,6 @@
 """The units of a drain on the tables in memory: everything that moves a thread on, behind its fence."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
@@ -13,6 +12,7 @@ from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.run import Run, Step
+from toolwright.core.value import changed
 
 Moved: TypeAlias = dict[str, Call]
 RAISING = (Claim, Takeover)  # the units that raise the epoch
@@ -81,7 +81,7 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
         _change_thread(unit, thread)
     for message in unit.messages:
         thread.seq += 1
-        placed = message if message.seq == thread.seq else replace(message, seq=thread.seq)
+        placed = message if message.seq == thread.seq else changed(message, seq=thread.seq)
         thread.messages.append(placed)
     if not unit.events:
         return NO_EVENTS
@@ -94,13 +94,13 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
 def _change_thread(unit: Advance, thread: ThreadRow) -> None:
     """Change what was there: events of the inbox, and messages that were said."""
     for event_id in unit.read:
-        thread.inbox[event_id] = replace(thread.unread.pop(event_id), status="processed")
+        thread.inbox[event_id] = changed(thread.unread.pop(event_id), status="processed")
     for change in unit.inbox:
         thread.change(thread.inbox[change.event_id].changed(change))
     if unit.dropped:
         skipped = {*unit.dropped}
         thread.messages = [
-            replace(each, kept=False) if each.seq in skipped else each for each in thread.messages
+            changed(each, kept=False) if each.seq in skipped else each for each in thread.messages
         ]
     for edited in unit.edited:
         thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
@@ -151,7 +151,7 @@ def _merged(run: Run, stored: Run) -> Run:
         and run.agent == stored.agent
     ):
         return run
-    return replace(
+    return changed(
         run,
         agent=stored.agent,
         cancel_requested_at=stored.cancel_requested_at,

@@ -1,7 +1,6 @@
 """Deliveries, and effects on families of threads, on the tables in memory."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from toolwright.adapters.store.engine.late_results import (
     RESULT,
@@ -39,6 +38,7 @@ from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent
+from toolwright.core.value import changed
 
 
 def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> str | None:
@@ -58,7 +58,7 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: Performed) -> 
         events = numbered((delivery.queued,), row.ev, unit, thread.id, run_id, thread.agent)
         row.events.append(events)
         done.events += events
-    row.post(replace(delivery.event, promised=run_id))
+    row.post(changed(delivery.event, promised=run_id))
     tables.wake(thread.id, unit.at)
     done.runs.append((thread.id, run_id))
     return run_id
@@ -143,7 +143,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: Performed) -
         row.report, row.state = effect.report, None
     _write_new(effect.files, row)
     _check_new(effect.event, row)
-    row.post(replace(effect.event, run_id=run_id))
+    row.post(changed(effect.event, run_id=run_id))
     tables.wake(effect.thread_id, unit.at)
     done.runs.append((effect.thread_id, run_id))
     if begins:
@@ -179,7 +179,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: Perf
     if route == "inbox" and effect.late is not None:
         _check_new(effect.late, parent)
         parent.post(effect.late)
-    tables.calls[call_id] = replace(
+    tables.calls[call_id] = changed(
         call, status="resolved", route=route, result=effect.result, completed_at=unit.at
     )
     _tell(effect.parent.id, effect.told, call.run_id, unit, tables, done)
@@ -212,11 +212,11 @@ def _stop(rows: Sequence[ThreadRow], unit: Unit, tables: Tables) -> None:
     for row in [tables.threads[each.born.id] for each in rows if each.run_id is not None]:
         call = None if row.report is None else tables.calls.get(row.report)
         if call is not None and call.status == "pending":
-            tables.calls[call.id] = replace(call, status="cancelled", completed_at=unit.at)
+            tables.calls[call.id] = changed(call, status="cancelled", completed_at=unit.at)
         for run_id in (row.run_id, row.next_run_id):
             run = None if run_id is None else tables.runs.get(run_id)
             if run is not None and not run.over:
-                tables.runs[run.id] = replace(run, cancel_requested_at=run.cancel_requested_at or unit.at)
+                tables.runs[run.id] = changed(run, cancel_requested_at=run.cancel_requested_at or unit.at)
         row.report = MUTE
         tables.wake(row.born.id, unit.at)
 
@@ -227,7 +227,7 @@ def _give_up(row: ThreadRow, unit: Unit, tables: Tables, done: Performed) -> Non
         return
     done.shown += give_up(row, unit, tables, done)
     for event in [each for each in row.unread.values() if row.run_id is None]:
-        row.change(replace(event, status="failed"))
+        row.change(changed(event, status="failed"))
 
 
 def give_up(
@@ -236,7 +236,7 @@ def give_up(
     """Cancel the calls of the thread that hope for a late result; what the spaces see in which they are shown."""
     calls = tables.pending_in(row.born.id)
     for call in calls:
-        tables.calls[call.id] = replace(call, status="cancelled", result=RESULT, completed_at=unit.at)
+        tables.calls[call.id] = changed(call, status="cancelled", result=RESULT, completed_at=unit.at)
         _tell(row.born.id, (cancelled_event(call),), call.run_id, unit, tables, done)
     for timer in dropped_timers(calls):
         tables.wakes.pop(timer.name, None)

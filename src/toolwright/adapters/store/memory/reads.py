@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from toolwright.adapters.store.engine.codecs import micros
@@ -16,6 +15,7 @@ from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
 
 
 class MemoryAgents:
@@ -28,7 +28,7 @@ class MemoryAgents:
         if revision is None:
             return self._tables.agents.get(agent_id)
         found = self._tables.revisions.get((agent_id, revision))
-        return None if found is None else replace(found, created_at=found.updated_at)
+        return None if found is None else changed(found, created_at=found.updated_at)
 
     async def named(self, name: str) -> ConfiguredAgent | None:
         return next((one for one in self._tables.agents.values() if one.name == name), None)

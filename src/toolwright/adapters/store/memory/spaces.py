@@ -1,7 +1,6 @@
 """Effects on the tables in memory, each upon those before it, with its guard; who fails is undone (`undo`)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
 from toolwright.adapters.store.memory.children import deliver, perform_child
@@ -35,6 +34,7 @@ from toolwright.core.journal.effects import (
 from toolwright.core.journal.units import Unit
 from toolwright.core.spaces.space import Member
 from toolwright.core.threads.event import Event
+from toolwright.core.value import changed
 
 SPACE_EVENTS = "space_events"  # the name of the counter that numbers the events of all spaces
 
@@ -54,7 +54,7 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     if told:
         first = tables.counters.get(SPACE_EVENTS, 0) + 1
         tables.counters[SPACE_EVENTS] = first + len(told) - 1
-        numbered = [replace(event, n=n) for n, event in enumerate(told, first)]
+        numbered = [changed(event, n=n) for n, event in enumerate(told, first)]
         tables.space_events += numbered
         done.events += numbered
     return done
@@ -89,7 +89,7 @@ def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
             tables.revise(effect.space_id)
             key = (effect.space_id, effect.member.entity_id)
             known = tables.members.get(key)
-            tables.members[key] = effect.member if known is None else replace(known, role=effect.member.role)
+            tables.members[key] = effect.member if known is None else changed(known, role=effect.member.role)
         case DropMember():
             tables.revise(effect.space_id)
             _member(effect, tables)
@@ -97,7 +97,7 @@ def _space(effect: SpaceEffect, tables: Tables, done: Performed) -> int | None:
         case MarkRead():
             known = _member(effect, tables)
             read_seq = max(known.read_seq, effect.seq)
-            tables.members[effect.space_id, effect.entity_id] = replace(known, read_seq=read_seq)
+            tables.members[effect.space_id, effect.entity_id] = changed(known, read_seq=read_seq)
         case _:
             place = _message(effect, tables)
     done.count += place != -1
@@ -116,11 +116,11 @@ def _post(effect: Post, tables: Tables) -> int:
     if effect.revision not in (None, space.revision):
         raise GuardFailed("space")
     seq = space.seq + 1
-    tables.spaces[space.id] = replace(space, seq=seq)
+    tables.spaces[space.id] = changed(space, seq=seq)
     if joining is not None and (space.id, joining.entity_id) not in tables.members:
         tables.members[space.id, joining.entity_id] = joining
         tables.revise(space.id)
-    tables.space_messages[effect.message.id] = replace(effect.message, seq=seq)
+    tables.space_messages[effect.message.id] = changed(effect.message, seq=seq)
     return seq
 
 
@@ -131,7 +131,7 @@ def _save_space(effect: SaveSpace, tables: Tables) -> None:
     if effect.was is not None and (stored is None or stored.updated_at != effect.was.updated_at):
         raise GuardFailed("space")
     if stored is not None:
-        new = replace(
+        new = changed(
             stored,
             name=new.name,
             description=new.description,
@@ -147,7 +147,7 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
             known = tables.space_messages.get(new.id)
             if known is None or known.space_id != effect.space_id:
                 return -1
-            tables.space_messages[new.id] = replace(
+            tables.space_messages[new.id] = changed(
                 known, content=new.content, metadata=new.metadata, edited_at=new.edited_at
             )
             return known.seq
@@ -188,7 +188,7 @@ def _mind(effect: Effect, tables: Tables) -> None:
     match effect:
         case SetGoal(goal=goal):
             known = tables.goals.get((goal.agent_id, goal.id), goal)
-            tables.goals[goal.agent_id, goal.id] = replace(goal, created_at=known.created_at)
+            tables.goals[goal.agent_id, goal.id] = changed(goal, created_at=known.created_at)
         case DropGoal():
             tables.goals.pop((effect.agent_id, effect.id), None)
         case SetMemory(memory=memory):

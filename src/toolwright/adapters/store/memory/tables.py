@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from toolwright.adapters.store.engine.codecs import micros
@@ -22,6 +22,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side, Step
 from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class ThreadRow:
 
     def value(self) -> Thread:
         """The thread as it is now."""
-        return replace(
+        return changed(
             self.born,
             run_id=self.run_id,
             epoch=self.epoch,
@@ -112,7 +113,7 @@ class ThreadRow:
     def post(self, event: InboxEvent) -> None:
         """Put an event into the inbox."""
         self.posted += 1
-        event = replace(event, n=self.posted)
+        event = changed(event, n=self.posted)
         self.inbox[event.event_id] = event
         if event.status == "pending":
             self.unread[event.event_id] = event
@@ -249,13 +250,13 @@ class Tables:
     def set_plan(self, plan: Plan) -> None:
         """Write a plan, with its timer; it keeps the time at which it was made."""
         known = self.plans.get((plan.agent_id, plan.id), plan)
-        self.plans[plan.agent_id, plan.id] = replace(plan, created_at=known.created_at)
+        self.plans[plan.agent_id, plan.id] = changed(plan, created_at=known.created_at)
         self.set_timer(plan.timer, plan.next_run_at)
 
     def move_plan(self, plan: Plan, due: datetime) -> None:
         """Set the next time of a plan that is there, and its timer."""
         known = self.plans[plan.agent_id, plan.id]
-        self.plans[plan.agent_id, plan.id] = replace(known, next_run_at=due)
+        self.plans[plan.agent_id, plan.id] = changed(known, next_run_at=due)
         self.set_timer(plan.timer, due)
 
     def drop_plan(self, agent_id: str, plan_id: str) -> None:
@@ -289,7 +290,7 @@ class Tables:
     def revise(self, space_id: str) -> None:
         """The membership of a space has changed."""
         space = self.space(space_id)
-        self.spaces[space_id] = replace(space, revision=space.revision + 1)
+        self.spaces[space_id] = changed(space, revision=space.revision + 1)
 
     def drop_message(self, message_id: str) -> None:
         """Delete a message of a space, with its reactions."""
@@ -313,5 +314,5 @@ class Tables:
         if leaving.due is None:
             del self.wakes[thread_id]
         else:
-            self.wakes[thread_id] = replace(known, due=leaving.due)
+            self.wakes[thread_id] = changed(known, due=leaving.due)
         return True

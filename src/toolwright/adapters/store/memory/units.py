@@ -1,7 +1,6 @@
 """Units of work on the tables in memory: their own guards come before they write, those of their effects in turn."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
@@ -37,6 +36,7 @@ from toolwright.core.journal.units import (
     Unit,
 )
 from toolwright.core.threads.call import OPEN
+from toolwright.core.value import changed
 
 
 def apply(unit: Unit, tables: Tables) -> Written:
@@ -103,7 +103,7 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
     thread.check_files(unit.files)
     run_id = thread.run_id or unit.run.id
     thread.write(unit.files)
-    thread.post(replace(unit.event, run_id=run_id))
+    thread.post(changed(unit.event, run_id=run_id))
     tables.wake(thread.born.id, unit.at)
     if joins:
         return Written(Committed(run_id=run_id))
@@ -118,7 +118,7 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
 def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:
     run = tables.open_run(unit.run_id, unit.thread_id)
     if run.cancel_requested_at is None:
-        tables.runs[run.id] = replace(run, cancel_requested_at=unit.at)
+        tables.runs[run.id] = changed(run, cancel_requested_at=unit.at)
     tables.wake(unit.thread_id, unit.at)
     return Written(Committed(run_id=run.id))
 
@@ -141,7 +141,7 @@ def _reseal(unit: Reseal, tables: Tables) -> Written:
         key = (was.owner, was.kind, was.name)
         there = tables.env.get(key)
         if there is not None and there.value == was.value:
-            tables.env[key] = replace(there, value=now.value, key=now.key)
+            tables.env[key] = changed(there, value=now.value, key=now.key)
             count += 1
     return Written(Committed(count=count))
 
@@ -151,7 +151,7 @@ def _retry_event(unit: RetryEvent, tables: Tables) -> Written:
     event = None if thread is None else thread.inbox.get(unit.event_id)
     if thread is None or event is None or event.status != "failed":
         raise GuardFailed("inbox")
-    thread.change(replace(event, status="pending", attempts=0, run_id=None))
+    thread.change(changed(event, status="pending", attempts=0, run_id=None))
     thread.not_before = None
     tables.wake(unit.thread_id, unit.at)
     return Written(Committed())
@@ -172,7 +172,7 @@ def _settle(unit: Settle, tables: Tables) -> Written:
             raise GuardFailed("duplicate")
         thread.post(unit.notice)
     thread.write(unit.files)
-    tables.calls[call.id] = replace(
+    tables.calls[call.id] = changed(
         call, status=unit.outcome, route=route, result=unit.result, completed_at=unit.at
     )
     thread.ev += 1
@@ -193,7 +193,7 @@ def _lease_call(unit: LeaseCall, tables: Tables) -> Written:
     call = tables.calls.get(unit.call_id)
     if call is None or call.status not in OPEN or not call.free_for(unit.worker, unit.at):
         raise GuardFailed("call")
-    tables.calls[call.id] = replace(call, worker=unit.worker, leased_until=unit.until)
+    tables.calls[call.id] = changed(call, worker=unit.worker, leased_until=unit.until)
     return Written(Committed())
 
 

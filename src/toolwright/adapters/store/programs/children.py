@@ -1,7 +1,6 @@
 """Effects on families of threads as programs: children begin, are spoken to, end, and tell their parents; agents go."""
 
 from collections.abc import Generator, Iterable
-from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
@@ -41,6 +40,7 @@ from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
+from toolwright.core.value import changed
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
@@ -129,7 +129,7 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps
         yield from _begin(effect, effect.run, posted, ev, unit, sql, done)
         return
     yield from _files(effect.files, sql)
-    yield Op(sql.insert_inbox, INBOX.params(replace(effect.event, run_id=run_id), n=posted), "duplicate")
+    yield Op(sql.insert_inbox, INBOX.params(changed(effect.event, run_id=run_id), n=posted), "duplicate")
     yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
     done.runs.append((effect.thread_id, run_id))
 
@@ -139,7 +139,7 @@ def _begin(
 ) -> Steps:
     """A run is queued for the message."""
     yield from _files(effect.files, sql)
-    event = replace(effect.event, run_id=run.id)
+    event = changed(effect.event, run_id=run.id)
     yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
     yield Op(sql.insert_run, RUNS.params(run), "duplicate")
     events = numbered((effect.queued,), ev, unit, effect.thread_id, run.id, run.agent)

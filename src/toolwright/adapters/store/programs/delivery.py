@@ -1,7 +1,6 @@
 """An event for the inbox of another thread, as a program; and what refuses to speak to one."""
 
 from collections.abc import Generator
-from dataclasses import replace
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Row, micros
@@ -13,6 +12,7 @@ from toolwright.adapters.store.tables.threads import RUNS, THREADS
 from toolwright.core.journal.units import Guard, Unit
 from toolwright.core.threads.child import ENDED
 from toolwright.core.threads.inbox import Delivery
+from toolwright.core.value import changed
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
@@ -36,7 +36,7 @@ def deliver(
     if not found:
         return None
     [(run_id, posted, ev)] = found
-    event = replace(delivery.event, promised=run_id)
+    event = changed(delivery.event, promised=run_id)
     yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
     if run_id == run.id:
         yield Op(sql.insert_run, RUNS.params(run), "duplicate")

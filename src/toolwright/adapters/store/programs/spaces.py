@@ -5,7 +5,6 @@ lies in them, inboxes and timers, and the counter of the spaces' events last.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -47,6 +46,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.units import Unit
 from toolwright.core.threads.event import Event
+from toolwright.core.value import changed
 
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
@@ -69,7 +69,7 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
     elif told:
         [(last,)] = yield Op(sql.spaces.count_events, {"more": len(told)})
         first = last - len(told) + 1
-        told = [replace(event, n=n) for n, event in enumerate(told, first)]
+        told = [changed(event, n=n) for n, event in enumerate(told, first)]
         params = [SPACE_EVENTS.params(event) for event in told]
         yield Op(sql.spaces.insert_event, params[0], more=params[1:])
     done.events += told

@@ -7,7 +7,6 @@ author obeys, is in `engine/program.py`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import shake_256
 
 from toolwright.adapters.store.engine.codecs import (
@@ -69,6 +68,7 @@ from toolwright.core.journal.units import (
     Unit,
 )
 from toolwright.core.threads.event import Event
+from toolwright.core.value import changed
 
 PROBES = ("probe a", "probe b")  # the tokens of the rows that probes write, by turns
 ROOM = 32 * 1024  # characters that a probe writes: what a message with its run and events may take
@@ -132,7 +132,7 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
         yield from refused(thread_id, "thread", sql)
     [(run_id, posted, ev, agent)] = found
     events: Sequence[Event] = ()
-    event = replace(unit.event, run_id=run_id)
+    event = changed(unit.event, run_id=run_id)
     inserts = [Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")]
     if run_id == run.id:
         inserts.insert(0, Op(sql.insert_run, RUNS.params(run), "duplicate"))

@@ -1,7 +1,6 @@
 """The readers of all tables, and of events whose broken ones are shown."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
@@ -26,6 +25,7 @@ from toolwright.core.broken_rows import OTHER_SHAPE
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
+from toolwright.core.value import changed
 from toolwright.wire.call import has_result_to_show
 
 RESULT = list(calls.columns.keys()).index("result")
@@ -88,7 +88,7 @@ def _event(reader: Reader[Event], row: Row) -> Event:
             faults.append(f"{column.name} {fault.why}")
             row = [*row[:n], "{}" if column.name == "payload" else blank(column), *row[n + 1 :]]
         else:
-            return replace(event, payload=_broken_payload(faults)) if faults else event
+            return changed(event, payload=_broken_payload(faults)) if faults else event
 
 
 def _broken_payload(faults: Sequence[str]) -> JSONObject:
