@@ -46,11 +46,14 @@ class Deadlines:
         self._timer, self._next = None, float("inf")
         now = self._loop.time()
         while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._rings):
-            ring = self._rings.pop(heappop(self._times)[1], None)
-            if ring is not None:
-                ring()
-        if self._times and self._times[0][0] < self._next:
+            self._loop.call_soon(self._ring_one, heappop(self._times)[1])
+        if self._times:
             self._arm(self._times[0][0])
+
+    def _ring_one(self, number: int) -> None:
+        ring = self._rings.pop(number, None)
+        if ring is not None:
+            ring()
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines] = WeakKeyDictionary()

@@ -10,7 +10,8 @@ _LARGEST = 2**63 - 1  # what every journal can count to
 
 def by_id(what: str, value: str) -> str:
     """The id; `NotFound` for what can be none, since no journal keeps it, `InvalidRequest` for what has one."""
-    refuse_object(what, value)
+    if type(value) is not str:
+        refuse_object(what, value)
     if not can_be_id(value):
         raise NotFound(f"There is no {what} {brief(repr(value), 200)}.")
     return value

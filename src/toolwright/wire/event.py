@@ -65,10 +65,18 @@ def _message_payload(message: Message) -> JSONObject:
 def run_event(run: Run) -> EventDraft:
     """`run.queued`, `run.started` and so on, by the run's status."""
     status = "started" if run.status == "running" else run.status
+    return LateDraft(f"run.{status}", partial(_run_payload, run))
+
+
+def _run_payload(run: Run) -> JSONObject:
     payload: JSONObject = {"runId": run.id, "status": run.status}
-    optional: JSONObject = {"stopReason": run.stop_reason, "error": run.error, "waiting": run.waiting}
+    if run.stop_reason is not None:
+        payload["stopReason"] = run.stop_reason
+    if run.error is None and run.waiting is None:
+        return payload
+    optional: JSONObject = {"error": run.error, "waiting": run.waiting}
     payload.update({name: value for name, value in optional.items() if value is not None})
-    return bounded(EventDraft(type=f"run.{status}", payload=payload))
+    return _bounded(payload)
 
 
 def step_event(type_: EventType, number: int, usage: Usage | None = None) -> EventDraft:

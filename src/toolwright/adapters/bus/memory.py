@@ -6,6 +6,7 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+from toolwright.core.deadlines import deadlines_of
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.value import changed
@@ -54,12 +55,16 @@ class QueueFollower:
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
         """What has come, or nothing after `timeout` seconds."""
-        if not self._came.is_set():
+        if timeout is None:
+            await self._came.wait()
+        elif not self._came.is_set():
+            loop = asyncio.get_running_loop()
+            deadlines = deadlines_of(loop)
+            number = deadlines.add(loop.time() + timeout, self._came.set)
             try:
-                async with asyncio.timeout(timeout):
-                    await self._came.wait()
-            except TimeoutError:
-                return ()
+                await self._came.wait()
+            finally:
+                deadlines.remove(number)
         self._came.clear()
         self._flush_live()
         taken = tuple(self._waiting)

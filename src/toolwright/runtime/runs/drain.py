@@ -237,9 +237,8 @@ class Drainer:
             await context.commit(claim, changes, taken)
             return
         revision = agent.agent.revision if isinstance(agent, ActiveAgent) else None
-        taken = changed(taken, revision=revision)
         waiting = batch(view.inbox, run.id)
-        taken = changed(taken, chain_depth=depth_of(waiting, taken))
+        taken = changed(taken, revision=revision, chain_depth=depth_of(waiting, taken))
         try:
             changes = _reading(context, taken, waiting)
             changes.events.append(step_event("step.started", 1))

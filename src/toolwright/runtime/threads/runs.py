@@ -63,11 +63,16 @@ class Runs:
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """The run once it is over; `TimeoutError` if it is not so within `timeout` seconds."""
         by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
+        if timeout is None:
+            return await self._end_of(run_id)
         async with asyncio.timeout(timeout):
-            with self._bus.subscribe(Topic(kind="run", id=run_id), ENDS) as follower:
-                while not (run := await self.get(run_id)).over:
-                    await follower.next(LOOK_AGAIN)
-                return run
+            return await self._end_of(run_id)
+
+    async def _end_of(self, run_id: str) -> Run:
+        with self._bus.subscribe(Topic(kind="run", id=run_id), ENDS) as follower:
+            while not (run := await self.get(run_id)).over:
+                await follower.next(LOOK_AGAIN)
+            return run
 
     async def cancel(self, run_id: str) -> Run:
         """Ask the run to stop; `RunOver` if it has ended. It is `cancelled` soon after, see `wait`."""
