@@ -46,7 +46,9 @@ class Deadlines:
         self._timer, self._next = None, float("inf")
         now = self._loop.time()
         while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._rings):
-            self._loop.call_soon(self._ring_one, heappop(self._times)[1])
+            number = heappop(self._times)[1]
+            if number in self._rings:
+                self._loop.call_soon(self._ring_one, number)
         if self._times:
             self._arm(self._times[0][0])
 

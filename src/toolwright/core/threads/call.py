@@ -94,43 +94,28 @@ class Call:
         """This call after that move."""
         if change.before is self and change.after is not None:
             return change.after
-        return self._after(
-            change.now, change.at, change.result, change.deadline, change.expires_at, change.space_id
+        return self.moved_to(
+            change.now,
+            change.at,
+            result=change.result,
+            deadline=change.deadline,
+            expires_at=change.expires_at,
+            space_id=change.space_id,
         )
 
-    def move(
+    def moved_to(
         self,
-        now: CallStatus,
+        status: CallStatus,
         at: datetime,
         *,
         result: JSONObject | None = None,
         deadline: datetime | None = None,
         expires_at: datetime | None = None,
         space_id: str | None = None,
-    ) -> "CallChange":
-        """The transition of this call to that status. Raises `ForbiddenMove`."""
-        return CallChange(
-            id=self.id,
-            was=self.status,
-            now=now,
-            at=at,
-            result=result,
-            deadline=deadline,
-            expires_at=expires_at,
-            space_id=space_id,
-            before=self,
-            after=self._after(now, at, result, deadline, expires_at, space_id),
-        )
-
-    def _after(
-        self,
-        status: CallStatus,
-        at: datetime,
-        result: JSONObject | None,
-        deadline: datetime | None,
-        expires_at: datetime | None,
-        space_id: str | None,
     ) -> "Call":
+        """This call in that status, and with what is given. Raises `ForbiddenMove`."""
+        if status not in MOVES[self.status]:
+            raise _forbidden(self.id, self.status, status)
         return changed(
             self,
             status=status,
@@ -165,7 +150,7 @@ class CallChange:
 
     def __post_init__(self) -> None:
         if self.now not in MOVES[self.was]:
-            raise ForbiddenMove(f"Call {self.id!r} cannot go from {self.was!r} to {self.now!r}.")
+            raise _forbidden(self.id, self.was, self.now)
 
     @property
     def starts(self) -> bool:
@@ -176,3 +161,7 @@ class CallChange:
     def runs(self) -> bool:
         """Whether its handler is to run, once more or for the first time."""
         return self.now == "running"
+
+
+def _forbidden(call_id: str, was: CallStatus, now: CallStatus) -> ForbiddenMove:
+    return ForbiddenMove(f"Call {call_id!r} cannot go from {was!r} to {now!r}.")

@@ -15,7 +15,7 @@ from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.spaces.space import CallShown
-from toolwright.core.threads.call import Call, CallStatus, timer_of
+from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
 from toolwright.core.tools.pipeline import lacks_variables, prepare, timed_out
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE
@@ -324,8 +324,25 @@ class Calls:
         expires_at: datetime | None = None,
     ) -> None:
         space_id = None if changes.shown is None else changes.shown.get(call.id)
+        after = call.moved_to(
+            now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id
+        )
+        if call.id in changes.calls:
+            changes.calls[call.id] = after
+            return
         changes.call_changes.append(
-            call.move(now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id)
+            CallChange(
+                id=call.id,
+                was=call.status,
+                now=now,
+                at=at,
+                result=result,
+                deadline=deadline,
+                expires_at=expires_at,
+                space_id=space_id,
+                before=call,
+                after=after,
+            )
         )
 
 

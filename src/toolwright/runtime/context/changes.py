@@ -17,6 +17,7 @@ from toolwright.runtime.spaces.showing import Intended
 
 _empty = cast("Callable[[], Any]", list)  # of whatever its field says
 """A new list for whatever its field holds: `list[T]()` takes ten times as long, a few times at every step."""
+_empty_dict = cast("Callable[[], Any]", dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Changes:
     """The changes that one unit of a drain is to contain, while they are put together."""
 
     messages: list[Message] = field(default_factory=_empty)
-    calls: list[Call] = field(default_factory=_empty)
+    calls: dict[str, Call] = field(default_factory=_empty_dict)
     call_changes: list[CallChange] = field(default_factory=_empty)
     events: list[EventDraft] = field(default_factory=_empty)
     step: Step | None = None
@@ -58,7 +59,7 @@ class Changes:
         return changed(
             self,
             messages=[*self.messages],
-            calls=[*self.calls],
+            calls={**self.calls},
             call_changes=[*self.call_changes],
             events=[*self.events],
         )

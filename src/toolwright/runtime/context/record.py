@@ -98,7 +98,7 @@ class RunRecord:
             seq=self.seq,
             run=run,
             messages=tuple(changes.messages),
-            calls=tuple(changes.calls),
+            calls=tuple(changes.calls.values()) if changes.calls else (),
             nested=changes.nested,
             edited=changes.edited,
             changes=tuple(changes.call_changes),

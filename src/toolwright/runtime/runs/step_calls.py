@@ -62,11 +62,8 @@ class StepCalls:
         done: EventDraft | None = None,
     ) -> Next:
         """Calls that are new, the first that needs the outside world begun. `done` tells of the step if none does."""
+        changes.calls = {call.id: call for call in calls}
         self._calls.begin(context, calls, changes)
-        begun = {call.id: call for call in calls}
-        for change in changes.call_changes:
-            begun[change.id] = begun[change.id].moved(change)
-        changes.calls, changes.call_changes = [*begun.values()], []
         if _unanswered(calls, changes):
             return Next(kind=Answer, changes=changes, run=run)
         if done is not None:
@@ -257,6 +254,6 @@ def _at_work(call: Call) -> bool:
 
 def _made(context: RunContext, changes: Changes) -> list[Made]:
     """The calls of the step with how they went, some of them by these changes."""
-    calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls)}
+    calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls.values())}
     status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}
     return [Made(c.name, c.arguments, status.get(c.id) == "success") for c in calls.values()]
