@@ -11,10 +11,12 @@ pytestmark = pytest.mark.anyio
 
 
 class Session:
-    """A session that is fit to be lent again."""
+    """A session that is fit to be lent again, until it is cut off."""
+
+    closed = False
 
     def is_closed(self) -> bool:
-        return False
+        return self.closed
 
     def is_in_transaction(self) -> bool:
         return False
@@ -45,7 +47,7 @@ class Sessions:
 
 async def test_a_session_is_lent_again_without_a_word_to_the_pool() -> None:
     pool = Sessions()
-    lending = Lending(pool)
+    lending = Lending(pool, 1)
     session = await lending.acquire()
     await lending.release(session)
     assert (await lending.acquire() is session, pool.out) == (True, 1)
@@ -53,7 +55,7 @@ async def test_a_session_is_lent_again_without_a_word_to_the_pool() -> None:
 
 async def test_a_session_that_comes_back_while_the_pool_closes_is_the_pools_again() -> None:
     pool = Sessions()
-    lending = Lending(pool)
+    lending = Lending(pool, 1)
     session = await lending.acquire()
     closing = asyncio.create_task(lending.close())
     await asyncio.sleep(0)
@@ -61,3 +63,80 @@ async def test_a_session_that_comes_back_while_the_pool_closes_is_the_pools_agai
     async with asyncio.timeout(10):
         await closing
     assert pool.out == 0
+
+
+async def _turn() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_those_who_wait_get_the_session_in_the_order_of_their_coming() -> None:
+    pool = Sessions()
+    lending = Lending(pool, 1)
+    session = await lending.acquire()
+    waiting = [asyncio.create_task(lending.acquire()) for _ in range(3)]
+    await _turn()
+    for each in waiting:
+        await lending.release(session)
+        await _turn()
+        assert [one.done() for one in waiting].count(True) == waiting.index(each) + 1
+        assert each.result() is session
+    assert pool.out == 1
+
+
+async def test_who_is_cancelled_while_it_waits_takes_no_session_with_it() -> None:
+    lending = Lending(Sessions(), 1)
+    session = await lending.acquire()
+    first, second = (asyncio.create_task(lending.acquire()) for _ in range(2))
+    await _turn()
+    await lending.release(session)  # to the first, which does not know it yet
+    first.cancel()
+    async with asyncio.timeout(10):
+        assert await second is session
+    third, fourth = (asyncio.create_task(lending.acquire()) for _ in range(2))
+    await _turn()
+    third.cancel()
+    await lending.release(session)
+    async with asyncio.timeout(10):
+        assert await fourth is session
+
+
+async def test_a_session_that_was_cut_off_makes_room_for_another() -> None:
+    pool = Sessions()
+    lending = Lending(pool, 1)
+    session = await lending.acquire()
+    waiting = asyncio.create_task(lending.acquire())
+    await _turn()
+    cast("Any", session).closed = True
+    await lending.release(session)
+    async with asyncio.timeout(10):
+        assert await waiting is not session
+    assert pool.out == 1
+
+
+async def test_a_session_that_cannot_be_opened_makes_room_for_who_waits() -> None:
+    class Refusing(Sessions):
+        refusals = 1
+
+        async def acquire(self) -> Connection:
+            await asyncio.sleep(0)
+            if self.refusals:
+                self.refusals -= 1
+                raise OSError("no route")
+            return await super().acquire()
+
+    lending = Lending(Refusing(), 1)
+    refused, waiting = (asyncio.create_task(lending.acquire()) for _ in range(2))
+    with pytest.raises(OSError, match="no route"):
+        await refused
+    async with asyncio.timeout(10):
+        await waiting
+
+
+async def test_an_idle_session_that_was_cut_off_is_not_lent_again() -> None:
+    pool = Sessions()
+    lending = Lending(pool, 1)
+    session = await lending.acquire()
+    await lending.release(session)
+    cast("Any", session).closed = True
+    assert (await lending.acquire() is session, pool.out) == (False, 1)

@@ -4,6 +4,7 @@ Needs the extra `postgres`.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -80,40 +81,92 @@ class Pool(Protocol):
 
 
 class Lending:
-    """A pool that keeps the sessions that come back for who comes next: asyncpg's own way takes a task each time."""
+    """At most so many sessions of a pool, each handed on to who comes next.
 
-    def __init__(self, pool: Pool) -> None:
+    asyncpg's own way of giving one back and taking it again is a task, two timers and a turn of the loop more.
+    """
+
+    def __init__(self, pool: Pool, most: int) -> None:
         self._pool = pool
+        self._most = most
+        self._out = 0  # sessions that the pool has given, or is about to
         self._idle: list[Connection] = []
-        self._waiting = 0  # who waits for a session of the pool
+        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._closing = False
 
     async def acquire(self) -> Connection:
-        while self._idle:
-            connection = self._idle.pop()
-            if _is_fit(connection):
-                return connection
-            await self._pool.release(connection)
-        self._waiting += 1
-        try:
-            return await self._pool.acquire()
-        finally:
-            self._waiting -= 1
+        while True:
+            while self._idle:
+                connection = self._idle.pop()
+                if _is_fit(connection):
+                    return connection
+                await self._give_back(connection)
+            if self._out < self._most:
+                return await self._open()
+            handed = await self._wait()
+            if handed is not None:
+                return handed
 
     async def release(self, connection: Connection) -> None:
-        if _is_fit(connection) and not self._waiting and not self._closing:
-            self._idle.append(connection)
+        if _is_fit(connection) and not self._closing:
+            self._hand_on(connection)
         else:
-            await self._pool.release(connection)
+            await self._give_back(connection)
 
     async def close(self) -> None:
         self._closing = True  # what comes back from now on is the pool's
         while self._idle:
-            await self._pool.release(self._idle.pop())
+            await self._give_back(self._idle.pop())
         await self._pool.close()
 
     def terminate(self) -> None:
         self._pool.terminate()
+
+    async def _open(self) -> Connection:
+        self._out += 1
+        try:
+            return await self._pool.acquire()
+        except BaseException:
+            self._make_room()
+            raise
+
+    async def _give_back(self, connection: Connection) -> None:
+        try:
+            await self._pool.release(connection)
+        finally:
+            self._make_room()
+
+    async def _wait(self) -> Connection | None:
+        """A session that was handed on, or None where there is room for another one."""
+        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():  # at the very moment at which it got one
+                handed = waiter.result()
+                if handed is None:
+                    self._wake_next(None)
+                else:
+                    self._hand_on(handed)
+            raise
+
+    def _hand_on(self, connection: Connection) -> None:
+        if not self._wake_next(connection):
+            self._idle.append(connection)
+
+    def _make_room(self) -> None:
+        self._out -= 1
+        self._wake_next(None)
+
+    def _wake_next(self, connection: Connection | None) -> bool:
+        """Whether somebody waited who takes it."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return True
+        return False
 
 
 def _is_fit(connection: Connection) -> bool:
@@ -183,7 +236,7 @@ async def _connect_pool(url: str, limits: Limits, most: int) -> Pool:
         server_settings={**_SESSION, "statement_timeout": f"{limits.statement:.3f}s"},
         reset=_left_clean,
     )
-    return Lending(pool)
+    return Lending(pool, most)
 
 
 async def _left_clean(connection: Connection) -> None:
