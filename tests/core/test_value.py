@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
-from toolwright.core.value import changed, value
+from toolwright.core.value import changed, maker, value
 
 
 @value
@@ -97,3 +97,9 @@ def test_an_unhashable_field_is_said() -> None:
 def test_a_value_is_a_dataclass() -> None:
     assert [each.name for each in fields(Place(x=1))] == ["x", "y", "note", "name"]  # type: ignore[arg-type]  # a value
     assert changed(Point(x=1), y=5) == replace(Point(x=1), y=5) == Point(x=1, y=5)  # type: ignore[type-var]  # the same
+
+
+def test_a_maker_makes_what_the_class_makes() -> None:
+    make = maker(Point, "x", y=2, note="n")
+    assert make(1) == Point(x=1, y=2, note="n")
+    assert make(3) == Point(x=3, y=2, note="n")

@@ -85,3 +85,18 @@ def _copier(cls: type[T]) -> Callable[[T], T]:
     exec("\n".join(lines), space)  # noqa: S102 - the text is made of field names alone
     copy: Callable[[T], T] = space["copy"]
     return copy
+
+
+def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # any value of that field
+    """A function that makes values of that class which differ in one field, at half the cost of calling it by names."""
+    names = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
+    sets = [f" made.{name} = {name}" for name in names]
+    lines = [f"def make({field}):", " made = new(cls)", *sets, " return made"]
+    space: dict[str, Any] = {
+        **others,
+        "new": object.__new__,
+        "cls": cls,
+    }  # what the written function may name
+    exec("\n".join(lines), space)  # noqa: S102 - the text is made of field names alone
+    make: Callable[[Any], T] = space["make"]
+    return make

@@ -82,8 +82,6 @@ class Faulty(Exception):
 
 def has_large_file(value: object) -> bool:
     """Whether what a handler returned brings files that take milliseconds to look at."""
-    if type(value) is dict:
-        return False
     attachments = getattr(value, "attachments", None)
     parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
     if isinstance(value, list):
