@@ -71,7 +71,7 @@ def is_shared(value: object) -> bool:
 
 
 def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] | None:
-    """What makes the default for each call; None where the value can serve them all.
+    """A maker of the default for each call; None where the value can serve them all.
 
     A value of another Python type, such as a text for an enum or a tuple for a list, is built from its JSON. Raises
     pydantic's `ValidationError` for one that the type refuses in both.

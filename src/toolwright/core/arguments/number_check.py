@@ -40,7 +40,7 @@ _ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
 
 
 def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
-    """What tells of a value that the schema accepts whether `Numbers` would leave it as it is.
+    """A check of values that the schema accepts: whether `Numbers` would leave them as they are.
 
     It may say no of one that is right, never yes of one that is not: not of one with a number out of range, nor of
     one that is nested too deep. Of a very large schema it always says no.

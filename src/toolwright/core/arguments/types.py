@@ -29,7 +29,7 @@ def confused(members: tuple[Any, ...]) -> bool:  # any annotations
 
 
 def exactly(member: Any) -> Any:  # any annotation
-    """The same, a literal so that it takes no boolean for a number and no number for a boolean."""
+    """The member of a union, a literal so that it takes no boolean for a number and no number for a boolean."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
@@ -303,7 +303,7 @@ class TypeReader:
     def judge_default(
         self, annotation: Annotation, value: object, path: str
     ) -> typing.Callable[[], object] | None:
-        """What makes the default for each call, None where it can serve all; refuses one that its type refuses."""
+        """A maker of the default for each call, None where it can serve all; refuses one that its type refuses."""
         try:
             return fresh(adapter_of(annotation, self._tool, path), value)
         except ValidationError as error:

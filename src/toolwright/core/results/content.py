@@ -108,7 +108,7 @@ def checked_parts(parts: Sequence[P], what: str) -> list[P]:
 
 
 def checked_fields(parts: Sequence[P], what: str) -> list[P]:
-    """The same, but for what `data` holds: for those who decode it next."""
+    """Check all fields, but for what `data` holds: for those who decode it next."""
     return [_checked(part, what, number) for number, part in enumerate(parts)]
 
 

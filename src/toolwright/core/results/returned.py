@@ -132,7 +132,7 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
 
 
 def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
-    """What a result says that is images alone."""
+    """The text of a result that is images alone."""
     return f"Attached: {', '.join(each.name for each in attachments)}"
 
 

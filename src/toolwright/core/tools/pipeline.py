@@ -87,7 +87,7 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
 
 
 def limit_of(tool: Tool) -> float | None:
-    """How long whoever carries the call out may take, None for as long as they want."""
+    """The seconds that whoever carries the call out may take, None for as long as they want."""
     return tool.timeout if tool.carrier in INLINE else None
 
 
@@ -121,7 +121,7 @@ async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolRes
 
 
 def internal_result(prepared: PreparedCall) -> ToolResult:
-    """What an internal tool answers at once (S3)."""
+    """The result that an internal tool answers at once (S3)."""
     return ToolResult.ok({"success": True, "args": prepared.arguments})
 
 

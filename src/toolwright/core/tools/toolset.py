@@ -112,7 +112,7 @@ class Toolset:
         return self._with(tool for tool in self if predicate(tool))
 
     def prefixed(self, text: str) -> "Toolset":
-        """The same tools under names that begin with `text`."""
+        """The tools under names that begin with `text`."""
         check_kind("What tools are prefixed with", text, str, "text")
         return self._with(replace(tool, name=text + tool.name) for tool in self)
 
