@@ -85,6 +85,7 @@ def run() -> list[Row]:
         cache = str(Path(folder) / "cache")
         floor = _took("import asyncio, pydantic, jsonschema_rs; from pydantic import BaseModel", cache)
         ours = _took("import toolwright", cache)
+        names = _took("from toolwright import Agent, Prompt, ThreadState, Tool, ToolResult, tool", cache)
         first = _took(f"exec({FIRST_RUN!r})", cache)
         return [
             Row(
@@ -94,6 +95,14 @@ def run() -> list[Row]:
                 floor,
                 IMPORT_TARGET,
                 note="floor: asyncio, pydantic, jsonschema-rs",
+            ),
+            Row(
+                "import of what an app is made of",
+                names,
+                "ms",
+                floor,
+                IMPORT_TARGET,
+                note="agents, prompts, tools; the same floor",
             ),
             Row(
                 "import, and a first run in memory",

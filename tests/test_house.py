@@ -103,6 +103,20 @@ def test_importing_the_package_loads_no_library_that_does_io() -> None:
     assert not set(done.stdout.split()) & set(WITHOUT_IO)
 
 
+def test_importing_the_package_loads_nothing_until_a_name_is_asked_for() -> None:
+    script = "import sys, toolwright; print(*[m for m in sys.modules if m.startswith(('toolwright.', 'pydantic'))])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_a_name_of_the_package_is_the_same_each_time_and_shown_before_it_is_asked_for() -> None:
+    script = "import toolwright as tw; print(*dir(tw)); assert tw.Tool is tw.Tool is vars(tw)['Tool']"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {*PUBLIC, "errors", "testing"} <= set(done.stdout.split())
+    with pytest.raises(AttributeError, match="module 'toolwright' has no attribute 'Tol'"):
+        _ = tw.Tol  # type: ignore[attr-defined]  # the fault under test
+
+
 def test_a_gateway_without_people_loads_nothing_that_only_their_tokens_need() -> None:
     script = "import sys, toolwright.wiring.gateway; print(*sorted(m for m in sys.modules if '.' not in m))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -135,6 +149,7 @@ def test_a_run_in_memory_loads_no_library_of_a_database_or_a_server() -> None:
     done = subprocess.run([sys.executable, "-c", IN_MEMORY], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {
         "sqlalchemy", "alembic", "asyncpg", "fastapi", "starlette", "uvicorn", "cryptography", "httpx", "pydantic_ai",
+        "yaml",
     }  # fmt: skip
 
 

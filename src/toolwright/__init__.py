@@ -1,20 +1,26 @@
 """Toolwright: a tool is declared once, anything may carry it out, and no result is ever lost."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from toolwright.core.agents.agent import Agent, Side
-from toolwright.core.agents.prompt import Prompt
-from toolwright.core.env.variable import Variable
-from toolwright.core.errors import ToolwrightError
-from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
-from toolwright.core.results.result import ToolResult
-from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
-from toolwright.core.tools.tenvs_needed import Secret
-from toolwright.core.tools.tool import Tool, tool
-from toolwright.core.tools.toolset import Toolset
-
 if TYPE_CHECKING:
+    from toolwright.core.agents.agent import Agent, Side
+    from toolwright.core.agents.prompt import Prompt
+    from toolwright.core.env.variable import Variable
+    from toolwright.core.errors import ToolwrightError
+    from toolwright.core.results.content import (
+        Attachment,
+        AttachmentRef,
+        ImageContent,
+        TextContent,
+        ToolContent,
+    )
+    from toolwright.core.results.result import ToolResult
+    from toolwright.core.state.state import ThreadState
+    from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
+    from toolwright.core.tools.tenvs_needed import Secret
+    from toolwright.core.tools.tool import Tool, tool
+    from toolwright.core.tools.toolset import Toolset
     from toolwright.wiring.app import App
     from toolwright.wiring.settings import Settings
 
@@ -41,19 +47,43 @@ __all__ = [
     "tool",
 ]
 
-_LAZY = {
-    "App": "toolwright.wiring.app",
-    "Settings": "toolwright.wiring.settings",
-    "errors": "toolwright.core.errors",
-    "testing": "toolwright.testing",
+_MODULES = {
+    "Agent": "core.agents.agent",
+    "App": "wiring.app",
+    "Attachment": "core.results.content",
+    "AttachmentRef": "core.results.content",
+    "ImageContent": "core.results.content",
+    "Prompt": "core.agents.prompt",
+    "Secret": "core.tools.tenvs_needed",
+    "Settings": "wiring.settings",
+    "Side": "core.agents.agent",
+    "SubagentToolConfig": "core.tools.relations",
+    "SubpromptConfig": "core.tools.relations",
+    "TextContent": "core.results.content",
+    "ThreadState": "core.state.state",
+    "Tool": "core.tools.tool",
+    "ToolContent": "core.results.content",
+    "ToolResult": "core.results.result",
+    "Toolset": "core.tools.toolset",
+    "ToolwrightError": "core.errors",
+    "Variable": "core.env.variable",
+    "tool": "core.tools.tool",
 }
+"""Where each public name is made, below this package."""
 
 
 def __getattr__(name: str) -> Any:  # whatever the module has under that name
-    """The parts that need more than the core are imported when they are first asked for."""
-    if name not in _LAZY:
+    """Each name is imported when it is first asked for: a client, say, has no use for what makes tools."""
+    if name in _MODULES:
+        named = getattr(import_module(f"toolwright.{_MODULES[name]}"), name)
+    elif name in ("errors", "testing"):
+        named = import_module("toolwright.core.errors" if name == "errors" else "toolwright.testing")
+    else:
         raise AttributeError(f"module 'toolwright' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - only on this rare way
+    globals()[name] = named
+    return named
 
-    module = import_module(_LAZY[name])
-    return module if name in ("errors", "testing") else getattr(module, name)
+
+def __dir__() -> list[str]:
+    """All names, also those that nobody has asked for yet."""
+    return sorted({*globals(), *__all__, "errors", "testing"})

@@ -107,3 +107,19 @@ def test_what_is_plain_is_copied_without_a_walk_in_python() -> None:
     with calls_of_ours() as calls:
         plain(value)
     assert calls == ["plain"]
+
+
+class Unit(StrEnum):
+    """Texts with values that are others."""
+
+    METRE = "m"
+
+    def __new__(cls, text: str) -> "Unit":
+        made = str.__new__(cls, text)
+        made._value_ = text.upper()
+        return made
+
+
+def test_keys_of_other_classes_than_text_are_looked_at_one_by_one() -> None:
+    copy: Any = plain({Word("a"): 1, Unit.METRE: 2, "b": {Unit.METRE: 3}})  # an object
+    assert copy == {"a": 1, "M": 2, "b": {"M": 3}}

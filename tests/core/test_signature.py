@@ -220,6 +220,28 @@ async def test_models_enums_typed_dicts_and_dataclasses_arrive_built() -> None:
     ]
 
 
+class Bounds(typing.TypedDict, total=False):
+    least: float
+    most: float | None
+    steps: list[float]
+    count: int
+
+
+async def test_whole_numbers_within_typed_dicts_arrive_as_the_floats_that_their_types_name() -> None:
+    handed_over: list[object] = []
+
+    @tool
+    async def find(bounds: Bounds, weights: dict[str, float], pair: list[int | float] | None = None) -> None:
+        """Find."""
+        handed_over.extend([bounds, weights, pair])
+
+    bounds: JSONObject = {"most": None, "steps": [1, 2.5], "least": 80, "count": 3.0}
+    await call(find, {"bounds": bounds, "weights": {"a": 1}, "pair": [1, 1.5]})
+    assert repr(handed_over) == (
+        "[{'least': 80.0, 'most': None, 'steps': [1.0, 2.5], 'count': 3}, {'a': 1.0}, [1, 1.5]]"
+    )
+
+
 @requirement("S2-3.3-1")
 async def test_arguments_nest_at_least_ten_levels() -> None:
     annotation: object = int

@@ -18,7 +18,7 @@ from tests.counting import calls_of_ours
 
 from toolwright.core.env.variable import Variable
 from toolwright.core.errors import DefinitionError
-from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
+from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, ImageContent, TextContent
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.state.memory import MemoryState, Progress
 from toolwright.core.state.state import ThreadState
@@ -382,7 +382,7 @@ async def test_a_raw_handler_gets_state_and_arguments() -> None:
 async def test_an_executor_uses_the_pool_it_is_given_and_closes_only_its_own() -> None:
     executor = FunctionExecutor()
     made = tool(name="one", description="One")(lambda: 1)
-    result = await executor(PreparedCall(made, {}, "c", {}), MemoryState())
+    result = await executor(PreparedCall(tool=made, arguments={}, call_id="c", keywords={}), MemoryState())
     assert result.result == 1
     executor.close()
     executor.close()
@@ -499,7 +499,47 @@ async def test_the_way_of_a_usual_call_is_short() -> None:
     await tools.call("find", arguments)
     with calls_of_ours() as calls:
         assert (await tools.call("find", arguments)).status == "success"
-    assert len(calls) <= 20, calls
+    assert len(calls) <= 9, calls
+
+
+async def test_a_tool_stands_alone_that_waits_for_nothing_and_asks_for_nothing_but_its_arguments() -> None:
+    @tool
+    async def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    @tool
+    async def say(state: ThreadState, text: str) -> str:
+        """Say."""
+        return f"{state.thread_id}: {text}"
+
+    @tool
+    async def rest() -> None:
+        """Rest."""
+        await asyncio.sleep(0)
+
+    @tool
+    def plainly() -> None:
+        """Plainly."""
+
+    assert add.stands_alone
+    assert not any(each.stands_alone for each in (say, rest, plainly))
+    needs = tool(variables=[Variable("KEY")])(add.handler)  # type: ignore[arg-type]  # a tool of a function
+    assert not needs.stands_alone
+    assert (await Toolset([say]).call("say", {"text": "a"})).result == "thread: a"
+
+
+async def test_a_large_file_of_a_tool_that_stands_alone_is_judged_like_any_other() -> None:
+    @tool
+    async def draw(good: bool) -> ToolResult:
+        """Draw."""
+        data = "A" * 2 * LARGE if good else "A" * 2 * LARGE + "!"
+        return ToolResult.ok("drawn", (Attachment(name="a.png", mime_type="image/png", data=data),))
+
+    assert draw.stands_alone
+    assert (await Toolset([draw]).call("draw", {"good": True})).status == "success"
+    faulty = await Toolset([draw]).call("draw", {"good": False})
+    assert "data must be base64 text" in (faulty.error or "")
 
 
 @pytest.mark.parametrize("timeout", [None, 60.0])

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
-from toolwright.core.value import changed, value
+from toolwright.core.value import changed, maker, value
 
 
 @value
@@ -114,3 +114,9 @@ def test_other_dataclasses_are_changed_too_and_judged_as_when_they_are_made() ->
         changed(Checked(1), x=-1)
     with pytest.raises(TypeError, match="Checked has no field 'y'"):
         changed(Checked(1), y=1)
+
+
+def test_a_maker_makes_what_the_class_makes() -> None:
+    make = maker(Point, "x", y=2, note="n")
+    assert make(1) == Point(x=1, y=2, note="n")
+    assert make(3) == Point(x=3, y=2, note="n")

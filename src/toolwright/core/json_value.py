@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from json import encoder
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from pydantic_core import CoreSchema, PydanticSerializationError, core_schema, to_json
 
@@ -41,7 +41,7 @@ def dumps(value: JSON) -> str:
 
 
 def dumps_unescaped(value: JSON) -> str:
-    """The same with letters as they are, a third of the length or more; ASCII where a lone surrogate is, for UTF-8.
+    """Compact JSON with letters as they are, a third of the length or more; ASCII where half a character is, for UTF-8.
 
     Raises `InvalidJSON` like `dumps`.
     """
@@ -50,7 +50,7 @@ def dumps_unescaped(value: JSON) -> str:
 
 
 def utf8_size(value: JSON) -> int:
-    """How many bytes the value takes as compact JSON in UTF-8, or a few more; written in compiled code."""
+    """The bytes that the value takes as compact JSON in UTF-8, or a few more; written in compiled code."""
     try:
         return len(to_json(value))
     except PydanticSerializationError:  # half a character
@@ -75,28 +75,42 @@ def _written(value: JSON, encode: Callable[[JSON], str]) -> str:
         raise InvalidJSON(sentence(f"This value cannot be written as JSON: {error}")) from error
 
 
-NUMBERS: Mapping[type, CoreSchema] = {
+_NUMBERS: Mapping[type, CoreSchema] = {
     int: core_schema.int_schema(strict=True, ge=-(2**63), le=2**63 - 1),
     float: core_schema.float_schema(strict=True, allow_inf_nan=False),
 }
 """Whole numbers of 64 bits, and floats that are numbers."""
 
 
-def json_levels(name: str, levels: int, numbers: Mapping[type, CoreSchema] = NUMBERS) -> list[CoreSchema]:
+def _refuse(_: object) -> NoReturn:
+    raise TypeError
+
+
+_KEY = core_schema.union_schema(
+    [
+        core_schema.str_schema(strict=True),  # the first choice for text itself; for a subclass the second
+        core_schema.chain_schema(
+            [core_schema.is_instance_schema(str), core_schema.no_info_plain_validator_function(_refuse)]
+        ),
+    ]
+)
+
+
+def json_levels(name: str, levels: int) -> list[CoreSchema]:
     """Definitions of JSON that is nested so deep, which one refers to as `name-0` (scalars) to `name-<levels>`.
 
     They take values of Python's own types only: no subclass, no tuple, no enum, no key that is not text.
+    Beside `ValidationError` they raise `TypeError`, for a key of a subclass of text.
     """
     as_is = core_schema.any_schema()
-    scalars = {str: as_is, bool: as_is, type(None): as_is, **numbers}
-    text = core_schema.tagged_union_schema({str: as_is}, discriminator=type)
-    return [_level(name, level, scalars, text) for level in range(levels + 1)]
+    scalars = {str: as_is, bool: as_is, type(None): as_is, **_NUMBERS}
+    return [_level(name, level, scalars) for level in range(levels + 1)]
 
 
-def _level(name: str, level: int, scalars: Mapping[type, CoreSchema], text: CoreSchema) -> CoreSchema:
+def _level(name: str, level: int, scalars: Mapping[type, CoreSchema]) -> CoreSchema:
     choices = {**scalars}
     if level:
         within = core_schema.definition_reference_schema(f"{name}-{level - 1}")
         choices[list] = core_schema.list_schema(within, fail_fast=True)
-        choices[dict] = core_schema.dict_schema(text, within, fail_fast=True)
+        choices[dict] = core_schema.dict_schema(_KEY, within, fail_fast=True)
     return core_schema.tagged_union_schema(choices, discriminator=type, ref=f"{name}-{level}")

@@ -90,3 +90,18 @@ def _changer(cls: type[T], *new: str) -> Callable[[T, dict[str, object]], T]:
     exec("\n".join([*lines, " return made"]), space)  # noqa: S102 - the text is made of field names alone
     change: Callable[[T, dict[str, object]], T] = space["change"]
     return change
+
+
+def maker(cls: type[T], field: str, **others: object) -> Callable[[Any], T]:  # any value of that field
+    """A function that makes values of that class which differ in one field, at half the cost of calling it by names."""
+    names = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # a class made by `value`
+    sets = [f" made.{name} = {name}" for name in names]
+    lines = [f"def make({field}):", " made = new(cls)", *sets, " return made"]
+    space: dict[str, Any] = {
+        **others,
+        "new": object.__new__,
+        "cls": cls,
+    }  # what the written function may name
+    exec("\n".join(lines), space)  # noqa: S102 - the text is made of field names alone
+    make: Callable[[Any], T] = space["make"]
+    return make

@@ -27,7 +27,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_json(value: JSON) -> JSON:
-    """The same within a JSON value, keys included."""
+    """A JSON value whose texts are clean, keys included."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
@@ -55,7 +55,9 @@ def readable(value: JSON) -> str:
         text = to_json(value).decode()
     except PydanticSerializationError:  # half a character
         text = _encode(value)
-    if text.isascii() and text.isprintable() and "\\" not in text:
+    if (
+        text.isascii() and "\\" not in text and "\x7f" not in text
+    ):  # JSON escapes the other control characters
         return text
     if _UNCLEAN.search(text) is None:
         return text

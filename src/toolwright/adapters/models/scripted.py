@@ -3,26 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
-import yaml
-
 from toolwright.adapters.models.script import Script, Turn, read_script
-from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
+from toolwright.core.errors import ModelRefused, ModelUnavailable
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.text import sentence
 from toolwright.core.threads.run import Usage
 
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 20
-
-
-def _place(error: yaml.YAMLError) -> str:
-    """Where it is not, without what stands there: the file may be any that the process can read."""
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-    return "" if mark is None else f", in line {mark.line + 1}"
 
 
 class ScriptedModel:
@@ -65,24 +55,9 @@ class ScriptedModel:
         Raises:
             DefinitionError: the file cannot be read or is not a script; the message names file and turn.
         """
-        try:
-            if Path(path).exists() and not Path(path).is_file():  # a pipe or a device might never end
-                raise DefinitionError(f"The script {str(path)!r} cannot be read: it is no file.")
-            turns: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise DefinitionError(f"The script {str(path)!r} cannot be read: it is not UTF-8.") from error
-        except OSError as error:
-            raise DefinitionError(
-                sentence(f"The script {str(path)!r} cannot be read: {error.strerror}")
-            ) from error
-        except yaml.YAMLError as error:
-            raise DefinitionError(f"The script {str(path)!r} is not YAML{_place(error)}.") from error
-        except (ValueError, RecursionError) as error:  # a date that there is not, a thousand brackets
-            raise DefinitionError(f"The script {str(path)!r} cannot be read as YAML.") from error
-        if not isinstance(turns, list | dict):
-            raise DefinitionError(f"The script {str(path)!r} must be a list of turns, or lists by name.")
-        # pyright sees list[Unknown] | dict[Unknown, Unknown]: the constructor checks what they hold
-        return cls(turns, name=f"scripted:{path}")  # pyright: ignore[reportUnknownArgumentType]
+        from toolwright.adapters.models.script_file import read_turns  # noqa: PLC0415 - loads the reader of YAML
+
+        return cls(read_turns(path), name=f"scripted:{path}")
 
     @property
     def name(self) -> str:

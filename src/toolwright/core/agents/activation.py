@@ -29,7 +29,7 @@ from toolwright.core.value import changed
 
 
 def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
-    """What is offered from step to step, or runs before the first one, has no place in a prompt that is a tool."""
+    """Refuse in a prompt that is a tool what is offered from step to step, or runs before the first one."""
     for each in callees:
         relation = each.relation if isinstance(each, Tool) else each
         config = relation.config if isinstance(relation, AgentCall) else None

@@ -133,7 +133,7 @@ class Catalog:
         return self._active.get(agent_id)
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":
-        """The same catalog, in which the agent uses that model."""
+        """A copy of the catalog, in which the agent uses that model."""
         return Catalog(
             agents=self.agents,
             prompts=list(self._prompts.values()),
@@ -158,7 +158,7 @@ class Catalog:
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
-        """What a prompt can call by name: tools, and what is exposed as one."""
+        """The callees of a prompt by name: tools, and what is exposed as one."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
         return {each.name: each for each in [*exposed, *self.tools]}
 

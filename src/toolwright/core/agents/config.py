@@ -46,7 +46,13 @@ def _kind(value: object) -> str:
 class Form(BaseModel):
     """A part of a configuration: strict, in camelCase, without unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        frozen=True,
+        defer_build=True,  # most apps are written in Python
+    )
 
     @model_validator(mode="wrap")
     @classmethod

@@ -31,18 +31,23 @@ class Builder:
 
     With `copies` the values share nothing with each other, also where pydantic takes a default for unchanging.
     Without `extra` no type takes fields that it does not know, as its schema says: else a union would lose them.
+    Without `classes` nothing but whole numbers change, into floats: a value that the schema has accepted needs no
+    strict look for that.
     """
 
     adapter: TypeAdapter[object]
     copies: bool = False
     extra: bool = False
+    classes: bool = True
 
     def build(self, value: JSON) -> object:
         """The value; raises pydantic's `ValidationError`.
 
         Strict and from JSON: only so pydantic takes a text for an enum, and nothing but a text for a text.
         """
-        built = self.adapter.validate_json(
+        if not self.classes:
+            return self.adapter.validator.validate_python(value)
+        built = self.adapter.validator.validate_json(
             to_json(value), strict=True, extra=None if self.extra else "forbid"
         )
         return copy.deepcopy(built) if self.copies else built
@@ -66,7 +71,7 @@ def is_shared(value: object) -> bool:
 
 
 def fresh(adapter: TypeAdapter[object], value: object) -> Callable[[], object] | None:
-    """What makes the default for each call; None where the value can serve them all.
+    """A maker of the default for each call; None where the value can serve them all.
 
     A value of another Python type, such as a text for an enum or a tuple for a list, is built from its JSON. Raises
     pydantic's `ValidationError` for one that the type refuses in both.
@@ -139,7 +144,7 @@ class Binding:
     `state` names the parameter for the `ThreadState`. `model` is the parameter and builder of `args=Model`.
     """
 
-    __slots__ = ("_changed", "_model", "state")
+    __slots__ = ("_as_is", "_changed", "_model", "state")
 
     def __init__(
         self,
@@ -151,18 +156,25 @@ class Binding:
         self.state = state
         self._model = model
         self._changed = tuple(argument for argument in arguments if not argument.as_is)
+        self._as_is = not self._changed and model is None and state is None
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:
         """Raises `ArgumentFault` for what a validator of the user's own refuses."""
+        if self._as_is:
+            return arguments  # type: ignore[return-value]  # the values of JSON are objects
         if self._model is not None:
             parameter, builder = self._model
             return {parameter: build_model(builder, arguments)}
         keywords: dict[str, object] = {**arguments}
         for argument in self._changed:
             if argument.key in keywords:
-                value = arguments[argument.key]
+                value: object = arguments[argument.key]
                 del keywords[argument.key]
-                keywords[argument.parameter] = _convert(argument, value)
+                if argument.builder is not None:
+                    value = build_model(argument.builder, value, (argument.key,))
+                elif argument.number and type(value) is int:
+                    value = float(value)
+                keywords[argument.parameter] = value
             elif argument.default is not None:
                 keywords[argument.parameter] = _made(argument.key, argument.default)
         return keywords
@@ -173,12 +185,6 @@ def _made(key: str, default: Callable[[], object]) -> object:
         return default()
     except (Exception, SystemExit) as error:  # a default factory of the user's own may raise anything
         raise ArgumentFault([Fault((key,), f"has no default: {error or type(error).__name__}")]) from error
-
-
-def _convert(argument: Argument, value: JSON) -> object:
-    if argument.builder is not None:
-        return build_model(argument.builder, value, (argument.key,))
-    return float(value) if argument.number and type(value) is int else value
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:

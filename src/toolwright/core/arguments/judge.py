@@ -101,8 +101,17 @@ class Judge:
 
     def read(self, raw: RawArguments) -> JSONObject:
         """Arguments ready for the handler. Raises `ArgumentFault`, whose text names every faulty path."""
-        is_text = type(raw) is str or isinstance(raw, bytes)
-        arguments = _parse(raw if is_text else _written(raw))  # type: ignore[arg-type]  # narrowed above
+        text = raw if type(raw) is str or isinstance(raw, bytes) else _written(raw)
+        if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
+            _count(text)
+        try:
+            arguments: JSON = from_json(text, allow_inf_nan=False)
+        except (ValueError, TypeError) as error:
+            if text.strip():
+                raise _malformed(error) from error
+            arguments = {}
+        if type(arguments) is not dict:
+            raise ArgumentFault([Fault((), f"must be a JSON object, not {type_name(arguments)}")])
         usual = self._has_usual_numbers
         if usual is not None and usual(arguments) and self._accepts(arguments):
             return arguments
@@ -121,21 +130,6 @@ class Judge:
 
     def _compile_and_judge(self, arguments: JSONObject) -> bool:
         return self.compile().is_valid(arguments)
-
-
-def _parse(text: str | bytes) -> JSONObject:
-    """The object that a text holds."""
-    if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
-        _count(text)
-    try:
-        value: JSON = from_json(text, allow_inf_nan=False)
-    except (ValueError, TypeError) as error:
-        if not text.strip():
-            return {}
-        raise _malformed(error) from error
-    if type(value) is not dict:
-        raise ArgumentFault([Fault((), f"must be a JSON object, not {type_name(value)}")])
-    return value
 
 
 def _inspect_object(arguments: JSONObject) -> bool:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pydantic_core import CoreSchema, SchemaValidator, core_schema
+import jsonschema_rs
 
 from toolwright.core.arguments.numbers import Numbers, types_of
-from toolwright.core.json_value import JSON, NUMBERS, JSONObject, json_levels
+from toolwright.core.json_value import JSON, JSONObject
 
 NumberCheck: TypeAlias = Callable[[JSON], bool]
 
@@ -24,18 +24,23 @@ _OWN = frozenset(
 )
 _ENTANGLED = frozenset({"allOf", "patternProperties", "prefixItems"})
 _ELSEWHERE = ("$ref", "anyOf", "oneOf")
-_ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
-_SCALARS: dict[JSON, CoreSchema] = {
-    "string": core_schema.any_schema(),  # the schema has accepted the value: it is no number
-    "boolean": core_schema.any_schema(),
-    "null": core_schema.any_schema(),
-    "integer": core_schema.int_schema(strict=True),
-    "number": core_schema.float_schema(strict=True, allow_inf_nan=False),
+_ANYTHING: JSONObject = {}
+_OTHERS: list[JSON] = ["null", "string", "boolean", "array", "object"]
+_FINITE: JSONObject = {"type": ["number", *_OTHERS], "minimum": -(2**63), "maximum": 2**63 - 1}
+"""Numbers that are compared with whole ones of 64 bits, at a tenth of what others cost; infinity has no type."""
+_WHOLE: JSONObject = {"type": ["integer", *_OTHERS]}
+_SCALARS: dict[JSON, JSONObject] = {
+    "string": _ANYTHING,  # the schema has accepted the value: it is no number
+    "boolean": _ANYTHING,
+    "null": _ANYTHING,
+    "integer": _WHOLE,
+    "number": _FINITE,
 }
+_ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
 
 
 def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
-    """What tells of a value that the schema accepts whether `Numbers` would leave it as it is.
+    """A check of values that the schema accepts: whether `Numbers` would leave them as they are.
 
     It may say no of one that is right, never yes of one that is not: not of one with a number out of range, nor of
     one that is nested too deep. Of a very large schema it always says no.
@@ -45,15 +50,19 @@ def compile_number_check(schema: JSONObject, numbers: Numbers) -> NumberCheck:
         place = compiler.at(schema, 0)
     except _TooLarge:
         return _never
-    definitions = (
-        [
-            *json_levels(_ANY_FLOAT, _LEVELS),
-            *json_levels(_NO_FLOAT, _LEVELS, {int: NUMBERS[int]}),
-        ]
-        if compiler.refers
-        else []
-    )
-    return SchemaValidator(core_schema.definitions_schema(place, definitions)).isinstance_python
+    levels = {**_levels(_ANY_FLOAT, _FINITE), **_levels(_NO_FLOAT, {**_FINITE, **_WHOLE})}
+    check: JSONObject = {"allOf": [place], "definitions": levels}
+    # Of the drafts this one alone takes `3.0` for no integer.
+    return jsonschema_rs.Draft4Validator(check).is_valid
+
+
+def _levels(name: str, numbers: JSONObject) -> JSONObject:
+    """Definitions of JSON that is nested so deep, whose numbers are such: `name-0` to `name-6`."""
+    levels: JSONObject = {f"{name}-0": {**numbers, "maxItems": 0, "maxProperties": 0}}
+    for level in range(1, _LEVELS + 1):
+        below: JSON = {"$ref": f"#/definitions/{name}-{level - 1}"}
+        levels[f"{name}-{level}"] = {**numbers, "items": below, "additionalProperties": below}
+    return levels
 
 
 class _TooLarge(Exception):
@@ -65,18 +74,17 @@ def _never(_: JSON) -> bool:
 
 
 class _Compiler:
-    """The checks of one schema's places; `refers` tells whether some of them stand for any JSON."""
+    """The checks of one schema's places, as schemas of their own."""
 
     def __init__(self, numbers: Numbers) -> None:
-        self.refers = False
         self._numbers = numbers
         self._parts = _MOST_PARTS
 
-    def at(self, schema: JSON, level: int) -> CoreSchema:
+    def at(self, schema: JSON, level: int) -> JSONObject:
         """The check of one place, so many levels down."""
         self._count()
         if schema is False:
-            return core_schema.any_schema()  # nothing is accepted here
+            return _ANYTHING  # nothing is accepted here
         if not isinstance(schema, dict) or level >= _DEEPEST:
             return self._any(schema)
         kind = schema.get("type")
@@ -87,10 +95,12 @@ class _Compiler:
         if kind == "object":
             return self._object(schema, level + 1)
         if kind == "array":
-            return core_schema.list_schema(self.at(schema.get("items"), level + 1))
-        return _SCALARS.get(kind) or self._any(schema)
+            items = self.at(schema.get("items"), level + 1)
+            return {"items": items} if items else _ANYTHING
+        scalar = _SCALARS.get(kind)
+        return self._any(schema) if scalar is None else scalar
 
-    def _referred(self, schema: JSONObject, level: int) -> CoreSchema:
+    def _referred(self, schema: JSONObject, level: int) -> JSONObject:
         """The check of a place that only refers to another one, or takes null beside it; else of any JSON."""
         names = [name for name in _ELSEWHERE if name in schema]
         if len(names) > 1 or not _OWN.isdisjoint(schema):
@@ -100,24 +110,22 @@ class _Compiler:
             return self._any(schema) if target is None else self.at(target[0], level + 1)
         members = schema[names[0]]
         others = [each for each in members if each != {"type": "null"}] if isinstance(members, list) else []
-        if len(others) != 1:
-            return self._any(schema)
-        return core_schema.nullable_schema(self.at(others[0], level + 1))
+        return self.at(others[0], level + 1) if len(others) == 1 else self._any(schema)
 
-    def _object(self, schema: JSONObject, level: int) -> CoreSchema:
+    def _object(self, schema: JSONObject, level: int) -> JSONObject:
         properties = schema.get("properties")
         named = properties.items() if isinstance(properties, dict) else ()
-        fields = {
-            name: core_schema.typed_dict_field(self.at(each, level), required=False) for name, each in named
-        }
+        checks: JSONObject = {name: self.at(each, level) for name, each in named}
         others = self.at(schema.get("additionalProperties"), level)
-        return core_schema.typed_dict_schema(fields, extra_behavior="allow", extras_schema=others)
+        if others:
+            return {"properties": checks, "additionalProperties": others}
+        checks = {name: check for name, check in checks.items() if check}
+        return {"properties": checks} if checks else _ANYTHING
 
-    def _any(self, schema: JSON) -> CoreSchema:
+    def _any(self, schema: JSON) -> JSONObject:
         """The check of JSON whose places are not told apart: no float where an integer may be asked for."""
-        self.refers = True
-        mode = _NO_FLOAT if self._has_integers(schema) else _ANY_FLOAT
-        return core_schema.definition_reference_schema(f"{mode}-{_LEVELS}")
+        name = _NO_FLOAT if self._has_integers(schema) else _ANY_FLOAT
+        return {"$ref": f"#/definitions/{name}-{_LEVELS}"}
 
     def _has_integers(self, schema: JSON) -> bool:
         """Whether an integer is asked for anywhere within the schema, or where it refers to."""

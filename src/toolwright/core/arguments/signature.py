@@ -239,7 +239,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
 
 
 def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
-    return Builder(adapter=adapter, copies=reader.shares, extra=reader.extra)
+    return Builder(adapter=adapter, copies=reader.shares, extra=reader.extra, classes=reader.classes)
 
 
 def _default(
@@ -351,7 +351,7 @@ def _innermost(handler: Handler) -> Handler:
 def _waits(handler: Handler) -> bool:
     """Whether a call may wait for anything: but for coroutines whose own code never gives the loop a turn."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
-    if not isinstance(function, types.FunctionType) or not inspect.iscoroutinefunction(function):
+    if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return True
     return not _YIELDS.isdisjoint(function.__code__.co_code[::2])  # each second byte is an instruction
 

@@ -29,7 +29,7 @@ def confused(members: tuple[Any, ...]) -> bool:  # any annotations
 
 
 def exactly(member: Any) -> Any:  # any annotation
-    """The same, a literal so that it takes no boolean for a number and no number for a boolean."""
+    """The member of a union, a literal so that it takes no boolean for a number and no number for a boolean."""
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
@@ -77,12 +77,14 @@ class TypeReader:
     """Reads the annotations of one tool's parameters and refuses what a schema cannot say.
 
     `read` returns the annotation that pydantic shall see. Afterwards `builds` tells whether a value of the
-    types read so far differs from its JSON, so that pydantic has to build it for the handler, and `shares` whether
-    values that are built would share a default, `extra` whether one of the types takes fields that it does not know.
+    types read so far differs from its JSON, so that pydantic has to build it for the handler, `classes` whether by
+    more than its floats, and `shares` whether values that are built would share a default, `extra` whether one of
+    the types takes fields that it does not know.
     """
 
     def __init__(self, tool: str) -> None:
         self.builds = False
+        self.classes = False
         self.shares = False
         self.extra = False
         self._tool = tool
@@ -127,21 +129,24 @@ class TypeReader:
         if _is_typed_dict(annotation):
             return self._structure(annotation, path, self._typed_dict)
         if _is_model(annotation):
-            self.builds = True
+            self.builds = self.classes = True
             return self._structure(annotation, path, self._model)
         if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-            self.builds = True
+            self.builds = self.classes = True
             return self._structure(annotation, path, self._dataclass)
         raise self.refuse(path, annotation)
 
     def _annotated(self, arguments: tuple[object, ...], path: str) -> Annotation:
         kind, *notes = arguments
         if any(not isinstance(note, FieldInfo | str) for note in notes):
-            self.builds = True
+            self.builds = self.classes = True
         return Annotated[(self.read(kind, path), *notes)]
 
     def _union(self, members: tuple[object, ...], path: str) -> Annotation:
         seen = [self.read(member, path) for member in members]
+        self.classes |= (
+            len([member for member in members if member is not type(None)]) > 1
+        )  # one has to be chosen
         if confused(members):
             if self._open:
                 raise self._fault(
@@ -177,7 +182,7 @@ class TypeReader:
             raise self._fault(
                 path, f"has the type {annotation.__name__}, an Enum whose values are not all texts"
             )
-        self.builds = True
+        self.builds = self.classes = True
         return annotation
 
     def _dict(self, arguments: tuple[object, ...], path: str) -> Annotation:
@@ -298,7 +303,7 @@ class TypeReader:
     def judge_default(
         self, annotation: Annotation, value: object, path: str
     ) -> typing.Callable[[], object] | None:
-        """What makes the default for each call, None where it can serve all; refuses one that its type refuses."""
+        """A maker of the default for each call, None where it can serve all; refuses one that its type refuses."""
         try:
             return fresh(adapter_of(annotation, self._tool, path), value)
         except ValidationError as error:

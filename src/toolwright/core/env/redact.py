@@ -134,7 +134,7 @@ class Redactor:
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """The same for a text that may be a JSON object or list, which stays one: numbers and literals stay there."""
+        """Redact a text that may be a JSON object or list, which stays one: numbers and literals stay there."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -227,7 +227,7 @@ class Redactor:
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """The same for an object. Of two keys that become equal, both stay: the later one is numbered."""
+        """Redact an object. Of two keys that become equal, both stay: the later one is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):

@@ -103,7 +103,7 @@ class Unescaped:
         self.text = "".join(parts)
 
     def place(self, inner: int) -> int:
-        """Where a place of the text is in what it was."""
+        """The place in the text as it was, of a place in this one."""
         last = bisect_right(self._inner, inner) - 1
         return min(self._outer[last] + inner - self._inner[last], self.whole)
 

@@ -61,12 +61,12 @@ class FileDrafts:
         self._changes = dict(changes or {})
 
     def copy(self) -> "FileDrafts":
-        """The same changes, to which others may be added."""
+        """A copy of the changes, to which others may be added."""
         return FileDrafts(self._known, self._changes)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """What the call has written, in order."""
+        """The changes that the call has written, in order."""
         return tuple(self._changes.values())
 
     async def free_path(self, name: str) -> str:
@@ -93,7 +93,7 @@ class FileDrafts:
         return await self._known.at(folded) if change is None else change.file
 
     async def get(self, path: str) -> File:
-        """The same; `NotFound` if there is none."""
+        """The file at a path; `NotFound` if there is none."""
         file = await self.at(path)
         if file is None:
             raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
@@ -176,7 +176,7 @@ def written_file(
 
 
 def as_bytes(content: object, limit: int) -> bytes:
-    """What a program wants to write, as bytes of at most `limit`."""
+    """The content that a program wants to write, as bytes of at most `limit`."""
     if isinstance(content, str):
         try:
             content = content.encode()

@@ -73,7 +73,7 @@ class Report(ChildEffect):
 
     @property
     def told(self) -> tuple[EventDraft, ...]:
-        """What the parent's followers read once the call that waited is settled."""
+        """The events that the parent's followers read once the call that waited is settled."""
         return (self.finished,) if self.outcome is None else (self.outcome, self.finished)
 
 

@@ -51,27 +51,27 @@ class Store(Protocol):
 
     @property
     def spaces(self) -> SpaceReads:
-        """The same journal, as far as it is about spaces."""
+        """The journal, as far as it is about spaces."""
         ...
 
     @property
     def agents(self) -> AgentReads:
-        """The same journal, as far as it is about configured agents and what agents keep in mind."""
+        """The journal, as far as it is about configured agents and what agents keep in mind."""
         ...
 
     @property
     def offers(self) -> OfferReads:
-        """The same journal, as far as it is about calls on offer to outside workers."""
+        """The journal, as far as it is about calls on offer to outside workers."""
         ...
 
     @property
     def children(self) -> ChildReads:
-        """The same journal, as far as it is about families of threads, and what lies below a call."""
+        """The journal, as far as it is about families of threads, and what lies below a call."""
         ...
 
     @property
     def front_ends(self) -> FrontEndReads:
-        """The same journal, as far as it is about registered front-ends."""
+        """The journal, as far as it is about registered front-ends."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
@@ -90,7 +90,7 @@ class Store(Protocol):
         ...
 
     async def view(self, thread_id: str) -> ThreadView | None:
-        """What a drain needs, from one consistent read."""
+        """The view that a drain needs, from one consistent read."""
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
@@ -190,7 +190,7 @@ class Store(Protocol):
         ...
 
     async def next_due(self, after: datetime) -> datetime | None:
-        """When the next wake after that instant is due."""
+        """The instant at which the next wake after that one is due."""
         ...
 
     async def close(self) -> None: ...

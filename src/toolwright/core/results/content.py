@@ -82,8 +82,6 @@ class Faulty(Exception):
 
 def has_large_file(value: object) -> bool:
     """Whether what a handler returned brings files that take milliseconds to look at."""
-    if type(value) is dict:
-        return False
     attachments = getattr(value, "attachments", None)
     parts = cast("Sequence[object]", attachments if isinstance(attachments, list | tuple) else (value,))
     if isinstance(value, list):
@@ -110,7 +108,7 @@ def checked_parts(parts: Sequence[P], what: str) -> list[P]:
 
 
 def checked_fields(parts: Sequence[P], what: str) -> list[P]:
-    """The same, but for what `data` holds: for those who decode it next."""
+    """Check all fields, but for what `data` holds: for those who decode it next."""
     return [_checked(part, what, number) for number, part in enumerate(parts)]
 
 

@@ -18,7 +18,18 @@ from toolwright.core.results.content import (
 )
 from toolwright.core.results.result import ToolResult
 from toolwright.core.text import error_text
+from toolwright.core.value import maker
 
+_success = maker(
+    ToolResult,
+    "result",
+    status="success",
+    error=None,
+    stack=None,
+    attachments=(),
+    error_code=None,
+    error_data=None,
+)
 _EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.icon": "ico"}
 
 
@@ -29,15 +40,17 @@ def as_result(value: object) -> ToolResult:
     that JSON cannot carry gives an error result that names the place.
     """
     if type(value) is str or value is None:
-        return ToolResult(status="success", result=value)
-    if isinstance(value, ToolResult):
-        return _checked(value)
+        return _success(value)
+    kind = type(value)
     try:
-        if isinstance(value, TextContent | ImageContent):
-            return _of_content([value])
-        if _is_content(value):
-            return _of_content(value)
-        return ToolResult(status="success", result=plain(value))
+        if kind is not dict:
+            if isinstance(value, ToolResult):
+                return _checked(value)
+            if isinstance(value, TextContent | ImageContent):
+                return _of_content([value])
+            if _is_content(value):
+                return _of_content(value)
+        return _success(plain(value))
     except Faulty as fault:
         return ToolResult.fail(f"The tool returned faulty content. {fault}")
     except InvalidJSON as error:
@@ -119,7 +132,7 @@ def _of_content(parts: Sequence[ToolContent]) -> ToolResult:
 
 
 def attached_text(attachments: Sequence[Attachment | AttachmentRef]) -> str:
-    """What a result says that is images alone."""
+    """The text of a result that is images alone."""
     return f"Attached: {', '.join(each.name for each in attachments)}"
 
 

@@ -80,27 +80,27 @@ class ThreadState(Protocol):
 
     @property
     def created_at(self) -> datetime:
-        """When the thread was created."""
+        """The time at which the thread was created."""
         ...
 
     @property
     def arguments(self) -> JSONObject | None:
-        """What the thread was created with."""
+        """The arguments that the thread was created with."""
         ...
 
     @property
     def tenvs(self) -> Tenvs:
-        """What the thread was created to bring (S2 §9.6): `state.tenvs.vector_store_id`."""
+        """The values that the thread was created to bring (S2 §9.6): `state.tenvs.vector_store_id`."""
         ...
 
     @property
     def execution(self) -> Execution:
-        """Where in its run the call stands."""
+        """The place of the call in its run."""
         ...
 
     @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there
-        """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
+        """The objects that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
@@ -205,7 +205,7 @@ class ThreadState(Protocol):
         ...
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """What is known of a file, None if there is none."""
+        """A reference to a file, None if there is none."""
         ...
 
     async def delete_file(self, path: str) -> bool:

@@ -1,18 +1,21 @@
 """The executor of function tools: async ones on the loop, the others in a thread."""
 
 import asyncio
-import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor as Pool
+from contextvars import copy_context
 from types import CoroutineType
 from typing import cast
 
+from toolwright.core.arguments.faults import ArgumentFault
+from toolwright.core.arguments.judge import RawArguments
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.errors import DefinitionError
 from toolwright.core.results.content import has_large_file
 from toolwright.core.results.result import ToolResult
 from toolwright.core.results.returned import as_failure, as_result
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
@@ -55,7 +58,8 @@ class FunctionExecutor:
                     value = _returned(cast("Coroutine[object, None, object]", value))
             elif isinstance(value, Awaitable):
                 value = await cast("Awaitable[object]", value)  # whatever it yields
-            if type(value) is not str and has_large_file(value):
+            kind = type(value)
+            if kind is not str and kind is not dict and has_large_file(value):
                 return await asyncio.to_thread(as_result, value)
             return as_result(value)
         except BaseException as error:
@@ -67,7 +71,7 @@ class FunctionExecutor:
         self, handler: Callable[..., object], keywords: dict[str, object]
     ) -> tuple[object, BaseException | None]:
         """Call in a thread, within the caller's context variables: what was returned, or what was raised."""
-        context = contextvars.copy_context()
+        context = copy_context()
         loop = asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
             self._threads(), lambda: context.run(_caught, handler, keywords)
@@ -90,6 +94,38 @@ class FunctionExecutor:
             self._own = None
 
 
+def call_at_once(tool: Tool, arguments: RawArguments) -> ToolResult | Awaitable[ToolResult]:
+    """Call a tool that stands alone, as an executor would with the prepared call, which nobody else asks for here.
+
+    The result is there at once, unless it brings files that take milliseconds to look at.
+    """
+    signature, judge, handler = tool.signature, tool.judge, tool.handler
+    assert signature is not None and judge is not None and handler is not None, "the tool stands alone"
+    try:
+        keywords = signature.binding.bind(judge.read(arguments))
+    except (ArgumentFault, DefinitionError) as error:
+        return refusal(error)
+    try:
+        value = _returned(handler(**keywords))  # type: ignore[arg-type]  # a coroutine, for the tool stands alone
+        kind = type(value)
+        if kind is not str and kind is not dict and has_large_file(value):
+            return _result_from_thread(value)
+        return as_result(value)
+    except BaseException as error:
+        if _passes(error):
+            raise
+        return as_failure(error)
+
+
+async def _result_from_thread(value: object) -> ToolResult:
+    try:
+        return await asyncio.to_thread(as_result, value)
+    except BaseException as error:
+        if _passes(error):
+            raise
+        return as_failure(error)
+
+
 def ends_at_once(executor: object, tool: Tool) -> bool:
     """Whether the executor ends the tool's calls before anybody could cancel them, so that none runs out of time."""
     return (
@@ -103,7 +139,7 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
 def _returned(call: Coroutine[object, None, object]) -> object:
     """What a coroutine returns that waits for nothing; its context variables are its own, as in a task."""
     try:
-        contextvars.copy_context().run(call.send, None)
+        copy_context().run(call.send, None)
     except StopIteration as end:
         return end.value
     raise AssertionError("code without an await gives the loop no turn")

@@ -65,7 +65,7 @@ class HttpExecution:
         return tuple(dict.fromkeys([*(s.name for s in slots if s.kind == "variable"), *self.required]))
 
     def fault_with(self, schema: JSONObject) -> str | None:
-        """What is wrong with the URL for arguments of this schema."""
+        """The fault of the URL for arguments of this schema."""
         unknown = sorted(set(self.arguments) - property_names(schema))
         return f"has the placeholder {{{unknown[0]}}}, which is no argument of the tool" if unknown else None
 
@@ -102,7 +102,7 @@ def request_for(execution: HttpExecution, arguments: JSONObject, env: Mapping[st
 def execution_faults(
     url: object, method: object, headers: Iterable[tuple[object, object]]
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with an execution: pairs of a path within it and words."""
+    """The faults of an execution: pairs of a path within it and words."""
     if not isinstance(url, str):
         yield "url", "must be text"
     else:

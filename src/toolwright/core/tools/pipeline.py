@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from toolwright.core.arguments.faults import ArgumentFault
@@ -18,11 +17,12 @@ from toolwright.core.supervision import Supervision
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.value import value
 
 _log = logger("toolwright.pipeline")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PreparedCall:
     """One call, ready for its executor.
 
@@ -59,13 +59,17 @@ def prepare(
         return unknown_tool(name, tools)
     try:
         judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
-        if tool.signature is None:
-            return PreparedCall(tool, judged, call_id)
-        return PreparedCall(tool, judged, call_id, tool.signature.binding.bind(judged))
-    except ArgumentFault as fault:
-        return ToolResult.fail(str(fault), error_code="invalid_arguments")
-    except DefinitionError as error:
-        return ToolResult.fail(error.message, error_code=error.code)
+        keywords = None if tool.signature is None else tool.signature.binding.bind(judged)
+        return PreparedCall(tool=tool, arguments=judged, call_id=call_id, keywords=keywords)
+    except (ArgumentFault, DefinitionError) as error:
+        return refusal(error)
+
+
+def refusal(error: ArgumentFault | DefinitionError) -> ToolResult:
+    """The error result of a call whose arguments, or whose tool's schema, are faulty."""
+    if isinstance(error, ArgumentFault):
+        return ToolResult.fail(str(error), error_code="invalid_arguments")
+    return ToolResult.fail(error.message, error_code=error.code)
 
 
 async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, state: ThreadState) -> Outcome:
@@ -83,7 +87,7 @@ async def execute(executors: Mapping[Kind, Executor], prepared: PreparedCall, st
 
 
 def limit_of(tool: Tool) -> float | None:
-    """How long whoever carries the call out may take, None for as long as they want."""
+    """The seconds that whoever carries the call out may take, None for as long as they want."""
     return tool.timeout if tool.carrier in INLINE else None
 
 
@@ -117,7 +121,7 @@ async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolRes
 
 
 def internal_result(prepared: PreparedCall) -> ToolResult:
-    """What an internal tool answers at once (S3)."""
+    """The result that an internal tool answers at once (S3)."""
     return ToolResult.ok({"success": True, "args": prepared.arguments})
 
 

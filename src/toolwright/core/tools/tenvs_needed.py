@@ -98,7 +98,7 @@ class Needs:
 
 
 def lacking(needs: Iterable[Needs], values: Mapping[str, JSON]) -> Lacking:
-    """What all of these needs together find wrong."""
+    """The faults that all of these needs together find."""
     total = Lacking()
     for each in needs:
         read = each.read(values)

@@ -60,7 +60,8 @@ class Tool:
     bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
     kind `prompt` or `agent` calls. `signature` is known for handlers made by `tool`; any other handler is called as
     `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
-    everything that goes over HTTP.
+    everything that goes over HTTP. A tool `stands_alone` whose calls wait for nothing, and ask for nothing but their
+    arguments.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Tool:
     judge: Judge | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
+    stands_alone: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -95,6 +97,7 @@ class Tool:
         over_http = self.execution is not None and self.kind != "internal"
         object.__setattr__(self, "carrier", "gateway" if over_http else self.kind)
         object.__setattr__(self, "variables", _variables(self))
+        object.__setattr__(self, "stands_alone", _stands_alone(self))
         if self.tenvs is not None:
             object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
         if self.judge is None or self.judge.schema is not self.parameters:
@@ -262,6 +265,19 @@ def _variables(tool: Tool) -> tuple[Variable, ...]:
     declared = {each.name for each in tool.variables}
     named = () if tool.execution is None else tool.execution.variables
     return (*tool.variables, *[NamedVariable(name, "secret") for name in named if name not in declared])
+
+
+def _stands_alone(tool: Tool) -> bool:
+    signature = tool.signature
+    return (
+        tool.carrier == "function"
+        and tool.handler is not None
+        and signature is not None
+        and not signature.waits
+        and signature.binding.state is None
+        and not tool.variables
+        and tool.tenvs is None
+    )
 
 
 def _is_duration(timeout: object) -> bool:

@@ -29,7 +29,7 @@ ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
 
 
 def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
-    """What an agent configured as JSON has that names these: the whole of one choice; None where it mixes both."""
+    """The toolkits of an agent configured as JSON that names these: all of one choice; None where it mixes both."""
     named = {*toolkits}
     if named <= {*CONFIGURED}:
         return CONFIGURED
@@ -37,7 +37,7 @@ def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def faulty_toolkits(toolkits: Sequence[str]) -> str | None:
-    """What is wrong with an agent's choice, as the end of a sentence without its full stop; None if nothing is."""
+    """The fault of an agent's choice, as the end of a sentence without its full stop; None if there is none."""
     unknown = [name for name in toolkits if name not in TOOLKITS]
     if unknown:
         return f"names {unknown[0]!r}, which is no toolkit: there are {', '.join(map(repr, TOOLKITS))}"

@@ -12,7 +12,7 @@ from toolwright.core.model import ToolDefinition
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.function import FunctionExecutor, ends_at_once
+from toolwright.core.tools.function import FunctionExecutor, call_at_once, ends_at_once
 from toolwright.core.tools.pipeline import (
     Executor,
     PreparedCall,
@@ -49,7 +49,8 @@ class Toolset:
                 raise DefinitionError(f"Two tools are called {tool.name!r}; rename one or use .prefixed().")
             self._tools[tool.name] = tool
         self._executors: dict[Kind, Executor] = {**(executors or {})}
-        self._executors.setdefault("function", FunctionExecutor())
+        functions = self._executors.setdefault("function", FunctionExecutor())
+        self._calls_functions = type(functions) is FunctionExecutor
         self._executors.setdefault("internal", answer_internal)
         self._rendered: dict[Format, str] = {}
         self._model_definitions: tuple[ToolDefinition, ...] | None = None
@@ -81,11 +82,15 @@ class Toolset:
                 f"A tool is called by its name, which is text, not {brief_value(name)}.",
                 error_code="unknown_tool",
             )
-        if state is None:
-            state = MemoryState(invoke=self.call)
+        tool = self._tools.get(name)
+        if tool is not None and tool.stands_alone and self._calls_functions:
+            result = call_at_once(tool, args)
+            return result if isinstance(result, ToolResult) else await result
         prepared = prepare(self._tools, name, args, "")
         if not isinstance(prepared, PreparedCall):
             return prepared
+        if state is None:
+            state = MemoryState(invoke=self.call)
         missing = await lacking_variables(prepared.tool, state) if prepared.tool.variables else []
         if missing:
             return lacks_variables(name, missing)
@@ -107,7 +112,7 @@ class Toolset:
         return self._with(tool for tool in self if predicate(tool))
 
     def prefixed(self, text: str) -> "Toolset":
-        """The same tools under names that begin with `text`."""
+        """The tools under names that begin with `text`."""
         check_kind("What tools are prefixed with", text, str, "text")
         return self._with(changed(tool, name=text + tool.name) for tool in self)
 
