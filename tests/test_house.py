@@ -37,6 +37,7 @@ PUBLIC = [
     "Toolset",
     "ToolwrightError",
     "Variable",
+    "compose",
     "tool",
 ]
 PUBLIC_CLIENT = [

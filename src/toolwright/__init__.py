@@ -9,6 +9,7 @@ from toolwright.core.errors import ToolwrightError
 from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.compose import compose
 from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tenvs_needed import Secret
 from toolwright.core.tools.tool import Tool, tool
@@ -38,6 +39,7 @@ __all__ = [
     "Toolset",
     "ToolwrightError",
     "Variable",
+    "compose",
     "tool",
 ]
 

@@ -25,7 +25,7 @@ from toolwright.core.text import brief, sentence
 
 _LEADING_AWAY = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _DEFINITIONS = ("$schema", "$defs", "definitions")
-_BESIDE_REFERENCE = ("title", "description", "$id", *_DEFINITIONS)
+_BESIDE_REFERENCE = ("title", "description", *_DEFINITIONS)
 _OF_ALL_FIELDS = ("minProperties", "maxProperties", "unevaluatedProperties", "const", "enum")
 _OF_SOME_NAMES = ("patternProperties", "propertyNames")
 _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
@@ -41,7 +41,10 @@ def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
     if len(name) > MAX_NAME:
         raise DefinitionError(f"A schema tool's name must have at most {MAX_NAME} characters.")
     faults = _Faults(f"The schema of the tool {name!r}")
-    whole = _read_local(schema, name, faults)
+    parsed = _parsed(schema, faults)
+    root = _inlined(parsed, faults)
+    nested = _parameters(root, _properties(root))  # within itself, where no call is
+    whole = _Local(parsed, nested, name, faults).read(root)
     _check_texts(whole, faults)
     properties = _properties(whole)
     parameters = _parameters(whole, properties)
@@ -59,7 +62,8 @@ def read_schema(what: str, schema: object) -> JSONObject:
     Raises `InvalidConfiguration` with the path of every fault; nothing is fetched.
     """
     faults = _Faults(what)
-    return _read_local(schema, "output", faults)
+    parsed = _parsed(schema, faults)
+    return _Local(parsed, parsed, "output", faults).read(parsed)
 
 
 class _Faults:
@@ -81,8 +85,8 @@ class _Faults:
             raise InvalidConfiguration(sentence(f"{self._what} is faulty: {text}"), details)
 
 
-def _read_local(schema: object, name: str, faults: _Faults) -> JSONObject:
-    """A valid schema within its limits, with local references; raises with the faults of one that is not."""
+def _parsed(schema: object, faults: _Faults) -> JSONObject:
+    """A copy of the schema, which is an object within its limits; raises if it is not."""
     try:
         parsed = plain(schema)
     except InvalidJSON as error:
@@ -97,17 +101,8 @@ def _read_local(schema: object, name: str, faults: _Faults) -> JSONObject:
         )
     faults.raise_any()
     assert isinstance(parsed, dict), "as just judged"
-    local = _Local(_inlined(parsed, faults), parsed, name, faults).schema()
-    faults.raise_any()
-    try:
-        compile_schema(local, name)
-    except DefinitionError as error:
-        path = tuple(getattr(error.__cause__, "instance_path", ()))
-        faults.add(
-            path, f"is not valid JSON Schema: {error.message.partition('JSON Schema: ')[2].rstrip('.')}"
-        )
-    faults.raise_any()
-    return local
+    parsed.pop("$id", None)  # a name for others, who have no way here
+    return parsed
 
 
 def _is_large(value: JSON) -> bool:
@@ -139,7 +134,7 @@ def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
         references.add(reference)
         own = {key: each for key, each in root.items() if key != "$ref"}
         for key in [key for key in own if key in target[0] and key not in _BESIDE_REFERENCE]:
-            faults.add((key,), f"cannot stand beside $ref, since {reference} says it too")
+            faults.add((key,), "cannot stand beside $ref, which says it too")
         root = {**target[0], **own}
     return root
 
@@ -147,31 +142,37 @@ def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
 class _Local:
     """A schema on its way to one whose references all lead to `$defs` of its own."""
 
-    def __init__(self, root: JSONObject, original: JSONObject, name: str, faults: _Faults) -> None:
-        self._root = {key: each for key, each in root.items() if key != "$id"}
+    def __init__(self, original: JSONObject, nested: JSONObject, name: str, faults: _Faults) -> None:
+        self._nested = nested
         self._name = name
         self._faults = faults
         self._places = Numbers(original)
         self._names: dict[str, str] = {}
         self._left: list[tuple[str, JSON, Path]] = []
 
-    def schema(self) -> JSONObject:
-        """The whole schema; what it refers to is gone through one after another, however long the chain."""
-        whole = self._part(self._root, ())
+    def read(self, root: JSONObject) -> JSONObject:
+        """The whole schema, valid, and what it refers to; raises with the faults of one that is not."""
+        whole = self._object(root, ())
         definitions: JSONObject = {}
-        while self._left:
+        while self._left:  # one after another, however long the chain
             name, part, path = self._left.pop()
             definitions[name] = self._part(part, path)
-        assert isinstance(whole, dict), "an object stays one"
-        return (
-            {**whole, "$defs": {name: definitions[name] for name in self._names.values()}}
-            if definitions
-            else whole
-        )
+        self._faults.raise_any()
+        if definitions:
+            whole["$defs"] = {name: definitions[name] for name in self._names.values()}
+        try:
+            compile_schema(whole, self._name)
+        except DefinitionError as error:
+            place = tuple(getattr(error.__cause__, "instance_path", ()))
+            why = error.message.partition("JSON Schema: ")[2].rstrip(".")
+            self._faults.add(place, f"is not valid JSON Schema: {why}")
+        self._faults.raise_any()
+        return whole
 
     def _part(self, part: JSON, path: Path) -> JSON:
-        if not isinstance(part, dict):
-            return part
+        return self._object(part, path) if isinstance(part, dict) else part
+
+    def _object(self, part: JSONObject, path: Path) -> JSONObject:
         for key in [key for key in _LEADING_AWAY if key in part]:
             self._faults.add((*path, key), "is not taken: only references within the schema are")
         copy = with_parts({k: each for k, each in part.items() if k not in _DEFINITIONS}, path, self._part)
@@ -194,16 +195,8 @@ class _Local:
         self._names[reference] = name = free_name(last, self._names.values())
         whole = reference in ("#", "#/")
         steps = tuple(step for step in reference[1:].split("/") if step)
-        self._left.append((name, _nested(self._root) if whole else target[0], steps))
+        self._left.append((name, self._nested if whole else target[0], steps))
         return name
-
-
-def _nested(root: JSONObject) -> JSONObject:
-    """A tool's schema where it stands within itself: meta-properties belong to calls alone."""
-    names = [name for name in _properties(root) if not name.startswith("_")]
-    if len(names) == len(_properties(root)):
-        return root
-    return _parameters(root, _properties(root))
 
 
 def free_name(name: str, names: Iterable[str]) -> str:
