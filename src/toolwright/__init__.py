@@ -8,8 +8,10 @@ from toolwright.core.env.variable import Variable
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent, ToolContent
 from toolwright.core.results.result import ToolResult
+from toolwright.core.schemas.meta import Call
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.compose import compose
+from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tenvs_needed import Secret
 from toolwright.core.tools.tool import Tool, tool
@@ -24,8 +26,10 @@ __all__ = [
     "App",
     "Attachment",
     "AttachmentRef",
+    "Call",
     "ImageContent",
     "Prompt",
+    "Registry",
     "Secret",
     "Settings",
     "Side",

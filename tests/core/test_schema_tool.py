@@ -156,11 +156,33 @@ def test_a_call_is_read_without_its_meta_properties() -> None:
     assert call == Call(
         tool="t",
         args={"a": "x", "b": 1},
-        output=7,
+        meta={"_instance": "two", "_outputPath": {"path": "†state.x", "method": "merge"}, "_output": 7},
         reasoning="It is needed.",
-        instance="two",
-        output_path=OutputPath(path=("x",), method="merge"),
     )
+    assert (call.instance, call.delegate) == ("two", None)
+    assert call.output_path == OutputPath(path=("x",), method="merge")
+
+
+def test_what_the_tool_fixes_is_in_force_whatever_the_call_says() -> None:
+    schema = with_meta(
+        _instance={"const": "one"},
+        _outputPath={"const": {"path": "†state.x", "method": "push"}},
+        _delegate={"const": "writer"},
+        _output={},
+    )
+    call = call_of(
+        Tool.from_schema("t", schema),
+        {"_instance": "two", "_outputPath": "†state.y", "_delegate": "x", "_output": 1},
+    )
+    assert call.meta == {
+        "_instance": "one",
+        "_outputPath": {"path": "†state.x", "method": "push"},
+        "_delegate": "writer",
+    }
+    assert call.output_path == OutputPath(path=("x",), method="push")
+    assert (call.instance, call.delegate) == ("one", "writer")
+    plain_path = Tool.from_schema("t", with_meta(_outputPath={"const": "†state.x.y"}))
+    assert call_of(plain_path, {}).meta == {"_outputPath": "†state.x.y"}
 
 
 @pytest.mark.parametrize(

@@ -41,18 +41,32 @@ class Meta:
 class Call:
     """A call of a schema tool (S1 "Call"): `args` are its parameters alone.
 
-    `output` is what the model has given as the result, for a latent tool only. `instance`, `output_path` and
-    `delegate` are what the tool fixes, else what the model chose. `result` is there once the call has ended.
+    `meta` holds the meta-properties that are in force, by their names: what the tool fixes, else what the model chose,
+    and the `_output` of a latent tool. `reasoning` is why the model says it calls. `result` is there once the call has
+    ended.
     """
 
     tool: str
     args: JSONObject
-    output: JSON = None
+    meta: JSONObject = field(default_factory=dict[str, JSON])
     reasoning: str | None = None
-    instance: str | None = None
-    output_path: OutputPath | None = None
-    delegate: str | None = None
     result: ToolResult | None = None
+
+    @property
+    def instance(self) -> str | None:
+        """The instance of a request whose call it is, if it has several."""
+        return _text(self.meta.get("_instance"))
+
+    @property
+    def delegate(self) -> str | None:
+        """The delegate that is to carry it out."""
+        return _text(self.meta.get("_delegate"))
+
+    @property
+    def output_path(self) -> OutputPath | None:
+        """The place in the state where the result goes."""
+        written = self.meta.get("_outputPath")
+        return None if written is None else read_output_path(written)
 
 
 def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
@@ -75,16 +89,15 @@ def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> 
 
 def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Call:
     """A call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
-    reasoning = arguments.get(REASONING)
-    path = arguments.get("_outputPath") if "_outputPath" in meta.choices else None
+    path = None if meta.output_path is None else meta.output_path.written
+    fixed: dict[str, JSON] = {"_delegate": meta.delegate, "_outputPath": path, "_instance": meta.instance}
+    chosen = {key: arguments.get(key) if key in meta.choices else value for key, value in fixed.items()}
+    output = {"_output": arguments.get("_output")} if latent and meta.output is not None else {}
     return Call(
         tool=name,
         args={key: each for key, each in arguments.items() if not key.startswith("_")},
-        output=arguments.get("_output") if latent and meta.output is not None else None,
-        reasoning=reasoning if isinstance(reasoning, str) else None,
-        instance=meta.instance or _chosen(meta, "_instance", arguments),
-        output_path=meta.output_path or (None if path is None else read_output_path(path)),
-        delegate=meta.delegate or _chosen(meta, "_delegate", arguments),
+        meta={**{key: each for key, each in chosen.items() if each is not None}, **output},
+        reasoning=_text(arguments.get(REASONING)),
     )
 
 
@@ -92,12 +105,11 @@ def latent_result(meta: Meta, call: Call) -> ToolResult:
     """The result of a call that the model itself carries out: its output, else that there is nothing more to do."""
     if meta.output is None:
         return ToolResult.ok({"success": True, "args": call.args})
-    return ToolResult.ok(call.output)
+    return ToolResult.ok(call.meta["_output"])
 
 
-def _chosen(meta: Meta, key: str, arguments: JSONObject) -> str | None:
-    chosen = arguments.get(key) if key in meta.choices else None
-    return chosen if isinstance(chosen, str) else None
+def _text(value: JSON) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _with_fields(

@@ -41,6 +41,12 @@ class OutputPath:
     path: StatePath
     method: Method = "set"
 
+    @property
+    def written(self) -> JSON:
+        """The path as a schema or a call writes it; an object unless the method is `set`."""
+        path = ".".join((_STATE, *self.path))
+        return path if self.method == "set" else {"path": path, "method": self.method}
+
 
 def read_output_path(written: JSON) -> OutputPath:
     """`†state.a.b`, or `{"path": "†state.a.b", "method": "push"}`; raises `InvalidRequest` for anything else."""
