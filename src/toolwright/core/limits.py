@@ -12,6 +12,9 @@ MAX_SCHEMA_VALUES = 10_000
 MAX_SCHEMA = 256 * 1024
 """Bytes of one schema tool, or of an output schema, as JSON."""
 
+MAX_STATE = 1024 * 1024
+"""Bytes of the state of one request, or of one instance in it, as JSON."""
+
 MOST_FAULTS = 50
 """How many faults of one input are told of."""
 
