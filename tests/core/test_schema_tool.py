@@ -5,6 +5,8 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSONObject
@@ -318,6 +320,12 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
             "cannot stand beside $ref",
         ),
         ({"minProperties": 1}, "minProperties", "cannot be said of all fields"),
+        (
+            {"allOf": [{"unevaluatedProperties": False}]},
+            "allOf.0.unevaluatedProperties",
+            "cannot be said of all fields",
+        ),
+        ({"const": {"a": 1}}, "const", "cannot be said of all fields"),
         ({"propertyNames": {"pattern": "^[a-z]+$"}}, "propertyNames", "cannot be said of all fields"),
         (
             {"patternProperties": {"^_": {"type": "string"}}},
@@ -333,6 +341,23 @@ async def test_what_is_not_offered_is_dropped_also_where_unknown_fields_are_refu
 )
 def test_a_faulty_schema_is_refused_with_the_path(schema: object, path: str, words: str) -> None:
     assert words in faults(schema)[path]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"unevaluatedProperties": False},
+        {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False},
+        {"propertyNames": {"pattern": "^[_a-z]"}},
+        {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"additionalProperties": True}]},
+        {"anyOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"required": ["a"]}}},
+    ],
+)
+async def test_rules_that_meta_properties_keep_are_taken(schema: JSONObject) -> None:
+    tool = Tool.from_schema("t", with_meta(_instance={}) | schema)
+    assert tool.judge is not None
+    arguments: JSONObject = {"a": "x", "_instance": "i", "_tool": "t", "_output": 1}
+    assert tool.judge.read(arguments) == arguments
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -417,6 +442,42 @@ def test_a_chain_of_definitions_may_be_long() -> None:
     definitions = tool.parameters["$defs"]
     assert isinstance(definitions, dict)
     assert len(definitions) == 2001
+
+
+KEYWORDS = st.sampled_from(
+    [
+        "type", "properties", "required", "$ref", "$defs", "definitions", "items", "anyOf", "allOf", "not", "enum",
+        "const", "patternProperties", "propertyNames", "additionalProperties", "dependentSchemas", "title",
+        "description", "_tool", "_output", "_outputPath", "_activity", "_delegate", "_instance", "_x", "a", "A",
+    ]
+)  # fmt: skip
+ANY_SCHEMAS = st.dictionaries(
+    KEYWORDS,
+    st.recursive(
+        st.sampled_from(
+            ["#", "#/$defs/A", "#/properties/a", "object", "string", "†state.a", "t", "", 1, True, None]
+        ),
+        lambda part: st.lists(part, max_size=2) | st.dictionaries(KEYWORDS, part, max_size=3),
+        max_leaves=12,
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(ANY_SCHEMAS)
+def test_any_object_becomes_a_tool_or_is_refused_in_words(schema: dict[str, Any]) -> None:
+    before = json.dumps(schema)
+    try:
+        tool = Tool.from_schema("t", schema)
+    except InvalidConfiguration as error:
+        assert error.details
+    else:
+        assert jsonschema_rs.meta.is_valid(tool.parameters)
+        assert jsonschema_rs.meta.is_valid(tool.offered)
+        assert tool.judge is not None
+        tool.judge.compile()
+    assert json.dumps(schema) == before
 
 
 def test_a_name_with_capitals_is_not_warned_of() -> None:

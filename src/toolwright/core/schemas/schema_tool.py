@@ -26,7 +26,8 @@ from toolwright.core.text import brief, sentence
 _LEADING_AWAY = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 _BESIDE_REFERENCE = ("title", "description", *_DEFINITIONS)
-_OF_ALL_FIELDS = ("minProperties", "maxProperties", "unevaluatedProperties", "const", "enum")
+_OF_ALL_FIELDS = ("minProperties", "maxProperties", "const", "enum")
+_OF_OTHER_FIELDS = ("additionalProperties", "unevaluatedProperties")
 _OF_SOME_NAMES = ("patternProperties", "propertyNames")
 _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 
@@ -253,10 +254,9 @@ def _check_fields(parameters: JSONObject, faults: _Faults) -> None:
         part, path, top = places.pop()
         if not isinstance(part, dict):
             continue
-        keys = [key for key in _OF_ALL_FIELDS if part.get(key, True) is not True]
+        keys = [key for key in _OF_ALL_FIELDS if key in part]
+        keys += [key for key in _OF_OTHER_FIELDS if not top and not _takes_anything(part.get(key, True))]
         keys += [key for key in _OF_SOME_NAMES if _touches_meta(key, part, definitions)]
-        if not top and part.get("additionalProperties", True) is not True:
-            keys.append("additionalProperties")
         for key in keys:
             faults.add(
                 (*path, key), "cannot be said of all fields, since a call has others beside its arguments"
@@ -281,6 +281,10 @@ def _branches(schema: JSONObject, path: Path) -> Iterator[tuple[JSON, Path]]:
             yield part, (*path, key)
 
 
+def _takes_anything(schema: JSON) -> bool:
+    return schema is True or schema == {}
+
+
 def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
     """Whether a rule of the names of fields holds for a meta-property."""
     rule = schema.get(key)
@@ -288,7 +292,7 @@ def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
         return False
     if key == "patternProperties" and isinstance(rule, dict):
         rule = cast("JSONObject", dict.fromkeys(rule, False))
-    judge = compile_schema({key: rule, "$defs": definitions}, key)
+    judge = compile_schema(with_definitions({key: rule}, definitions), key)
     return not judge.is_valid(dict.fromkeys((*META_PROPERTIES, REASONING)))
 
 
