@@ -87,6 +87,12 @@ def test_what_is_composed_shares_nothing_with_what_was_handed_over() -> None:
     composed["properties"]["calls"]["items"]["required"].append("changed")
     again: Any = tw.compose(SUMMARY, {"greetUser": GREET}, reasoning=True)  # the same
     assert "changed" not in json.dumps([again, SUMMARY, GREET])
+    from_tools: Any = tw.compose(SUMMARY, [add_up])  # the same
+    from_tools["properties"]["calls"]["items"]["properties"]["first"]["type"] = "changed"
+    choice = Tool.from_schema("t", {"properties": {"a": {"enum": ["x"]}}})
+    of_choice: Any = tw.compose(SUMMARY, [choice])  # the same
+    of_choice["properties"]["calls"]["items"]["properties"]["a"]["enum"].append("changed")
+    assert "changed" not in json.dumps([add_up.parameters, choice.parameters])
 
 
 def test_without_tools_there_are_no_calls() -> None:

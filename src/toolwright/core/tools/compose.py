@@ -1,6 +1,7 @@
 """Composed schemas (S1 "Composing Schemas for the LLM"): calls of some tools and an output in one answer."""
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from typing import cast
 from urllib.parse import quote
 
@@ -41,7 +42,7 @@ def compose(
     if wrong is not None:
         raise DefinitionError(f"explicit= names some of the tools, not {wrong}.")
     shared = _Definitions()
-    output = shared.take("output", _nullable(read_schema("The output schema", output_schema), closed=True))
+    output = shared.take("output", _output(read_schema("The output schema", output_schema)))
     items: list[JSON] = [
         shared.take(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
         for tool in listed
@@ -54,7 +55,7 @@ def compose(
         "properties": {"output": output, "calls": calls},
         "required": ["calls", "output"],
     }
-    return {**composed, "$defs": shared.schemas} if shared.schemas else composed
+    return deepcopy({**composed, "$defs": shared.schemas} if shared.schemas else composed)
 
 
 def _listed(tools: object) -> list[Tool]:
@@ -120,17 +121,27 @@ def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
     return item
 
 
-def _nullable(schema: JSONObject, *, closed: bool = False) -> JSONObject:
-    """The schema that takes null too; with `closed` an object that does not say so takes no other fields."""
+def _output(schema: JSONObject) -> JSONObject:
+    """The schema of the output, which may be null; an object that does not say so takes no other fields."""
+    if schema.get("type") != "object" or not _is_nullable(schema):
+        return _nullable(schema)
+    return _nullable({**schema, "additionalProperties": schema.get("additionalProperties", False)})
+
+
+def _nullable(schema: JSONObject) -> JSONObject:
+    """The schema that takes null too."""
     kind = schema.get("type")
-    if not isinstance(kind, str) or any(key in schema for key in _JOINT):
-        definitions = schema.get("$defs")
-        inner: JSONObject = {key: each for key, each in schema.items() if key != "$defs"}
-        return {"anyOf": [inner, {**_NULL}], **({"$defs": definitions} if definitions else {})}
-    copy: JSONObject = {**schema, "type": kind if kind == "null" else [kind, "null"]}
-    if closed and kind == "object":
-        copy.setdefault("additionalProperties", False)
-    return copy
+    if _is_nullable(schema):
+        return {**schema, "type": kind if kind == "null" else [kind, "null"]}
+    alternatives: JSONObject = {
+        "anyOf": [{key: each for key, each in schema.items() if key != "$defs"}, {**_NULL}]
+    }
+    return {**alternatives, "$defs": schema["$defs"]} if "$defs" in schema else alternatives
+
+
+def _is_nullable(schema: JSONObject) -> bool:
+    """Whether one type says all of what a null would have to fit."""
+    return isinstance(schema.get("type"), str) and not any(key in schema for key in _JOINT)
 
 
 _UNSAID = (

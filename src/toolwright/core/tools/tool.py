@@ -51,8 +51,9 @@ class ToolNameWarning(UserWarning):
 class Tool:
     """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
 
-    `parameters` is the JSON Schema of its arguments. `timeout` is in seconds, None for no limit; when it
-    is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
+    `parameters` is the JSON Schema of its arguments. A schema tool (S1) may lack a description; `meta` is what its
+    schema says with meta-properties, which `parameters` are without. `timeout` is in seconds, None for no limit;
+    when it is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
     `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
     `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
     interrupted runs again only if one of the first two is set (D14). A `visible` call is shown in the active
@@ -62,8 +63,7 @@ class Tool:
     bring (S2 §9), `variables` what its env must have when it is called (S0 §3). `relation` is what a tool of the
     kind `prompt` or `agent` calls. `signature` is known for handlers made by `tool`; any other handler is called as
     `handler(state, arguments)`. `carrier` is the kind whose executor carries the calls out (D8): `gateway` for
-    everything that goes over HTTP. A schema tool (S1) has `meta`, what its schema says with meta-properties:
-    `parameters` are without them, and its description may be empty.
+    everything that goes over HTTP.
     """
 
     name: str
