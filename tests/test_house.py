@@ -22,8 +22,10 @@ PUBLIC = [
     "App",
     "Attachment",
     "AttachmentRef",
+    "Call",
     "ImageContent",
     "Prompt",
+    "Registry",
     "Secret",
     "Settings",
     "Side",
@@ -37,6 +39,7 @@ PUBLIC = [
     "Toolset",
     "ToolwrightError",
     "Variable",
+    "compose",
     "tool",
 ]
 PUBLIC_CLIENT = [

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
         ToolContent,
     )
     from toolwright.core.results.result import ToolResult
+    from toolwright.core.schemas.meta import Call
     from toolwright.core.state.state import ThreadState
+    from toolwright.core.tools.compose import compose
+    from toolwright.core.tools.registry import Registry
     from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
     from toolwright.core.tools.tenvs_needed import Secret
     from toolwright.core.tools.tool import Tool, tool
@@ -29,8 +32,10 @@ __all__ = [
     "App",
     "Attachment",
     "AttachmentRef",
+    "Call",
     "ImageContent",
     "Prompt",
+    "Registry",
     "Secret",
     "Settings",
     "Side",
@@ -44,6 +49,7 @@ __all__ = [
     "Toolset",
     "ToolwrightError",
     "Variable",
+    "compose",
     "tool",
 ]
 
@@ -52,8 +58,10 @@ _MODULES = {
     "App": "wiring.app",
     "Attachment": "core.results.content",
     "AttachmentRef": "core.results.content",
+    "Call": "core.schemas.meta",
     "ImageContent": "core.results.content",
     "Prompt": "core.agents.prompt",
+    "Registry": "core.tools.registry",
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
     "Side": "core.agents.agent",
@@ -67,6 +75,7 @@ _MODULES = {
     "Toolset": "core.tools.toolset",
     "ToolwrightError": "core.errors",
     "Variable": "core.env.variable",
+    "compose": "core.tools.compose",
     "tool": "core.tools.tool",
 }
 """Where each public name is made, below this package."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwright.core.deadlines import SPENT, Deadlines, deadlines_of
+from toolwright.core.supervision import SPENT, Deadlines, deadlines_of
 
 
 class Ahead(asyncio.SelectorEventLoop):

@@ -9,6 +9,12 @@ MAX_JSON_VALUES = 100_000
 MAX_SCHEMA_VALUES = 10_000
 """How many values the schema of one configured tool may hold: what a model is shown of it at every step."""
 
+MAX_SCHEMA = 256 * 1024
+"""Bytes of one schema tool, or of an output schema, as JSON."""
+
+MAX_STATE = 1024 * 1024
+"""Bytes of the state of one request, or of one instance in it, as JSON."""
+
 MOST_FAULTS = 50
 """How many faults of one input are told of."""
 

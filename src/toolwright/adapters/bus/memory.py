@@ -6,8 +6,8 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from toolwright.core.deadlines import deadlines_of
 from toolwright.core.json_value import dumps
+from toolwright.core.supervision import deadlines_of
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.value import changed
 

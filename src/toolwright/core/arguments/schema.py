@@ -1,11 +1,12 @@
 """JSON Schemas as judges of values: compiled once, offline."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jsonschema_rs
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import Path
 from toolwright.core.text import sentence
 
 
@@ -30,7 +31,9 @@ def closed(schema: JSON) -> JSON:
     """
     if not isinstance(schema, dict):
         return schema
-    copy: JSONObject = {key: _inside(key, value) for key, value in schema.items() if key not in _NOISE}
+    copy = with_parts(
+        {key: value for key, value in schema.items() if key not in _NOISE}, (), lambda part, _: closed(part)
+    )
     if copy.get("type") == "object" and "additionalProperties" not in copy:
         copy["additionalProperties"] = False
     return copy
@@ -67,16 +70,24 @@ def _referred(schema: JSON) -> Iterator[str]:
 
 _DEFINITIONS = "#/$defs/"
 _NOISE = frozenset({"title", "discriminator"})
-_MAPS = frozenset({"properties", "$defs", "patternProperties"})
+_MAPS = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SINGLE = frozenset({"items", "additionalProperties", "not", "propertyNames", "contains"})
+_SINGLE = frozenset(
+    {
+        "items", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "not", "if", "then", "else",
+        "propertyNames", "contains", "contentSchema",
+    }
+)  # fmt: skip
 
 
-def _inside(key: str, value: JSON) -> JSON:
+def with_parts(schema: JSONObject, path: Path, change: Callable[[JSON, Path], JSON]) -> JSONObject:
+    """A copy whose own schemas, one level down, are what `change` makes of each and its path."""
+    return {key: _inside(key, value, (*path, key), change) for key, value in schema.items()}
+
+
+def _inside(key: str, value: JSON, path: Path, change: Callable[[JSON, Path], JSON]) -> JSON:
     if key in _MAPS and isinstance(value, dict):
-        return {name: closed(schema) for name, schema in value.items()}
+        return {name: change(schema, (*path, name)) for name, schema in value.items()}
     if key in _LISTS and isinstance(value, list):
-        return [closed(schema) for schema in value]
-    if key in _SINGLE:
-        return closed(value)
-    return value
+        return [change(schema, (*path, number)) for number, schema in enumerate(value)]
+    return change(value, path) if key in _SINGLE else value

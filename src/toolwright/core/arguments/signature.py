@@ -106,9 +106,24 @@ def read_signature(
     else:
         schema, builder = read_model(args, name, "args")
         binding = Binding(arguments=(), state=parameters.state, model=(parameters.only(), builder))
+    return signature_of(handler, schema, binding)
+
+
+def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> Signature:
+    """The signature of a handler of a schema that was not made from it, and that its own binding fits."""
     return Signature(
-        parameters=schema, binding=binding, on_loop=_runs_on_loop(handler), waits=_waits(handler)
+        parameters=parameters, binding=binding, on_loop=_runs_on_loop(handler), waits=_waits(handler)
     )
+
+
+def read_hints(handler: Handler, tool: str, scope: Mapping[str, object]) -> dict[str, Annotation]:
+    """The annotations of a handler, those that are text too; raises `DefinitionError` naming the tool."""
+    function = inspect.unwrap(_innermost(handler))
+    names: dict[str, object] = {"ThreadState": ThreadState, **getattr(function, "__globals__", {}), **scope}
+    try:
+        return typing.get_type_hints(function, names, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
+        raise DefinitionError(sentence(f"Tool {tool!r}: its annotations cannot be read: {error}")) from error
 
 
 class _Parameters:
@@ -119,7 +134,7 @@ class _Parameters:
         self.others: dict[str, inspect.Parameter] = {}
         self.doc = inspect.getdoc(inspect.unwrap(_innermost(handler)))
         self._tool = tool
-        self.hints = self._hints(handler, scope)
+        self.hints = read_hints(handler, tool, scope)
         self._bound = _bound(handler)
         self._own = inspect.unwrap(_innermost(handler))
         for parameter in self._inspect(handler).parameters.values():
@@ -179,20 +194,6 @@ class _Parameters:
             return inspect.signature(handler)
         except (ValueError, TypeError) as error:
             raise DefinitionError(f"Tool {self._tool!r}: its function has no readable signature.") from error
-
-    def _hints(self, handler: Handler, scope: Mapping[str, object]) -> dict[str, Annotation]:
-        function = inspect.unwrap(_innermost(handler))
-        names: dict[str, object] = {
-            "ThreadState": ThreadState,
-            **getattr(function, "__globals__", {}),
-            **scope,
-        }
-        try:
-            return typing.get_type_hints(function, names, include_extras=True)
-        except (NameError, TypeError, AttributeError, SyntaxError) as error:
-            raise DefinitionError(
-                sentence(f"Tool {self._tool!r}: its annotations cannot be read: {error}")
-            ) from error
 
     def _fault(self, name: str, why: str) -> DefinitionError:
         return DefinitionError(sentence(f"Tool {self._tool!r}: parameter {name!r} {why}"))

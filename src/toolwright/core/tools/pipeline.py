@@ -12,6 +12,7 @@ from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacki
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.results.returned import as_failure
+from toolwright.core.schemas.meta import latent_result, read_call
 from toolwright.core.state.state import ThreadState
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import brief, sentence
@@ -123,6 +124,15 @@ async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolRes
 def internal_result(prepared: PreparedCall) -> ToolResult:
     """The result that an internal tool answers at once (S3)."""
     return ToolResult.ok({"success": True, "args": prepared.arguments})
+
+
+async def answer_latent(prepared: PreparedCall, state: ThreadState) -> ToolResult:
+    """The executor of latent tools: what the model has given as their output is their result (S1)."""
+    tool = prepared.tool
+    if tool.meta is None:
+        return ToolResult.fail(f"Tool {tool.name!r} is no schema tool.", error_code="no_executor")
+    call = read_call(tool.name, tool.meta, prepared.arguments, tool.latent)
+    return latent_result(tool.meta, call)
 
 
 def lacks_tenvs(name: str, lacking: Lacking) -> ToolResult:

@@ -17,6 +17,8 @@ from toolwright.core.env.variable import NamedVariable, Variable, declared_varia
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
+from toolwright.core.schemas.meta import Meta, call_schema, offered
+from toolwright.core.schemas.schema_tool import read_schema_tool
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
 from toolwright.core.tools.http import HttpExecution
 from toolwright.core.tools.relations import Relation
@@ -49,8 +51,9 @@ class ToolNameWarning(UserWarning):
 class Tool:
     """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` where it is faulty.
 
-    `parameters` is the JSON Schema of its arguments. `timeout` is in seconds, None for no limit; when it
-    is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
+    `parameters` is the JSON Schema of its arguments. A schema tool (S1) may lack a description; `meta` is what its
+    schema says with meta-properties, which `parameters` are without. `timeout` is in seconds, None for no limit;
+    when it is not given, it depends on the kind (D8): 300 for a function, 30 for `gateway`, `external`, `space` and
     `mcp`. For a result from somebody else, `external` or `space`, an agent never waits without a limit (S3).
     `read_only`, `idempotent` and `destructive` tell what a call does to the world; a call that was
     interrupted runs again only if one of the first two is set (D14). A `visible` call is shown in the active
@@ -80,6 +83,7 @@ class Tool:
     tenvs: type[BaseModel] | None = None
     variables: Sequence[Variable] = ()
     relation: Relation | None = None
+    meta: Meta | None = None
     signature: Signature | None = field(default=None, repr=False)
     judge: Judge | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
@@ -100,7 +104,10 @@ class Tool:
         object.__setattr__(self, "stands_alone", _stands_alone(self))
         if self.tenvs is not None:
             object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
-        if self.judge is None or self.judge.schema is not self.parameters:
+        if self.meta is not None:
+            schema = call_schema(self.name, self.parameters, self.meta, self.latent)
+            object.__setattr__(self, "judge", Judge(schema, self.name))
+        elif self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
             judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
             if made is None:
@@ -117,6 +124,25 @@ class Tool:
         check_tool_lengths(config, prefix)
         return cls(**read_tool_config(config, prefix, trusted))
 
+    @classmethod
+    def from_schema(cls, name: str, schema: object) -> "Tool":
+        """The tool that is a JSON Schema (S1 "Schema as interface"): `latent`, or `delegate` where it names one.
+
+        Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for a faulty name. Nothing is
+        fetched, and the schema stays as it is.
+        """
+        return cls(**read_schema_tool(name, schema))
+
+    @property
+    def latent(self) -> bool:
+        """Whether the model itself carries the calls out, so that it is asked for their output (D17)."""
+        return self.kind == "latent" and self.meta is not None and self.meta.activity is None
+
+    @property
+    def offered(self) -> JSONObject:
+        """The schema that a model is shown: the parameters, and what a schema tool leaves to each call."""
+        return self.parameters if self.meta is None else offered(self.parameters, self.meta, self.latent)
+
     @property
     def repeatable(self) -> bool:
         """Whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
@@ -125,7 +151,7 @@ class Tool:
     @property
     def definition(self) -> ToolDefinition:
         """The tool as a model is told of it."""
-        return ToolDefinition(name=self.name, description=self.description, parameters=self.parameters)
+        return ToolDefinition(name=self.name, description=self.description, parameters=self.offered)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:  # whatever the handler returns
         """Call the handler as the plain function it is, past schema and pipeline."""
@@ -218,7 +244,8 @@ def _check(tool: Tool) -> None:
     if not isinstance(tool.name, str) or not tool.name.strip():  # type: ignore[redundant-expr]  # user input
         raise DefinitionError(f"A tool needs a name, not {tool.name!r}.")
     check_line("A tool", tool.name)
-    if not isinstance(tool.description, str) or not tool.description.strip():  # type: ignore[redundant-expr]  # same
+    lacks = not isinstance(tool.description, str) or not tool.description.strip()  # type: ignore[redundant-expr]  # same
+    if lacks and tool.meta is None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
@@ -238,7 +265,7 @@ def _check(tool: Tool) -> None:
         raise DefinitionError(
             f"Tool {tool.name!r}: its handler must be a function, not {brief_value(tool.handler)}."
         )
-    if tool.kind not in _CONFIGURED and not _CONFORMING.fullmatch(tool.name):
+    if tool.kind not in _CONFIGURED and tool.meta is None and not _CONFORMING.fullmatch(tool.name):
         _warn_of_name(tool.name)
 
 

@@ -17,6 +17,7 @@ from toolwright.core.tools.pipeline import (
     Executor,
     PreparedCall,
     answer_internal,
+    answer_latent,
     carry_out,
     execute,
     lacking_variables,
@@ -32,8 +33,8 @@ Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 class Toolset:
     """Tools by name, in their order. Raises `DefinitionError` when two share a name (D18).
 
-    `executors` carry out kinds other than `function` and `internal` when the tools are called outside a run; that
-    of `gateway` has every call over HTTP.
+    `executors` carry out kinds other than `function`, `internal` and `latent` when the tools are called outside a
+    run; that of `gateway` has every call over HTTP.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Toolset:
         functions = self._executors.setdefault("function", FunctionExecutor())
         self._calls_functions = type(functions) is FunctionExecutor
         self._executors.setdefault("internal", answer_internal)
+        self._executors.setdefault("latent", answer_latent)
         self._rendered: dict[Format, str] = {}
         self._model_definitions: tuple[ToolDefinition, ...] | None = None
 
@@ -153,12 +155,12 @@ class Toolset:
 def _openai(tool: Tool) -> JSON:
     return {
         "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+        "function": {"name": tool.name, "description": tool.description, "parameters": tool.offered},
     }
 
 
 def _anthropic(tool: Tool) -> JSON:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.offered}
 
 
 def _mcp(tool: Tool) -> JSON:
@@ -170,7 +172,7 @@ def _mcp(tool: Tool) -> JSON:
     return {
         "name": tool.name,
         "description": tool.description,
-        "inputSchema": tool.parameters,
+        "inputSchema": tool.offered,
         "annotations": hints,
     }
 

@@ -10,9 +10,8 @@ from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, statements, string
 from toolwright.adapters.store.tables.calls import CALLS, calls
 from toolwright.adapters.store.tables.children import REQUESTS, asked, requests, thread_values
-from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.messages import MESSAGES, messages
-from toolwright.adapters.store.tables.threads import THREADS, threads
+from toolwright.adapters.store.tables.threads import NOT_OVER, THREADS, threads
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import Call

@@ -29,9 +29,8 @@ from toolwright.adapters.store.engine.statement import (
 )
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.children import asked, requests, thread_values
-from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import inbox, wakes
-from toolwright.adapters.store.tables.threads import runs, threads
+from toolwright.adapters.store.tables.threads import NOT_OVER, runs, threads
 from toolwright.core.threads.call import MOVES
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.run import OVER

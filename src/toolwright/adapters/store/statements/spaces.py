@@ -13,7 +13,6 @@ from toolwright.adapters.store.engine.statement import (
     row_params,
     string,
 )
-from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import counters, wakes
 from toolwright.adapters.store.tables.spaces import (
     members,
@@ -23,7 +22,7 @@ from toolwright.adapters.store.tables.spaces import (
     spaces,
     unnumbered_events,
 )
-from toolwright.adapters.store.tables.threads import threads
+from toolwright.adapters.store.tables.threads import NOT_OVER, threads
 
 EVENTS = "space_events"
 """The name of the counter that numbers the events of all spaces."""

@@ -38,12 +38,11 @@ from toolwright.adapters.store.statements.agents import AgentStatements
 from toolwright.adapters.store.statements.children import ChildStatements, woken
 from toolwright.adapters.store.statements.spaces import SpaceStatements
 from toolwright.adapters.store.tables.calls import calls
-from toolwright.adapters.store.tables.conditions import NOT_OVER
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
 from toolwright.adapters.store.tables.kept import entities, env, files
 from toolwright.adapters.store.tables.messages import messages
 from toolwright.adapters.store.tables.spaces import space_events
-from toolwright.adapters.store.tables.threads import runs, steps, threads
+from toolwright.adapters.store.tables.threads import NOT_OVER, runs, steps, threads
 from toolwright.core.threads.call import OPEN
 from toolwright.core.threads.run import OVER
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    and_,
     false,
     text,
 )
@@ -22,7 +23,7 @@ from toolwright.adapters.store.engine.codecs import a_text, an_object, texts
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.json_value import JSON, dumps, dumps_unescaped
-from toolwright.core.threads.child import ChildEnd, Link, link_from_json, link_json
+from toolwright.core.threads.child import ENDED, ChildEnd, Link, link_from_json, link_json
 from toolwright.core.threads.run import QueuedCall, Run, RunStatus, Side, Step, StopReason, Usage
 from toolwright.core.threads.thread import Thread
 
@@ -99,6 +100,9 @@ threads = Table(
     Index("threads_by_user", "user_id", "created_at"),
     Index("threads_by_time", "created_at"),
 )
+
+NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
+"""The condition that a thread may be spoken to."""
 
 runs = Table(
     "runs",

@@ -1,0 +1,126 @@
+"""Meta-properties of schema tools (S1): what a tool fixes, what a call may choose, and a call without them."""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from toolwright.core.arguments.schema import with_definitions
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_ID
+from toolwright.core.results.result import ToolResult
+from toolwright.core.schemas.state_paths import OUTPUT_PATH, OutputPath, read_output_path
+from toolwright.core.value import value
+
+REASONING = "_reasoningForCall"
+META_PROPERTIES = ("_tool", "_output", "_activity", "_delegate", "_outputPath", "_instance")
+"""Those that a tool's schema may declare."""
+
+_NAME: JSONObject = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
+_CHOICES: Mapping[str, JSONObject] = {"_delegate": _NAME, "_instance": _NAME, "_outputPath": OUTPUT_PATH}
+
+
+@value
+class Meta:
+    """The meta-properties of a schema tool; each is None where the tool does not fix it.
+
+    `output` is the schema of its result, `activity` and `delegate` name who carries it out, `output_path` is where
+    its result is written, `instance` whose call it is. `choices` are the schemas of those that each call may choose,
+    `definitions` what they and `output` refer to.
+    """
+
+    title: str | None = None
+    output: JSONObject | None = None
+    activity: str | None = None
+    delegate: str | None = None
+    output_path: OutputPath | None = None
+    instance: str | None = None
+    choices: Mapping[str, JSONObject] = field(default_factory=dict[str, JSONObject])
+    definitions: JSONObject = field(default_factory=dict[str, JSON])
+
+
+@value
+class Call:
+    """A call of a schema tool (S1 "Call"): `args` are its parameters alone.
+
+    `meta` holds the meta-properties that are in force, by their names: what the tool fixes, else what the model chose,
+    and the `_output` of a latent tool. `reasoning` is why the model says it calls. `result` is there once the call has
+    ended.
+    """
+
+    tool: str
+    args: JSONObject
+    meta: JSONObject = field(default_factory=dict[str, JSON])
+    reasoning: str | None = None
+    result: ToolResult | None = None
+
+    @property
+    def instance(self) -> str | None:
+        """The instance of a request whose call it is, if it has several."""
+        return _text(self.meta.get("_instance"))
+
+    @property
+    def delegate(self) -> str | None:
+        """The delegate that is to carry it out."""
+        return _text(self.meta.get("_delegate"))
+
+    @property
+    def output_path(self) -> OutputPath | None:
+        """The place in the state where the result goes."""
+        written = self.meta.get("_outputPath")
+        return None if written is None else read_output_path(written)
+
+
+def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
+    """The parameters as a model is told of them: with what it may choose, and the output of a latent tool (D16)."""
+    output = {"_output": meta.output} if latent and meta.output is not None else {}
+    return _with_fields(parameters, meta, {**meta.choices, **output}, [*output])
+
+
+def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
+    """The schema that calls are judged by: whatever meta-property is not offered is taken and not looked at."""
+    fields: JSONObject = {
+        **dict.fromkeys((*META_PROPERTIES, REASONING), True),
+        "_tool": {"const": name},
+        **{key: {"allOf": [schema, _CHOICES[key]]} for key, schema in meta.choices.items()},
+    }
+    if latent and meta.output is not None:
+        del fields["_output"]
+    return _with_fields(offered(parameters, meta, latent), meta, fields, [])
+
+
+def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Call:
+    """A call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
+    path = None if meta.output_path is None else meta.output_path.written
+    fixed: dict[str, JSON] = {"_delegate": meta.delegate, "_outputPath": path, "_instance": meta.instance}
+    chosen = {key: arguments.get(key) if key in meta.choices else value for key, value in fixed.items()}
+    output = {"_output": arguments.get("_output")} if latent and meta.output is not None else {}
+    return Call(
+        tool=name,
+        args={key: each for key, each in arguments.items() if not key.startswith("_")},
+        meta={**{key: each for key, each in chosen.items() if each is not None}, **output},
+        reasoning=_text(arguments.get(REASONING)),
+    )
+
+
+def latent_result(meta: Meta, call: Call) -> ToolResult:
+    """The result of a call that the model itself carries out: its output, else that there is nothing more to do."""
+    if meta.output is None:
+        return ToolResult.ok({"success": True, "args": call.args})
+    return ToolResult.ok(call.meta["_output"])
+
+
+def _text(value: JSON) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _with_fields(
+    parameters: JSONObject, meta: Meta, fields: Mapping[str, JSON], required: list[JSON]
+) -> JSONObject:
+    """The schema of an object with more properties, and with what they refer to."""
+    if not fields:
+        return parameters
+    properties, needed, shared = (parameters.get(key) for key in ("properties", "required", "$defs"))
+    schema = {key: each for key, each in parameters.items() if key != "$defs"}
+    schema["properties"] = {**(properties if isinstance(properties, dict) else {}), **fields}
+    if required:
+        schema["required"] = [*(needed if isinstance(needed, list) else []), *required]
+    return with_definitions(schema, {**(shared if isinstance(shared, dict) else {}), **meta.definitions})

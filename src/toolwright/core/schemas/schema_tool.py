@@ -1,0 +1,374 @@
+"""Tools as JSON Schemas (S1 "Schema as interface"): judged whole, with the path of every fault."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from toolwright.core.arguments.faults import type_name
+from toolwright.core.arguments.numbers import Numbers
+from toolwright.core.arguments.schema import compile_schema, with_definitions, with_parts
+from toolwright.core.checks import brief_value, check_line
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON, InvalidRequest
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import (
+    MAX_DESCRIPTION,
+    MAX_ID,
+    MAX_NAME,
+    MAX_SCHEMA,
+    MAX_SCHEMA_VALUES,
+    MOST_FAULTS,
+)
+from toolwright.core.plain import Path, has_more_values, one_line, plain, spell, surely_longer
+from toolwright.core.schemas.meta import META_PROPERTIES, REASONING, Meta
+from toolwright.core.schemas.state_paths import OutputPath, read_output_path
+from toolwright.core.text import brief, sentence
+
+_LEADING_AWAY = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
+_DEFINITIONS = ("$schema", "$defs", "definitions")
+_BESIDE_REFERENCE = ("title", "description", *_DEFINITIONS)
+_OF_ALL_FIELDS = ("minProperties", "maxProperties", "const", "enum")
+_OF_OTHER_FIELDS = ("additionalProperties", "unevaluatedProperties")
+_OF_SOME_NAMES = ("patternProperties", "propertyNames")
+_BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+
+
+def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
+    """The fields of a `Tool` that a schema gives, by their names there.
+
+    It is read as draft 2020-12. References lead to `$defs` afterwards, which hold what they referred to. Raises
+    `InvalidConfiguration` with the path of every fault; nothing is fetched.
+    """
+    check_line("A schema tool", name)
+    if len(name) > MAX_NAME:
+        raise DefinitionError(f"A schema tool's name must have at most {MAX_NAME} characters.")
+    faults = _Faults(f"The schema of the tool {name!r}")
+    parsed = _parsed(schema, faults)
+    root = _inlined(parsed, faults)
+    nested = _parameters(root, _properties(root))  # within itself, where no call is
+    whole = _Local(parsed, nested, name, faults).read(root)
+    _check_texts(whole, faults)
+    properties = _properties(whole)
+    parameters = _parameters(whole, properties)
+    _check_fields(parameters, faults)
+    meta = _meta(name, whole, properties, faults)
+    faults.raise_any()
+    kind = "latent" if meta.delegate is None else "delegate"
+    description = whole.get("description", "")
+    return {"name": name, "description": description, "kind": kind, "parameters": parameters, "meta": meta}
+
+
+def read_schema(what: str, schema: object) -> JSONObject:
+    """A copy of a JSON Schema, its references leading to `$defs`; `what` begins the sentences of its faults.
+
+    Raises `InvalidConfiguration` with the path of every fault; nothing is fetched.
+    """
+    faults = _Faults(what)
+    parsed = _parsed(schema, faults)
+    return _Local(parsed, parsed, "output", faults).read(parsed)
+
+
+class _Faults:
+    """The faults of one schema."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._details: list[dict[str, str]] = []
+
+    def add(self, path: Path, message: str) -> None:
+        """Note a fault, whose message goes on with the sentence that its path begins."""
+        self._details.append({"path": brief(spell(path), MAX_ID), "message": message})
+
+    def raise_any(self) -> None:
+        """Raise `InvalidConfiguration` if there are faults."""
+        if self._details:
+            details = self._details[:MOST_FAULTS]
+            text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
+            raise InvalidConfiguration(sentence(f"{self._what} is faulty: {text}"), details)
+
+
+def _parsed(schema: object, faults: _Faults) -> JSONObject:
+    """A copy of the schema, which is an object within its limits; raises if it is not."""
+    try:
+        parsed = plain(schema)
+    except InvalidJSON as error:
+        faults.add((), error.message.rstrip("."))
+        faults.raise_any()
+        raise
+    if not isinstance(parsed, dict):
+        faults.add((), f"must be an object, not {type_name(parsed)}")
+    elif _is_large(parsed):
+        faults.add(
+            _large_part(parsed), f"must have at most {MAX_SCHEMA} bytes and {MAX_SCHEMA_VALUES} values"
+        )
+    faults.raise_any()
+    assert isinstance(parsed, dict), "as just judged"
+    parsed.pop("$id", None)  # a name for others, who have no way here
+    return parsed
+
+
+def _is_large(value: JSON) -> bool:
+    return has_more_values(value, MAX_SCHEMA_VALUES) or surely_longer(value, MAX_SCHEMA)
+
+
+def _large_part(whole: JSON) -> Path:
+    """The path of the smallest part that is too large by itself."""
+    steps: Iterable[tuple[str | int, JSON]] = ()
+    if isinstance(whole, dict):
+        steps = whole.items()
+    elif isinstance(whole, list):
+        steps = enumerate(whole)
+    for step, part in steps:
+        if _is_large(part):
+            return (step, *_large_part(part))
+    return ()
+
+
+def _inlined(schema: JSONObject, faults: _Faults) -> JSONObject:
+    """The schema with what it refers to at its top written out there."""
+    root, references = schema, set[str]()
+    while isinstance(reference := root.get("$ref"), str):
+        target = Numbers(schema).resolve(reference)
+        if reference in references:
+            faults.add(("$ref",), "leads back to itself")
+        if target is None or reference in references or not isinstance(target[0], dict):
+            return root
+        references.add(reference)
+        own = {key: each for key, each in root.items() if key != "$ref"}
+        for key in [key for key in own if key in target[0] and key not in _BESIDE_REFERENCE]:
+            faults.add((key,), "cannot stand beside $ref, which says it too")
+        root = {**target[0], **own}
+    return root
+
+
+class _Local:
+    """A schema on its way to one whose references all lead to `$defs` of its own."""
+
+    def __init__(self, original: JSONObject, nested: JSONObject, name: str, faults: _Faults) -> None:
+        self._nested = nested
+        self._name = name
+        self._faults = faults
+        self._places = Numbers(original)
+        self._names: dict[str, str] = {}
+        self._left: list[tuple[str, JSON, Path]] = []
+
+    def read(self, root: JSONObject) -> JSONObject:
+        """The whole schema, valid, and what it refers to; raises with the faults of one that is not."""
+        whole = self._object(root, ())
+        definitions: JSONObject = {}
+        while self._left:  # one after another, however long the chain
+            name, part, path = self._left.pop()
+            definitions[name] = self._part(part, path)
+        self._faults.raise_any()
+        if definitions:
+            whole["$defs"] = {name: definitions[name] for name in self._names.values()}
+        try:
+            compile_schema(whole, self._name)
+        except DefinitionError as error:
+            place = tuple(getattr(error.__cause__, "instance_path", ()))
+            why = error.message.partition("JSON Schema: ")[2].rstrip(".")
+            self._faults.add(place, f"is not valid JSON Schema: {why}")
+        self._faults.raise_any()
+        return whole
+
+    def _part(self, part: JSON, path: Path) -> JSON:
+        return self._object(part, path) if isinstance(part, dict) else part
+
+    def _object(self, part: JSONObject, path: Path) -> JSONObject:
+        for key in [key for key in _LEADING_AWAY if key in part]:
+            self._faults.add((*path, key), "is not taken: only references within the schema are")
+        copy = with_parts({k: each for k, each in part.items() if k not in _DEFINITIONS}, path, self._part)
+        if "$ref" in part:
+            copy["$ref"] = f"#/$defs/{self._definition(part['$ref'], (*path, '$ref'))}"
+        return copy
+
+    def _definition(self, reference: JSON, path: Path) -> str:
+        """The name of the definition that stands for what the reference leads to."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            self._faults.add(path, f"leads elsewhere, to {brief_value(reference)}: nothing is fetched")
+            return ""
+        if reference in self._names:
+            return self._names[reference]
+        target = self._places.resolve(reference)
+        if target is None:
+            self._faults.add(path, f"leads to {brief(repr(reference), 200)}, where no schema is")
+            return ""
+        last = reference.rpartition("/")[2] if "/" in reference else self._name
+        self._names[reference] = name = free_name(last, self._names.values())
+        whole = reference in ("#", "#/")
+        steps = tuple(step for step in reference[1:].split("/") if step)
+        self._left.append((name, self._nested if whole else target[0], steps))
+        return name
+
+
+def free_name(name: str, names: Iterable[str]) -> str:
+    """A name for a definition that no other has, made of letters that a reference holds as they are."""
+    plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME] or "_"
+    taken, number, free = set(names), 1, plain_name
+    while free in taken:
+        number += 1
+        free = f"{plain_name}-{number}"
+    return free
+
+
+def _properties(schema: JSONObject) -> JSONObject:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _parameters(whole: JSONObject, properties: JSONObject) -> JSONObject:
+    """The schema of the arguments alone, without meta-properties and what describes the tool."""
+    parameters: JSONObject = {"type": "object"}
+    for key, each in whole.items():
+        if key == "properties":
+            parameters[key] = {name: part for name, part in properties.items() if not name.startswith("_")}
+        elif key == "required" and isinstance(each, list):
+            parameters[key] = [name for name in each if not str(name).startswith("_")]
+        elif key not in ("title", "description", "$defs"):
+            parameters[key] = each
+    parameters.setdefault("properties", {})
+    if not parameters.get("required"):
+        parameters.pop("required", None)
+    return with_definitions(parameters, whole.get("$defs"))
+
+
+def _check_texts(whole: JSONObject, faults: _Faults) -> None:
+    """Refuse what stands at the top of a tool's schema and is none of a tool."""
+    if whole.get("type", "object") != "object":
+        faults.add(("type",), "must be 'object': a tool's arguments always are one")
+    description = whole.get("description")
+    if isinstance(description, str) and len(description) > MAX_DESCRIPTION:
+        faults.add(("description",), f"must have at most {MAX_DESCRIPTION} characters")
+    title = whole.get("title")
+    if isinstance(title, str) and (len(title) > MAX_NAME or not one_line(title)):
+        faults.add(("title",), f"must be one line of at most {MAX_NAME} characters")
+    for key in [key for key in whole if key.startswith("_")]:
+        faults.add((key,), "is no keyword of a schema: meta-properties stand among the properties")
+
+
+def _check_fields(parameters: JSONObject, faults: _Faults) -> None:
+    """Refuse rules of all of an object's fields: a call has meta-properties beside its arguments, which break them."""
+    definitions = parameters.get("$defs", {})
+    places: list[tuple[JSON, Path, bool]] = [(parameters, (), True)]
+    references = set[str]()
+    while places:
+        part, path, top = places.pop()
+        if not isinstance(part, dict):
+            continue
+        keys = [key for key in _OF_ALL_FIELDS if key in part]
+        keys += [key for key in _OF_OTHER_FIELDS if not top and not _takes_anything(part.get(key, True))]
+        keys += [key for key in _OF_SOME_NAMES if _touches_meta(key, part, definitions)]
+        for key in keys:
+            faults.add(
+                (*path, key), "cannot be said of all fields, since a call has others beside its arguments"
+            )
+        places += [(each, where, False) for each, where in _branches(part, path)]
+        reference = part.get("$ref")
+        if isinstance(reference, str) and reference not in references and isinstance(definitions, dict):
+            references.add(reference)
+            name = reference.rpartition("/")[2]
+            places.append((definitions.get(name), ("$defs", name), False))
+
+
+def _branches(schema: JSONObject, path: Path) -> Iterator[tuple[JSON, Path]]:
+    """The schemas within one that speak of the same value as it does, with their paths."""
+    for key in _BRANCHES:
+        part = schema.get(key)
+        if key == "dependentSchemas" and isinstance(part, dict):
+            yield from ((each, (*path, key, name)) for name, each in part.items())
+        elif isinstance(part, list):
+            yield from ((each, (*path, key, number)) for number, each in enumerate(part))
+        else:
+            yield part, (*path, key)
+
+
+def _takes_anything(schema: JSON) -> bool:
+    return schema is True or schema == {}
+
+
+def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
+    """Whether a rule of the names of fields holds for a meta-property."""
+    rule = schema.get(key)
+    if rule is None:
+        return False
+    if key == "patternProperties" and isinstance(rule, dict):
+        rule = cast("JSONObject", dict.fromkeys(rule, False))
+    judge = compile_schema(with_definitions({key: rule}, definitions), key)
+    return not judge.is_valid(dict.fromkeys((*META_PROPERTIES, REASONING)))
+
+
+def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults) -> Meta:
+    """What the properties that begin with `_` say of the tool."""
+    schemas: dict[str, JSONObject] = {}
+    for key, schema in properties.items():
+        if key == REASONING:
+            faults.add(("properties", key), "is not declared: it is added where it is asked for")
+        elif key.startswith("_") and key not in META_PROPERTIES:
+            known = ", ".join(META_PROPERTIES)
+            faults.add(("properties", brief(key, 60)), f"is not a known meta-property: there are {known}")
+        elif key.startswith("_") and isinstance(schema, dict):
+            schemas[key] = schema
+        elif key.startswith("_"):
+            faults.add(("properties", key), "must be an object")
+    _check_name(name, schemas.get("_tool", {}), whole, faults)
+    activity = _fixed_text("_activity", schemas, faults)
+    delegate = _fixed_text("_delegate", schemas, faults)
+    if activity and "_delegate" in schemas:
+        faults.add(
+            ("properties", "_delegate"), "cannot stand beside an _activity: one of them makes the call"
+        )
+    choices = {key: schema for key, schema in schemas.items() if key in _CHOSEN and "const" not in schema}
+    title, definitions = whole.get("title"), whole.get("$defs")
+    return Meta(
+        title=title if isinstance(title, str) else None,
+        output=schemas.get("_output"),
+        activity=activity or None,
+        delegate=delegate,
+        output_path=_fixed_path(schemas.get("_outputPath", {}), faults),
+        instance=_fixed_text("_instance", schemas, faults),
+        choices=choices,
+        definitions=definitions if isinstance(definitions, dict) else {},
+    )
+
+
+_CHOSEN = ("_delegate", "_outputPath", "_instance")
+
+
+def _check_name(name: str, schema: JSONObject, whole: JSONObject, faults: _Faults) -> None:
+    judge = compile_schema({**schema, "$defs": whole.get("$defs", {})}, name)
+    if not judge.is_valid(name):
+        path = ("properties", "_tool", *(("const",) if "const" in schema else ()))
+        faults.add(path, f"must be {name!r}, the name that the tool is registered by")
+
+
+def _fixed_text(key: str, schemas: dict[str, JSONObject], faults: _Faults) -> str | None:
+    """The text that a meta-property is fixed to, None where it is not; only that of `_activity` may be empty."""
+    schema = schemas.get(key)
+    if schema is None or ("const" not in schema and key in _CHOSEN):
+        return None
+    if "const" not in schema:
+        faults.add(("properties", key), "needs a const: the name of its handler")
+        return None
+    text = schema["const"]
+    fits = isinstance(text, str) and len(text) <= MAX_ID and one_line(text) and (text or key not in _CHOSEN)
+    if not fits or not isinstance(text, str):
+        least = 1 if key in _CHOSEN else 0
+        faults.add(("properties", key, "const"), f"must be one line of {least} to {MAX_ID} characters")
+        return None
+    return text
+
+
+def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
+    """The output path that the tool fixes; those that it offers by an `enum` are judged too."""
+    path = ("properties", "_outputPath")
+    options = schema.get("enum")
+    for number, option in enumerate(options if isinstance(options, list) else []):
+        _read_path(option, (*path, "enum", number), faults)
+    return _read_path(schema["const"], (*path, "const"), faults) if "const" in schema else None
+
+
+def _read_path(written: JSON, path: Path, faults: _Faults) -> OutputPath | None:
+    try:
+        return read_output_path(written)
+    except InvalidRequest as error:
+        faults.add(path, f"is no output path: {error.message.rstrip('.')}")
+        return None

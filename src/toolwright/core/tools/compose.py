@@ -1,0 +1,277 @@
+"""Composed schemas (S1 "Composing Schemas for the LLM"): calls of some tools and an output in one answer."""
+
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
+from typing import cast
+from urllib.parse import quote
+
+from toolwright.core.arguments.numbers import Numbers, Place
+from toolwright.core.arguments.schema import with_parts
+from toolwright.core.checks import brief_value, check_callee, misfit
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.plain import Path, spell
+from toolwright.core.schemas.meta import REASONING, offered
+from toolwright.core.schemas.schema_tool import free_name, read_schema
+from toolwright.core.text import sentence
+from toolwright.core.tools.tool import Tool
+
+_REASON: JSONObject = {"type": "string", "description": "Why this tool is called, in a sentence."}
+_NULL: JSONObject = {"type": "null"}
+_JOINT = ("enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if")
+"""What a null would have to fit too, beside the type."""
+
+
+def compose(
+    output_schema: JSONObject,
+    tools: Mapping[str, JSONObject] | Iterable[Tool],
+    *,
+    explicit: Collection[str] = (),
+    reasoning: bool = False,
+) -> JSONObject:
+    """The one schema of an answer that may call tools and give an output (S1, D16): `{output, calls}`.
+
+    `tools` are schemas by name, or tools. The model gives the `_output` of latent tools; those named in `explicit`
+    are carried out by code, as are tools of another kind. With `reasoning` a call may say why it is made. What is
+    handed over stays as it is. Raises `InvalidConfiguration` with the path of every fault of a schema,
+    `DefinitionError` for tools that cannot stand together.
+    """
+    listed = _listed(tools)
+    names = {tool.name for tool in listed}
+    wrong = misfit(explicit, str) or next((repr(name) for name in explicit if name not in names), None)
+    if wrong is not None:
+        raise DefinitionError(f"explicit= names some of the tools, not {wrong}.")
+    shared = _Definitions()
+    output = shared.take("output", _output(read_schema("The output schema", output_schema)))
+    items: list[JSON] = [
+        shared.take(tool.name, _item(tool, tool.latent and tool.name not in explicit, reasoning))
+        for tool in listed
+    ]
+    calls: JSONObject = {"type": "array", "maxItems": 0}
+    if items:
+        calls = {"type": "array", "items": items[0] if len(items) == 1 else {"anyOf": items}}
+    composed: JSONObject = {
+        "type": "object",
+        "properties": {"output": output, "calls": calls},
+        "required": ["calls", "output"],
+    }
+    return deepcopy({**composed, "$defs": shared.schemas} if shared.schemas else composed)
+
+
+def _listed(tools: object) -> list[Tool]:
+    if isinstance(tools, Mapping):
+        schemas = cast("Mapping[str, object]", tools)  # names are judged with the tools
+        return [Tool.from_schema(name, schema) for name, schema in schemas.items()]
+    if not isinstance(tools, Iterable) or isinstance(tools, str | bytes):
+        raise DefinitionError(f"Tools are composed from schemas by name or a list, not {brief_value(tools)}.")
+    listed: dict[str, Tool] = {}
+    for tool in cast("Iterable[object]", tools):  # isinstance does not know what it holds
+        if not isinstance(tool, Tool):
+            check_callee("A composed schema", tool)
+            raise DefinitionError(f"A composed schema has tools, not {brief_value(tool)}.")
+        if tool.name in listed:
+            raise DefinitionError(f"Two tools are called {tool.name!r}; rename one.")
+        listed[tool.name] = tool
+    return [*listed.values()]
+
+
+class _Definitions:
+    """The definitions of all parts of a composed schema: two of one name are told apart."""
+
+    def __init__(self) -> None:
+        self.schemas: JSONObject = {}
+
+    def take(self, owner: str, schema: JSONObject) -> JSONObject:
+        """The schema without its definitions, referring to those here."""
+        definitions = schema.get("$defs")
+        names: dict[str, str] = {}
+        for name, each in definitions.items() if isinstance(definitions, dict) else ():
+            wanted = f"{owner}.{name}" if name in self.schemas else name
+            names[name] = free_name(wanted, self.schemas)
+            self.schemas[names[name]] = each
+        for name in names.values():
+            self.schemas[name] = _renamed(self.schemas[name], names)
+        return _renamed_object({key: each for key, each in schema.items() if key != "$defs"}, names)
+
+
+def _renamed(schema: JSON, names: Mapping[str, str]) -> JSON:
+    return _renamed_object(schema, names) if isinstance(schema, dict) else schema
+
+
+def _renamed_object(schema: JSONObject, names: Mapping[str, str]) -> JSONObject:
+    copy = with_parts(schema, (), lambda part, _: _renamed(part, names))
+    if "$ref" in copy:
+        copy["$ref"] = f"#/$defs/{names[str(copy['$ref']).removeprefix('#/$defs/')]}"
+    return copy
+
+
+def _item(tool: Tool, latent: bool, reasoning: bool) -> JSONObject:
+    """The schema of a call of the tool, with its texts first."""
+    read = tool
+    if tool.meta is None:
+        read = Tool.from_schema(tool.name, {**tool.parameters, "description": tool.description})
+    assert read.meta is not None, "a schema tool has them"
+    schema = offered(read.parameters, read.meta, latent)
+    texts = {"title": read.meta.title, "description": read.description}
+    item: JSONObject = {"type": "object", **{key: text for key, text in texts.items() if text}, **schema}
+    properties, required = schema["properties"], schema.get("required", [])
+    first: JSONObject = {"_tool": {"const": tool.name}, **({REASONING: {**_REASON}} if reasoning else {})}
+    item["properties"] = {**first, **(properties if isinstance(properties, dict) else {})}
+    item["required"] = ["_tool", *(required if isinstance(required, list) else [])]
+    return item
+
+
+def _output(schema: JSONObject) -> JSONObject:
+    """The schema of the output, which may be null; an object that does not say so takes no other fields."""
+    if schema.get("type") != "object" or not _is_nullable(schema):
+        return _nullable(schema)
+    return _nullable({**schema, "additionalProperties": schema.get("additionalProperties", False)})
+
+
+def _nullable(schema: JSONObject) -> JSONObject:
+    """The schema that takes null too."""
+    kind = schema.get("type")
+    if _is_nullable(schema):
+        return {**schema, "type": kind if kind == "null" else [kind, "null"]}
+    alternatives: JSONObject = {
+        "anyOf": [{key: each for key, each in schema.items() if key != "$defs"}, {**_NULL}]
+    }
+    return {**alternatives, "$defs": schema["$defs"]} if "$defs" in schema else alternatives
+
+
+def _is_nullable(schema: JSONObject) -> bool:
+    """Whether one type says all of what a null would have to fit."""
+    return isinstance(schema.get("type"), str) and not any(key in schema for key in _JOINT)
+
+
+_UNSAID = (
+    "allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "patternProperties",
+    "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems",
+)  # fmt: skip
+_TYPED = ("type", "enum", "const", "$ref", "anyOf")
+
+
+def closed_form(schema: JSONObject) -> JSONObject:
+    """A rendering for providers that want `additionalProperties: false` in every object.
+
+    What it accepts the schema accepts too. Raises `DefinitionError` with the path of what cannot be said so, such as
+    an object that takes fields of any name.
+    """
+    return _closed_object(schema, ())
+
+
+def strict_form(schema: JSONObject) -> JSONObject:
+    """A rendering for providers that want besides that every property is required: what may be left out may be null.
+
+    `without_nulls` reads an answer back. Raises `DefinitionError` like `closed_form`.
+    """
+    return _strict_object(closed_form(schema))
+
+
+def without_nulls(answer: JSON, schema: JSONObject) -> JSON:
+    """An answer in strict form as the schema means it: without the nulls of what was left out."""
+    return _Answer(schema).at(answer, (schema, "#"))
+
+
+def _closed(part: JSON, path: Path) -> JSON:
+    if not isinstance(part, dict):
+        raise _unsaid(path, "takes anything" if part else "takes nothing")
+    return _closed_object(part, path)
+
+
+def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
+    for key in [key for key in _UNSAID if key in schema]:
+        raise _unsaid((*path, key), "has no place there")
+    kinds = schema.get("type", [])
+    types = kinds if isinstance(kinds, list) else [kinds]
+    if not any(key in schema for key in _TYPED):
+        raise _unsaid(path, "says no type")
+    if "anyOf" in schema and "properties" in schema:
+        raise _unsaid((*path, "anyOf"), "has no place beside properties")
+    if "array" in types and "items" not in schema and schema.get("maxItems") != 0:
+        raise _unsaid(path, "takes items of any form")
+    taken = schema.get("additionalProperties", True)
+    if ("object" in types and "properties" not in schema) or not isinstance(taken, bool):
+        raise _unsaid(path, "takes fields of any name")
+    open_schema = {key: each for key, each in schema.items() if key != "additionalProperties"}
+    copy = with_parts(open_schema, path, _closed)
+    return {**copy, "additionalProperties": False} if "properties" in schema else copy
+
+
+def _unsaid(path: Path, why: str) -> DefinitionError:
+    where = spell(path) or "The schema"
+    return DefinitionError(sentence(f"This schema has no strict form: {where} {why}"))
+
+
+def _strict(part: JSON, path: Path) -> JSON:
+    return _strict_object(part) if isinstance(part, dict) else part
+
+
+def _strict_object(schema: JSONObject) -> JSONObject:
+    copy = with_parts(schema, (), _strict)
+    properties = copy.get("properties")
+    if isinstance(properties, dict):
+        required = copy.get("required", [])
+        copy["properties"] = {
+            name: each if name in (required if isinstance(required, list) else []) else _or_null(each)
+            for name, each in properties.items()
+        }
+        copy["required"] = [*properties]
+    return copy
+
+
+def _or_null(schema: JSON) -> JSON:
+    return _nullable(schema) if isinstance(schema, dict) else schema
+
+
+class _Answer:
+    """An answer in strict form on its way to what the schema means."""
+
+    def __init__(self, schema: JSONObject) -> None:
+        self._places = Numbers(schema)
+        self._done: dict[tuple[int, str], JSON] = {}  # by the parts of one answer
+
+    def at(self, value: JSON, place: Place) -> JSON:
+        """The value without the nulls that this place of the schema does not know; looked at once for each place."""
+        schema, pointer = place
+        if not isinstance(schema, dict) or not isinstance(value, dict | list):
+            return value
+        key = (id(value), pointer)
+        if key not in self._done:
+            self._done[key] = value  # a reference to itself changes nothing more
+            self._done[key] = self._read(value, schema, pointer)
+        return self._done[key]
+
+    def _read(self, value: JSONObject | list[JSON], schema: JSONObject, pointer: str) -> JSON:
+        reference = self._places.resolve(schema.get("$ref"))
+        if reference is not None:
+            return self.at(value, reference)
+        branches = schema.get("anyOf")
+        if isinstance(branches, list):
+            return self._of_branch(value, branches, pointer)
+        if isinstance(value, list):
+            return [self.at(each, (schema.get("items"), f"{pointer}/items")) for each in value]
+        properties, required = schema.get("properties"), schema.get("required")
+        if not isinstance(properties, dict):
+            return value
+        needed = required if isinstance(required, list) else []
+        places = {name: (properties.get(name), f"{pointer}/properties/{_step(name)}") for name in value}
+        return {
+            name: self.at(each, places[name])
+            for name, each in value.items()
+            if each is not None or name in needed or self._places.accepts(places[name][1], None)
+        }
+
+    def _of_branch(self, value: JSON, branches: list[JSON], pointer: str) -> JSON:
+        """What the first branch makes of the value that accepts it then; the value itself if none does."""
+        for number, branch in enumerate(branches):
+            where = f"{pointer}/anyOf/{number}"
+            made = self.at(value, (branch, where))
+            if self._places.accepts(where, made):
+                return made
+        return value
+
+
+def _step(name: str) -> str:
+    """A name as a step of a pointer in a reference."""
+    return quote(name.replace("~", "~0").replace("/", "~1"), safe="~")

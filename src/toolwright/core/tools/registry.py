@@ -1,0 +1,200 @@
+"""Registries of schema tools (S1): the interfaces, and apart from them the functions that carry them out."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast, get_args, get_origin, overload
+
+from toolwright.core.arguments.binding import Binding
+from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.signature import Handler, read_hints, signature_of
+from toolwright.core.checks import brief_value, check_line
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import JSONObject
+from toolwright.core.schemas.meta import Call, read_call
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool
+from toolwright.core.value import changed
+
+H = TypeVar("H", bound=Handler)
+
+
+class Registry:
+    """Tools by their schemas, and handlers by name; a tool's interface is the same with any handler or none."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._handlers: dict[str, Handler] = {}
+
+    def tool(self, name: str, schema: object) -> Callable[[H], H]:
+        """Register a tool by its schema, as `Tool.from_schema` takes it; above a function also that, as its handler.
+
+        Raises `DefinitionError` for a name that is registered, `InvalidConfiguration` for a faulty schema.
+        """
+        tool = Tool.from_schema(name, schema)
+        if name in self._tools:
+            raise DefinitionError(f"The tool {name!r} is registered already.")
+        self._tools[name] = tool
+        return self.handler(name)
+
+    @overload
+    def handler(self, name: str, function: None = None) -> Callable[[H], H]: ...
+    @overload
+    def handler(self, name: str, function: H) -> H: ...
+    def handler(self, name: str, function: H | None = None) -> H | Callable[[H], H]:
+        """Register a function that carries out the tool of its name, and those whose `_activity` names it.
+
+        It gets arguments by their names; a parameter that is no argument, of the type dict or of none, gets all of
+        them, and so does `**arguments`. Parameters annotated `Call`, `Tool` and `ThreadState` get those. Without a
+        function this is a decorator. Raises `DefinitionError` for a name that is registered.
+        """
+        check_line("A handler", name)
+
+        def register(function: H) -> H:
+            if name in self._handlers:
+                raise DefinitionError(f"The handler {name!r} is registered already; swap_handler changes it.")
+            self._handlers[name] = _checked(name, function)
+            return function
+
+        return register if function is None else register(function)
+
+    def swap_handler(self, name: str, function: Handler) -> None:
+        """Put another function in the place of a handler; `DefinitionError` if there is none of that name."""
+        self._known(name)
+        self._handlers[name] = _checked(name, function)
+
+    def remove_handler(self, name: str) -> None:
+        """Take a handler away, so that its tool is latent again; `DefinitionError` if there is none of that name."""
+        self._known(name)
+        del self._handlers[name]
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools as they are carried out now, in the order of their registration.
+
+        Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
+        """
+        return resolve(self._tools.values(), self._handlers)
+
+    def _known(self, name: str) -> None:
+        if name not in self._handlers:
+            raise DefinitionError(f"There is no handler {brief_value(name)}.")
+
+
+def resolve(tools: Iterable[Tool], handlers: Mapping[str, Handler]) -> tuple[Tool, ...]:
+    """Schema tools of the kind by which they are carried out (D17).
+
+    A tool with an `_activity` is a `function` with that handler, one that fixes its `_delegate` a `delegate`, one with
+    a handler of its own name a `function` with it; any other is `latent`. Raises `DefinitionError` naming all handlers
+    that are missing.
+    """
+    listed = tuple(tools)
+    activities = [(tool.name, tool.meta.activity) for tool in listed if tool.meta and tool.meta.activity]
+    missing = [f"{name!r} ({activity!r})" for name, activity in activities if activity not in handlers]
+    if missing:
+        raise DefinitionError(f"No handler is registered for the _activity of {', '.join(missing)}.")
+    return tuple(_resolved(tool, handlers) for tool in listed)
+
+
+def _resolved(tool: Tool, handlers: Mapping[str, Handler]) -> Tool:
+    if tool.meta is None or tool.meta.delegate is not None:
+        return tool
+    handler = handlers.get(tool.meta.activity or tool.name)
+    if handler is None:
+        return tool
+    signature = signature_of(handler, tool.parameters, HandlerBinding(tool, handler))
+    return changed(tool, kind="function", handler=handler, signature=signature, timeout=FUNCTION_TIMEOUT)
+
+
+def _checked(name: str, function: object) -> Handler:
+    if not callable(function) or isinstance(function, type | Tool):
+        raise DefinitionError(f"The handler {name!r} must be a function, not {brief_value(function)}.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError(f"The handler {name!r} yields; a handler returns its one result.")
+    return function
+
+
+class HandlerBinding(Binding):
+    """Turns a call of a schema tool into the keyword arguments of its handler, which has no meta-properties.
+
+    Raises `DefinitionError` for a handler that does not take the tool's arguments.
+    """
+
+    __slots__ = ("_call", "_interface", "_named", "_rest", "_tool", "_whole")
+
+    def __init__(self, tool: Tool, handler: Handler) -> None:
+        hints = read_hints(handler, tool.name, {"Call": Call, "Tool": Tool})
+        parameters = _parameters(handler, tool.name)
+        super().__init__(arguments=(), state=_of_type(parameters, hints, ThreadState), model=None)
+        self._interface = tool
+        self._call = _of_type(parameters, hints, Call)
+        self._tool = _of_type(parameters, hints, Tool)
+        self._rest = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        own = {
+            name: each
+            for name, each in parameters.items()
+            if name not in (self.state, self._call, self._tool)
+        }
+        properties = cast("JSONObject", tool.parameters["properties"])
+        self._named = {name: each.default is each.empty for name, each in own.items() if name in properties}
+        others = [name for name, each in own.items() if name not in properties and _is_needed(each)]
+        self._whole = next((name for name in others if _takes_object(hints.get(name))), None)
+        self._check(properties, [name for name in others if name != self._whole])
+
+    def bind(self, arguments: JSONObject) -> dict[str, object]:
+        """Raises `ArgumentFault` for what the schema lets a call leave out and the handler does not."""
+        assert self._interface.meta is not None, "a schema tool has them"
+        call = read_call(self._interface.name, self._interface.meta, arguments, latent=False)
+        lacking = [name for name, needed in self._named.items() if needed and name not in call.args]
+        if lacking:
+            raise ArgumentFault([Fault((name,), "is missing") for name in lacking])
+        taken = call.args if self._rest else {n: each for n, each in call.args.items() if n in self._named}
+        others = {self._whole: call.args, self._call: call, self._tool: self._interface}
+        return {**taken, **{name: each for name, each in others.items() if name is not None}}
+
+    def _check(self, properties: JSONObject, unknown: list[str]) -> None:
+        what = f"The handler of the tool {self._interface.name!r}"
+        if unknown:
+            names = ", ".join(properties) or "none"
+            raise DefinitionError(
+                f"{what} wants {unknown[0]!r}, which is no argument of it; there are: {names}."
+            )
+        if self._rest or self._whole is not None:
+            return
+        left = [name for name in properties if name not in self._named]
+        if left:
+            raise DefinitionError(
+                f"{what} does not take its argument {left[0]!r}; name it, or take **arguments."
+            )
+
+
+def _parameters(handler: Handler, tool: str) -> Mapping[str, inspect.Parameter]:
+    try:
+        parameters = inspect.signature(handler).parameters
+    except (ValueError, TypeError) as error:
+        raise DefinitionError(f"The handler of the tool {tool!r} has no readable signature.") from error
+    for name, each in parameters.items():
+        if each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
+            raise DefinitionError(
+                f"The handler of the tool {tool!r} takes {name!r} by its place, but arguments come by name."
+            )
+    return parameters
+
+
+def _of_type(
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, object], wanted: type
+) -> str | None:
+    """The name of the first parameter that is annotated with the type, also as one of several."""
+    return next((name for name in parameters if _mentions(hints.get(name), wanted)), None)
+
+
+def _mentions(hint: object, wanted: type) -> bool:
+    return hint is wanted or any(_mentions(part, wanted) for part in get_args(hint))
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+
+
+def _takes_object(hint: object) -> bool:
+    """Whether a parameter is for an object of any fields: it says so, or nothing."""
+    kind = get_origin(hint) or hint
+    return hint is None or hint is Any or (isinstance(kind, type) and issubclass(dict, kind))
