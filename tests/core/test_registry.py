@@ -34,12 +34,12 @@ def echo(text: str) -> str:
     return text
 
 
-def listed(args: dict[str, JSON]) -> list[dict[str, JSON]]:
-    return [args]
+def listed(args: dict[str, JSON]) -> str:
+    return str([args])
 
 
-def names_of(**arguments: JSON) -> list[str]:
-    return [*arguments]
+def names_of(**arguments: JSON) -> str:
+    return ", ".join(arguments)
 
 
 def takes_nothing() -> str:
@@ -174,7 +174,7 @@ async def test_the_interface_stays_the_same_whoever_carries_it_out() -> None:
     registry.swap_handler("say", listed)
     assert interface(registry, "say") == before
     assert await Toolset(earlier).call("say", {"text": "x"}) == ToolResult.ok("x")
-    assert await call(registry, "say", {"text": "x"}) == ToolResult.ok([{"text": "x"}])
+    assert await call(registry, "say", {"text": "x"}) == ToolResult.ok("[{'text': 'x'}]")
     registry.remove_handler("say")
     assert interface(registry, "say") == before
     assert kinds(registry) == {"say": "latent"}
@@ -192,7 +192,7 @@ async def test_only_a_latent_tool_is_asked_for_its_output_and_another_never_sees
     registry.handler("say", names_of)
     assert "_output" not in str(tw.compose({}, registry.tools()))
     assert "_output" not in str(Toolset(registry.tools()).definitions())
-    assert await call(registry, "say", {"text": "x", "_output": 5}) == ToolResult.ok(["text"])
+    assert await call(registry, "say", {"text": "x", "_output": 5}) == ToolResult.ok("text")
 
 
 async def test_a_handler_gets_the_call_the_tool_and_the_state_on_request() -> None:

@@ -8,6 +8,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Env, Prompt
 from toolwright.core.checks import check_kind
+from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime
@@ -17,7 +18,8 @@ from toolwright.wiring.settings import Settings
 class App:
     """Agents, prompts and tools that belong together, and the `env` that all of them see (D5).
 
-    Raises `DefinitionError` where a name leads nowhere.
+    The tools of a `registry` are carried out as it says now: handlers that come later are not seen. Raises
+    `DefinitionError` where a name leads nowhere, also that of a handler.
     """
 
     def __init__(
@@ -27,8 +29,11 @@ class App:
         prompts: Sequence[Prompt] = (),
         tools: Sequence[Tool] | Toolset = (),
         env: Env | None = None,
+        registry: Registry | None = None,
     ) -> None:
-        self.catalog = Catalog(agents=agents, prompts=prompts, tools=tools, env=env)
+        check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
+        all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
+        self.catalog = Catalog(agents=agents, prompts=prompts, tools=all_tools, env=env)
 
     @asynccontextmanager
     async def runtime(

@@ -60,6 +60,7 @@ class Catalog:
         """Refuse several tools of one name: over HTTP, in the command line and in records it could be either."""
         first_places: dict[str, tuple[Tool, str]] = {}
         for tool, place in self._tools_by_place(agents):
+            _check_meta(tool)
             first, where = first_places.setdefault(tool.name, (tool, place))
             if where != place and first is not tool and first != tool:
                 raise DefinitionError(
@@ -175,3 +176,14 @@ def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
             raise DefinitionError(f"The app has two {what}s named {name!r}.")
         by_name[name] = value
     return by_name
+
+
+def _check_meta(tool: Tool) -> None:
+    """Refuse a schema tool with a meta-property that no run carries out."""
+    meta = tool.meta
+    if meta is None:
+        return
+    fixed = {"_delegate": meta.delegate, "_outputPath": meta.output_path, "_instance": meta.instance}
+    name = next((name for name, value in fixed.items() if value is not None or name in meta.choices), None)
+    if name is not None:
+        raise DefinitionError(f"The tool {tool.name!r} declares {name}, which runs do not carry out yet.")

@@ -47,9 +47,14 @@ class ArgumentFault(Exception):
 
 def invalid_text(faults: Sequence[Fault]) -> str:
     """All faults in one text for the model; the same fault is told once."""
+    return f"Invalid arguments: {list_faults(faults)}."
+
+
+def list_faults(faults: Sequence[Fault]) -> str:
+    """The faults behind one another, the same one told once, and how many more there are."""
     texts = list(dict.fromkeys(brief(str(fault)) for fault in faults[:MAX_TOLD]))
     more = f"; and {len(texts) - MAX_FAULTS} more" if len(texts) > MAX_FAULTS else ""
-    return f"Invalid arguments: {'; '.join(texts[:MAX_FAULTS])}{more}."
+    return f"{'; '.join(texts[:MAX_FAULTS])}{more}"
 
 
 def find_faults(errors: Iterable[jsonschema_rs.ValidationError]) -> list[Fault]:

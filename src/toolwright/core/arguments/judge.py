@@ -23,8 +23,8 @@ EXACT = 1_000
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
 
-def faults_of(validator: jsonschema_rs.Validator, arguments: JSONObject) -> list[Fault]:
-    """The faults of arguments that the validator refuses; of large ones some, within the first items."""
+def faults_of(validator: jsonschema_rs.Validator, arguments: JSON) -> list[Fault]:
+    """The faults of arguments or of a result that the validator refuses; of large ones some, in the first items."""
     if not has_more_values(arguments, EXACT):
         return find_faults(validator.iter_errors(arguments))
     cut = _first_items(arguments)
@@ -193,3 +193,20 @@ def _malformed(error: Exception) -> ArgumentFault:
 
 def _too_deep() -> ArgumentFault:
     return ArgumentFault([Fault((), f"nested deeper than {MAX_NESTING} levels")])
+
+
+class ResultJudge:
+    """Judges results of one tool by the schema of its output, which is compiled at the first of them."""
+
+    __slots__ = ("_name", "_schema", "_validator")
+
+    def __init__(self, schema: JSONObject, name: str) -> None:
+        self._schema = schema
+        self._name = name
+        self._validator: jsonschema_rs.Validator | None = None
+
+    def faults(self, result: JSON) -> list[Fault]:
+        """The faults of that result."""
+        if self._validator is None:
+            self._validator = compile_schema(self._schema, self._name)
+        return [] if self._validator.is_valid(result) else faults_of(self._validator, result)

@@ -4,9 +4,9 @@ import difflib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from toolwright.core.arguments.faults import ArgumentFault
-from toolwright.core.arguments.judge import RawArguments
-from toolwright.core.concurrency import cancellations, check_cancelled
+from toolwright.core.arguments.faults import ArgumentFault, list_faults
+from toolwright.core.arguments.judge import RawArguments, ResultJudge
+from toolwright.core.concurrency import cancellations, check_cancelled, in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesLacking
 from toolwright.core.json_value import JSON, JSONObject
@@ -110,10 +110,24 @@ async def carry_out(
             return lacks_tenvs(tool.name, read)
         tenvs |= read
     try:
-        return await executor(prepared, state)
+        outcome = await executor(prepared, state)
     except Exception as error:  # noqa: BLE001 - the guard: a bug of an executor must not end the run
         _log.exception("The executor of the tool %r failed.", tool.name)
         return as_failure(error)
+    if tool.result_judge is not None and isinstance(outcome, ToolResult) and outcome.status == "success":
+        return await in_thread_if_large(outcome.result, _judged, tool.name, tool.result_judge, outcome)
+    return outcome
+
+
+def _judged(name: str, judge: ResultJudge, outcome: ToolResult) -> ToolResult:
+    """The result, or an error result if the tool's `_output` does not allow it (S1)."""
+    faults = judge.faults(outcome.result)
+    if not faults:
+        return outcome
+    return ToolResult.fail(
+        f"Tool {name!r} gave a result that its _output does not allow: {list_faults(faults)}.",
+        error_code="invalid_output",
+    )
 
 
 async def answer_internal(prepared: PreparedCall, state: ThreadState) -> ToolResult:
@@ -127,7 +141,12 @@ def internal_result(prepared: PreparedCall) -> ToolResult:
 
 
 async def answer_latent(prepared: PreparedCall, state: ThreadState) -> ToolResult:
-    """The executor of latent tools: what the model has given as their output is their result (S1)."""
+    """The executor of latent tools."""
+    return answer_by_model(prepared)
+
+
+def answer_by_model(prepared: PreparedCall) -> ToolResult:
+    """The result of a latent call at once: what the model has given as its output (S1)."""
     tool = prepared.tool
     if tool.meta is None:
         return ToolResult.fail(f"Tool {tool.name!r} is no schema tool.", error_code="no_executor")

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
 
-from toolwright.core.arguments.judge import Judge
+from toolwright.core.arguments.judge import Judge, ResultJudge
+from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
@@ -89,6 +90,7 @@ class Tool:
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
+    result_judge: ResultJudge | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -107,6 +109,7 @@ class Tool:
         if self.meta is not None:
             schema = call_schema(self.name, self.parameters, self.meta, self.latent)
             object.__setattr__(self, "judge", Judge(schema, self.name))
+            object.__setattr__(self, "result_judge", _result_judge(self.name, self.meta, self.latent))
         elif self.judge is None or self.judge.schema is not self.parameters:
             made = self.signature
             judge = Judge(self.parameters, self.name, made is not None and made.takes_nothing)
@@ -304,7 +307,15 @@ def _stands_alone(tool: Tool) -> bool:
         and signature.binding.state is None
         and not tool.variables
         and tool.tenvs is None
+        and tool.meta is None
     )
+
+
+def _result_judge(name: str, meta: Meta, latent: bool) -> ResultJudge | None:
+    """The judge of what others than the model give as output: the model's own is judged with its arguments."""
+    if latent or meta.output is None:
+        return None
+    return ResultJudge(with_definitions(meta.output, meta.definitions), name)
 
 
 def _is_duration(timeout: object) -> bool:

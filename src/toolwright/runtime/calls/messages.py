@@ -8,7 +8,7 @@ from toolwright.core.results.content import AttachmentRef
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
-from toolwright.core.tools.pipeline import PreparedCall, internal_result
+from toolwright.core.tools.pipeline import PreparedCall, answer_by_model, internal_result
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -66,6 +66,7 @@ def wait_outside(prepared: PreparedCall) -> Outcome:
 
 INSTANTS: Mapping[Kind, Instant] = {
     "internal": internal_result,
+    "latent": answer_by_model,
     "external": wait_outside,
     "space": wait_outside,
 }
