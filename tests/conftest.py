@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 
 import pytest
@@ -23,3 +24,16 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 def deno() -> None:
     """For tests that run code by Deno: without it they would wait for what such code never says."""
     deno_program()
+
+
+def pytest_collection() -> None:
+    """Nothing that collection makes is garbage: it takes a third less time if nobody looks."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays; the collector looks at what tests make, as often as in a server of ours."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+    gc.enable()
