@@ -2,14 +2,18 @@
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 
+from tests.forks import Forks, forks
 from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
 
 # Many tests start processes of their own: those shall find their bytecode, not compile it anew each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
 
 
 @pytest.fixture
@@ -18,6 +22,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
     node: pytest.Function = request.node
     kind = node.callspec.params.get("store", "memory") if hasattr(node, "callspec") else "memory"
     return BACKEND if kind == "memory" and node.get_closest_marker("idle_clock") else "asyncio"
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Forks]:
+    """What begins commands, and runs them to their end."""
+    with forks(PATIENCE) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
