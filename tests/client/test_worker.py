@@ -346,6 +346,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         await again.rt.threads.send(thread.id, "Go")
         async with asyncio.timeout(20):
             await began.acquire()
+        await worker.stop()  # while there is a server for its last result
 
 
 async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> None:
