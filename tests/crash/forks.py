@@ -3,7 +3,7 @@
 `python -m tests.crash.forks` answers with the child's exit status; the order names the `module` of this folder whose
 `run` the child carries out. A fork of this process, which has no threads and no event loop, is as good as a new
 process and takes a tenth of the time; so are its copies of an empty journal, and the statements that it has compiled
-beforehand.
+beforehand, and the tools that it has described.
 """
 
 import asyncio
@@ -22,16 +22,23 @@ from typing import Any, TypeAlias
 
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.reads.agents import AgentQueries
+from toolwright.adapters.store.reads.children import ChildQueries
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.reads.offers import OfferQueries
 from toolwright.adapters.store.reads.spaces import SpaceQueries
 from toolwright.adapters.store.reads.threads import Queries
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.system import SystemClock
+from toolwright.core.agents.catalog import Catalog
+from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
+from toolwright.wiring.settings import Settings
 
 Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
-COMPILED = (Statements, Queries, AgentQueries, OfferQueries, SpaceQueries, FrontEndStatements)
+COMPILED = (Statements, Queries, ChildQueries, AgentQueries, OfferQueries, SpaceQueries, FrontEndStatements)
 
 
 def serve() -> None:
@@ -39,6 +46,7 @@ def serve() -> None:
     for kind in COMPILED:
         statements(kind, "sqlite")
         statements(kind, "postgresql")
+    _assemble_once()
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder) / "journal.db"
         wait(fork(lambda: upgrade_sqlite(empty)))
@@ -47,6 +55,13 @@ def serve() -> None:
             run = run_of(order["module"])
             child = fork(lambda order=order, run=run: begin(run, order, empty))
             print(wait(child), flush=True)
+
+
+def _assemble_once() -> None:
+    """The signatures of built-in tools are read by whoever is the first in a process to make a runtime."""
+    store = MemoryStore(lambda _: None)
+    motor = EmbeddedMotor(store, SystemClock(), NoLock())
+    assemble(Catalog(), Parts(store=store, motor=motor, bus=MemoryBus()), Settings())
 
 
 @cache
