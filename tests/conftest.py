@@ -1,14 +1,19 @@
 """What all tests share."""
 
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 
+from tests.forks import Forks, forks
 from tests.idle_clock import BACKEND
 from tests.prerequisites import deno_program
 
 # Many tests start processes of their own: those shall find their bytecode, not compile it anew each time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+PATIENCE = 60.0  # seconds for a command, on a machine with other work to do
 
 
 @pytest.fixture
@@ -20,6 +25,26 @@ def anyio_backend(request: pytest.FixtureRequest) -> object:
 
 
 @pytest.fixture(scope="session")
+def commands() -> Iterator[Forks]:
+    """What begins commands, and runs them to their end."""
+    with forks(PATIENCE) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def deno() -> None:
     """For tests that run code by Deno: without it they would wait for what such code never says."""
     deno_program()
+
+
+def pytest_collection() -> None:
+    """Nothing that collection makes is garbage: it takes a third less time if nobody looks."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays; the collector looks at what tests make, as often as in a server of ours."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+    gc.enable()

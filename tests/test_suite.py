@@ -48,6 +48,8 @@ def test_a_test_that_hangs_fails_at_its_deadline_and_the_others_go_on(tmp_path: 
         str(ROOT / "pyproject.toml"),
         "-p",
         "no:cacheprovider",
+        "-p",
+        "no:schemathesis",
         "-n",
         workers,
         "--timeout",
@@ -82,7 +84,7 @@ import pytest
 
 for options in json.loads(sys.argv[1]):
     print("SELECTION")
-    pytest.main(["-p", "no:cacheprovider", "--collect-only", *options])
+    pytest.main(["-p", "no:cacheprovider", "-p", "no:schemathesis", "--collect-only", *options])
 """
 
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.api.rig import Api, read, serving
+from tests.databases import sqlite_journal
 from tests.runtime.rig import running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
@@ -326,7 +326,7 @@ async def test_python_callers_get_the_same_errors_from_every_journal(
         path = request.getfixturevalue("tmp_path") / "t.db"
 
         async def store(bus: MemoryBus) -> Store:
-            return await (open_postgres(url, bus.publish) if url else open_sqlite(path, bus.publish))
+            return await (open_postgres(url, bus.publish) if url else sqlite_journal(path, bus.publish))
 
         rig = await stack.enter_async_context(
             running(ScriptedModel([{"text": "Hi."}]), store=None if kind == "memory" else store)

@@ -9,7 +9,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import Api, calling, read, serving
-from toolwright.adapters.store.opening import open_sqlite
+from tests.databases import sqlite_journal
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Prune
 from toolwright.testing import ManualClock, MemoryBus, MemoryStore, ScriptedModel
@@ -174,7 +174,7 @@ async def test_deltas_arrive_while_the_run_is_at_work() -> None:
 
 async def test_the_journal_on_disk_streams_alike(tmp_path: Path) -> None:
     async def sqlite(bus: MemoryBus) -> Store:
-        return await open_sqlite(tmp_path / "t.db", bus.publish)
+        return await sqlite_journal(tmp_path / "t.db", bus.publish)
 
     async with serving(store=sqlite) as api:
         run_id, call_id = await api.waiting()

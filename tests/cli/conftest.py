@@ -1,12 +1,11 @@
 """Folders with and without an app."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.forks import Forks, forks
-from tests.cli.shell import PATIENCE, Shell
+from tests.cli.shell import Shell
+from tests.forks import Forks
 
 APP = '''
 import threading
@@ -73,13 +72,6 @@ SCRIPT = """
   message: The key is wrong.
 - text: Good day to you.
 """
-
-
-@pytest.fixture(scope="session")
-def commands() -> Iterator[Forks]:
-    """What runs commands to their end."""
-    with forks(PATIENCE) as server:
-        yield server
 
 
 @pytest.fixture

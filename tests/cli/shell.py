@@ -9,8 +9,9 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from tests.cli.forks import Forks
+from tests.forks import Fork, Forks
 
 COMMAND = (sys.executable, "-m", "toolwright.cli")
 PATIENCE = 60.0  # seconds, for a machine with other work to do
@@ -19,27 +20,23 @@ PATIENCE = 60.0  # seconds, for a machine with other work to do
 class Running:
     """A command that is still at work; `shown` is what it has printed so far."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Fork | subprocess.Popen[bytes], typed: IO[bytes], printed: IO[bytes]) -> None:
         self.process = process
         self.shown = ""
+        self._typed = typed
+        self._printed = printed
 
     def until(self, text: str) -> str:
         """Read until the text has been printed; all that was printed."""
-        assert self.process.stdout is not None
         deadline = time.monotonic() + PATIENCE
         while text not in self.shown:
-            ready, _, _ = select.select([self.process.stdout], [], [], deadline - time.monotonic())
-            assert ready, f"{text!r} was not printed, but {self.shown!r}"
-            chunk = os.read(self.process.stdout.fileno(), 65_536)
-            assert chunk, f"the command ended before {text!r}: {self.shown!r}"
-            self.shown += chunk.decode()
+            assert self._read(deadline), f"the command ended before {text!r}: {self.shown!r}"
         return self.shown
 
     def say(self, line: str) -> None:
         """Type a line."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n".encode())
-        self.process.stdin.flush()
+        self._typed.write(f"{line}\n".encode())
+        self._typed.flush()
 
     def ctrl_c(self) -> None:
         """Press Ctrl-C."""
@@ -47,9 +44,19 @@ class Running:
 
     def end(self) -> int:
         """Wait for the end; the exit code."""
-        out, _ = self.process.communicate(timeout=PATIENCE)
-        self.shown += out.decode()
-        return self.process.returncode
+        self._typed.close()
+        deadline = time.monotonic() + PATIENCE
+        while self._read(deadline):
+            pass
+        return self.process.wait(PATIENCE)
+
+    def _read(self, deadline: float) -> bool:
+        """Wait for what is printed next; false at the end."""
+        ready, _, _ = select.select([self._printed], [], [], max(deadline - time.monotonic(), 0.0))
+        assert ready, f"nothing more was printed than {self.shown!r}"
+        chunk = os.read(self._printed.fileno(), 65_536)
+        self.shown += chunk.decode()
+        return bool(chunk)
 
 
 class Shell:
@@ -69,7 +76,7 @@ class Shell:
 
     def run(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return self._forks.run(list(arguments), self.folder, self._variables(), typed)
+        return self._forks.run(arguments, self.folder, self._variables(), typed)
 
     def refused(self, *arguments: str, typed: str = "") -> tuple[int, str]:
         """The exit code and the one line of a command that is refused."""
@@ -82,7 +89,23 @@ class Shell:
 
     @contextmanager
     def start(self, *arguments: str) -> Generator[Running]:
-        """A command at work, which is killed if it outlives the block."""
+        """A command at work, forked, which is killed if it outlives the block."""
+        given, typed = os.pipe()
+        printed, shown = os.pipe()
+        with os.fdopen(typed, "wb") as typing, os.fdopen(printed, "rb") as reading:
+            try:
+                process = self._forks.start(arguments, self.folder, self._variables(), [given, shown, shown])
+            finally:
+                os.close(given)
+                os.close(shown)
+            try:
+                yield Running(process, typing, reading)
+            finally:
+                process.kill()
+
+    @contextmanager
+    def start_anew(self, *arguments: str) -> Generator[Running]:
+        """A command at work in a process that is new from the beginning."""
         with subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.folder,
@@ -91,11 +114,12 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
-                yield Running(process)
+                yield Running(process, process.stdin, process.stdout)
             finally:
-                if process.poll() is None:
-                    process.kill()
+                process.kill()
 
     def _variables(self) -> Mapping[str, str]:
         usual = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}

@@ -58,7 +58,7 @@ def test_input_may_be_a_file_or_nothing_at_all(shell: Shell) -> None:
 
 
 def test_ctrl_c_cancels_the_run_and_the_conversation_goes_on(shell: Shell) -> None:
-    with shell.start("chat", "helper") as chat:
+    with shell.start_anew("chat", "helper") as chat:
         chat.say("stop")
         chat.until("→ wait_for_stop()")
         chat.ctrl_c()

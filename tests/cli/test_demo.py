@@ -69,7 +69,7 @@ def test_keep_leaves_the_server_up_until_ctrl_c(empty: Shell) -> None:
 
 def test_ctrl_c_ends_the_demo_at_once(empty: Shell) -> None:
     empty.env["TMPDIR"] = str(empty.folder)
-    with empty.start("demo") as demo:
+    with empty.start_anew("demo") as demo:
         demo.until("→ read_csv")
         demo.ctrl_c()
         assert demo.end() == 130
@@ -80,7 +80,7 @@ def test_ctrl_c_ends_the_demo_at_once(empty: Shell) -> None:
 def test_without_pillow_the_demo_says_how_to_get_it(empty: Shell) -> None:
     empty.env["PYTHONPATH"] = str(empty.folder)
     empty.write("sitecustomize.py", "import sys\n\nsys.modules['PIL'] = None\n")
-    with empty.start("demo") as demo:
+    with empty.start_anew("demo") as demo:
         assert demo.end() == 1
     assert demo.shown.count("\n") == 1
     assert "pip install pillow" in demo.shown

@@ -1,13 +1,14 @@
 """Commands that are forked do what new processes do."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.forks import Forks
 from tests.cli.shell import COMMAND, PATIENCE, Shell
+from tests.forks import Forks
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,21 @@ def test_a_fork_that_fails_is_told_and_leaves_the_next_one_alone(commands: Forks
     assert gone.returncode == 1
     assert "FileNotFoundError" in gone.stderr
     assert commands.run(["--version"], tmp_path, os.environ, "").returncode == 0
+
+
+def test_a_fork_that_does_not_end_in_time_is_killed_and_leaves_the_next_one_alone(shell: Shell) -> None:
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        server.until("Ctrl-C stops it.")
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(0.01)
+        assert server.process.returncode == -signal.SIGKILL
+    assert shell.run("--version").returncode == 0
+
+
+def test_a_program_that_is_forked_fails_by_a_warning(commands: Forks, tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(
+        "import warnings\n\nprint('begun')\nwarnings.warn('old')\n", encoding="utf-8"
+    )
+    done = commands.run([], tmp_path, os.environ, program="page.py")
+    assert (done.returncode, done.stdout) == (1, "begun\n")
+    assert "UserWarning: old" in done.stderr

@@ -110,7 +110,7 @@ def test_a_call_ends_though_its_handler_leaves_something_at_work(empty: Shell) -
 
 def test_a_talk_ends_though_a_handler_leaves_a_thread_at_work(empty: Shell) -> None:
     empty.write("app.py", APP)
-    with empty.start("chat", "helper") as chat:
+    with empty.start_anew("chat", "helper") as chat:
         chat.say("Go")
         chat.until("Done.")
         chat.say("/quit")
@@ -119,7 +119,7 @@ def test_a_talk_ends_though_a_handler_leaves_a_thread_at_work(empty: Shell) -> N
 
 def test_commands_end_though_the_app_itself_leaves_a_thread_at_work(empty: Shell) -> None:
     empty.write("app.py", STUCK)
-    with empty.start("tools", "list") as listing:
+    with empty.start_anew("tools", "list") as listing:
         assert listing.end() == 0
 
 

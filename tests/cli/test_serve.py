@@ -21,7 +21,7 @@ def url_of(server: Running) -> str:
 
 
 def test_an_app_is_served_until_ctrl_c(shell: Shell) -> None:
-    with shell.start("serve", "app:app", "--port", "0") as server:
+    with shell.start_anew("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
         assert httpx.get(f"{url}/health", trust_env=False).json()["status"] == "ok"
         agents = httpx.get(f"{url}/api/agents", trust_env=False).json()["agents"]
@@ -39,7 +39,7 @@ def test_without_a_target_the_app_is_empty(shell: Shell) -> None:
 
 
 def test_with_dev_the_server_starts_again_when_a_file_changes(shell: Shell) -> None:
-    with shell.start("serve", "app:app", "--port", "0", "--dev") as server:
+    with shell.start_anew("serve", "app:app", "--port", "0", "--dev") as server:
         url_of(server)
         shell.write("app.py", "import toolwright as tw\n\napp = tw.App(\n")
         server.until("SyntaxError")

@@ -25,8 +25,8 @@ from tests.client.rig import (
     ticking,
     until,
 )
+from tests.databases import sqlite_journal
 from tests.runtime.rig import running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.client import Client, Event, Run
 from toolwright.client.transport.follow import signals
 from toolwright.client.transport.http import Http, Identity
@@ -91,7 +91,7 @@ async def test_a_server_on_sqlite_stops_and_comes_back_while_somebody_follows(
 
     async def sqlite(bus: MemoryBus) -> Store:
         buses.append(bus)
-        return await open_sqlite(tmp_path / "t.db", bus.publish)
+        return await sqlite_journal(tmp_path / "t.db", bus.publish)
 
     buses: list[MemoryBus] = []
     async with AsyncExitStack() as stack:

@@ -18,9 +18,8 @@ import toolwright as tw
 from tests.api.rig import Api, serving
 from tests.behaviour.marks import requirement
 from tests.client.rig import client_of, served
-from tests.databases import stores
+from tests.databases import sqlite_journal, stores
 from tests.runtime.rig import Rig, running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.client import Worker
 from toolwright.core.errors import DefinitionError, Unauthorized
 from toolwright.core.journal.store import Store
@@ -314,7 +313,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         return n
 
     async def opened(bus: MemoryBus) -> Store:
-        return await open_sqlite(tmp_path / "t.db", bus.publish)
+        return await sqlite_journal(tmp_path / "t.db", bus.publish)
 
     @asynccontextmanager
     async def server(port: int = 0) -> AsyncGenerator[tuple[Rig, int]]:
@@ -346,6 +345,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         await again.rt.threads.send(thread.id, "Go")
         async with asyncio.timeout(20):
             await began.acquire()
+        await worker.stop()  # while there is a server for its last result
 
 
 async def test_a_worker_that_stops_lets_its_calls_end_and_takes_no_more() -> None:

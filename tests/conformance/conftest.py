@@ -1,17 +1,16 @@
 """One journal under test: in memory, on SQLite, on Postgres."""
 
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.databases import sqlite_journal
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.adapters.store.opening import open_postgres, open_sqlite
-from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.opening import open_postgres
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.event import Event
 
@@ -24,22 +23,13 @@ class Journal:
     published: list[Event] = field(default_factory=list[Event])
 
 
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty journal, to copy for each test."""
-    path = tmp_path_factory.mktemp("migrated") / "journal.db"
-    upgrade_sqlite(path)
-    return path
-
-
 @asynccontextmanager
-async def _opened(kind: str, folder: Path, migrated: Path) -> AsyncGenerator[Journal]:
+async def _opened(kind: str, folder: Path) -> AsyncGenerator[Journal]:
     published: list[Event] = []
     if kind == "memory":
         yield Journal(MemoryStore(published.extend), published)
     elif kind == "sqlite":
-        path = Path(shutil.copy(migrated, folder / "journal.db"))
-        yield Journal(await open_sqlite(path, published.extend), published)
+        yield Journal(await sqlite_journal(folder / "journal.db", published.extend), published)
     else:
         async with fresh_database() as url:
             store = await open_postgres(url, published.extend)
@@ -48,11 +38,9 @@ async def _opened(kind: str, folder: Path, migrated: Path) -> AsyncGenerator[Jou
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def journal(
-    request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path
-) -> AsyncGenerator[Journal]:
+async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Journal]:
     """Each test runs on every store."""
-    async with _opened(request.param, tmp_path, migrated_file) as opened:
+    async with _opened(request.param, tmp_path) as opened:
         yield opened
         await opened.store.close()
 

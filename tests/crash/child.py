@@ -11,7 +11,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.crash.dying import FUNCTIONS, Witness, at_work, die
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.event import Topic
@@ -155,7 +155,3 @@ async def poison(runtime: Runtime) -> None:
             idle = (await runtime.threads.get(thread.id)).run_id is None
             if idle and all(event.status not in ("pending", "processing") for event in inbox):
                 return  # its last change stands in the commit of an event
-
-
-if __name__ == "__main__":
-    serve(run)

@@ -1,11 +1,19 @@
 """What tests on both kinds of journal begin with."""
 
-from collections.abc import AsyncGenerator
+import subprocess
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.crash.processes import Processes, Scene, scene_of
+from tests.crash.processes import Processes, Scene, fork_server, scene_of
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator["subprocess.Popen[str]"]:
+    """One server of processes for all crashes: to import everything takes it a second."""
+    with fork_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.crash.dying import at_work
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
@@ -74,7 +74,3 @@ async def lead(runtime: Runtime) -> None:
         for run_id in left:
             await runtime.runs.wait(run_id, 20)
         known |= left
-
-
-if __name__ == "__main__":
-    serve(run)

@@ -1,12 +1,14 @@
 """Processes by the hundred: a server that imports everything once and forks a child for each line of JSON.
 
-It answers with the child's exit status. A fork of this process, which has no threads and no event loop, is as good
-as a new process and takes a tenth of the time; so are its copies of an empty journal, and the statements that it has
-compiled beforehand.
+`python -m tests.crash.forks` answers with the child's exit status; the order names the `module` of this folder whose
+`run` the child carries out. A fork of this process, which has no threads and no event loop, is as good as a new
+process and takes a tenth of the time; so are its copies of an empty journal, and the statements that it has compiled
+beforehand, and the tools that it has described.
 """
 
 import asyncio
 import gc
+import importlib
 import json
 import os
 import shutil
@@ -14,39 +16,64 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolwright.adapters.store.engine.statement import statements
 from toolwright.adapters.store.reads.agents import AgentQueries
+from toolwright.adapters.store.reads.children import ChildQueries
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.reads.offers import OfferQueries
 from toolwright.adapters.store.reads.spaces import SpaceQueries
 from toolwright.adapters.store.reads.threads import Queries
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.system import SystemClock
+from toolwright.core.agents.catalog import Catalog
+from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
+from toolwright.wiring.settings import Settings
 
 Order: TypeAlias = dict[str, Any]  # JSON
-COMPILED = (Statements, Queries, AgentQueries, OfferQueries, SpaceQueries, FrontEndStatements)
+Run: TypeAlias = Callable[[Order], Awaitable[None]]
+COMPILED = (Statements, Queries, ChildQueries, AgentQueries, OfferQueries, SpaceQueries, FrontEndStatements)
 
 
-def serve(run: Callable[[Order], Awaitable[None]]) -> None:
+def serve() -> None:
     """Carry out the orders of standard input, each in a process of its own."""
     for kind in COMPILED:
         statements(kind, "sqlite")
         statements(kind, "postgresql")
+    _assemble_once()
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder) / "journal.db"
         wait(fork(lambda: upgrade_sqlite(empty)))
-        gc.collect()
-        gc.freeze()  # what is never looked through is never copied
         for line in sys.stdin:
             order: Order = json.loads(line)
-            child = fork(lambda order=order: begin(run, order, empty))
+            run = run_of(order["module"])
+            child = fork(lambda order=order, run=run: begin(run, order, empty))
             print(wait(child), flush=True)
 
 
-def begin(run: Callable[[Order], Awaitable[None]], order: Order, empty: Path) -> None:
+def _assemble_once() -> None:
+    """The signatures of built-in tools are read by whoever is the first in a process to make a runtime."""
+    store = MemoryStore(lambda _: None)
+    motor = EmbeddedMotor(store, SystemClock(), NoLock())
+    assemble(Catalog(), Parts(store=store, motor=motor, bus=MemoryBus()), Settings())
+
+
+@cache
+def run_of(module: str) -> Run:
+    """What a child of that module does; it is loaded once."""
+    run: Run = importlib.import_module(f"tests.crash.{module}").run
+    gc.collect()
+    gc.freeze()  # what is never looked through is never copied
+    return run
+
+
+def begin(run: Run, order: Order, empty: Path) -> None:
     """Carry out one order, on what is left in its folder, or on an empty journal."""
     journal = Path(order["folder"]) / "journal.db"
     if "url" not in order and not journal.exists():
@@ -70,3 +97,7 @@ def fork(work: Callable[[], None]) -> int:
 def wait(child: int) -> int:
     """How it ended; below zero by a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    serve()

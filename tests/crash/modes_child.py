@@ -5,7 +5,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.crash.dying import at_work
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
@@ -125,7 +125,3 @@ async def lead(runtime: Runtime) -> None:
         known |= left
         for request in asked:
             await runtime.requests.answer(boss.id, request.id, {"KEY": KEY})
-
-
-if __name__ == "__main__":
-    serve(run)

@@ -1,7 +1,7 @@
 """Processes that set a plan and fire it, and kill themselves before or after a unit of that effect."""
 
 from tests.crash.dying import die
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from tests.databases import opened
 from tests.runtime.mind_rig import thinking
 from toolwright.adapters.motor.manual import START
@@ -21,7 +21,3 @@ async def run(order: Order) -> None:
         plan = {"name": "Tea", "instruction": "Make tea.", "runAfter": "1 hour"}
         await mind.call("set_plans", plans=[plan])
         await mind.turn_to(START.replace(hour=2))
-
-
-if __name__ == "__main__":
-    serve(run)

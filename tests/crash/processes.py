@@ -5,8 +5,8 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,28 +25,35 @@ INTERRUPTED = "Interrupted: the process stopped while this call was running; its
 
 @dataclass
 class Processes:
-    """Starts processes, by way of the fork server."""
+    """Starts processes of one module, by way of the fork server."""
 
     server: "subprocess.Popen[str]"
+    module: str
 
     def run(self, **order: Any) -> int:
         assert self.server.stdin is not None
         assert self.server.stdout is not None
-        self.server.stdin.write(json.dumps(order) + "\n")
+        self.server.stdin.write(json.dumps({**order, "module": self.module}) + "\n")
         self.server.stdin.flush()
         return int(self.server.stdout.readline())
 
 
-def processes_of(module: str) -> Callable[[], Iterator[Processes]]:
-    """A fixture: the processes that this module of `tests.crash` forks."""
+@contextmanager
+def fork_server() -> Generator["subprocess.Popen[str]"]:
+    """The server, at work."""
+    command = [sys.executable, "-m", "tests.crash.forks"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield server
 
-    @pytest.fixture(scope="module", name="processes")
-    def server() -> Iterator[Processes]:
-        command = [sys.executable, "-m", f"tests.crash.{module}"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forking:
-            yield Processes(forking)
 
-    return server
+def processes_of(module: str) -> Callable[..., Processes]:
+    """A fixture: the processes that carry out what this module of `tests.crash` does."""
+
+    @pytest.fixture(name="processes")
+    def processes(forks: "subprocess.Popen[str]") -> Processes:
+        return Processes(forks, module)
+
+    return processes
 
 
 def rows(folder: Path, query: str) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.crash.dying import at_work
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
@@ -70,7 +70,3 @@ async def talk(runtime: Runtime) -> None:
         await runtime.runs.wait(left.id, 20)
     for left in await runtime.runs.list():  # those that the last ones have woken
         await runtime.runs.wait(left.id, 20)
-
-
-if __name__ == "__main__":
-    serve(run)

@@ -4,7 +4,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.crash.dying import die
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from tests.databases import OpenStore, opened
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_variables import calling, parked
@@ -53,7 +53,3 @@ async def run(order: Order) -> None:
     async with running(script(), [regional()], store=journal(order["folder"])) as rig:
         setattr(rig.store, order["when"], kill)
         await whole(rig)
-
-
-if __name__ == "__main__":
-    serve(run)

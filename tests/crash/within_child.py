@@ -6,7 +6,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.crash.dying import Witness, at_work, die
-from tests.crash.forks import Order, serve
+from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.json_value import JSON
 from toolwright.testing import ScriptedModel
@@ -80,7 +80,3 @@ async def run(order: Order) -> None:
         runs = await runtime.runs.list()
         sent = runs[0] if runs else await runtime.threads.send(thread.id, "Go")
         await runtime.runs.wait(sent.id, 20)
-
-
-if __name__ == "__main__":
-    serve(run)

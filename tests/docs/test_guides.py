@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.forks import Forks
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.wiring.settings import Settings
 
@@ -30,25 +31,32 @@ def environment(server: WireServer) -> dict[str, str]:
     return kept | {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": f"{server.base_url}/v1"}
 
 
-async def run(*command: str, folder: Path, environ: dict[str, str] | None = None, stdin: str = "") -> str:
+async def run(*command: str, folder: Path, environ: dict[str, str] | None = None) -> str:
     """What the command printed; it must succeed."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
         env=environ,
-        stdin=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     async with asyncio.timeout(60):
-        out, err = await process.communicate(stdin.encode())
+        out, err = await process.communicate()
     assert process.returncode == 0, (out + err).decode()
     return out.decode()
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
-async def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path) -> None:
+def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
     (tmp_path / "page.py").write_text(blocks(guide), encoding="utf-8")
+    done = commands.run([], tmp_path, os.environ, program="page.py")
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+
+
+async def test_the_first_guide_runs_in_a_new_process_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(blocks(GUIDES[0]), encoding="utf-8")
     await run(sys.executable, "-W", "error", "page.py", folder=tmp_path)
 
 
@@ -65,26 +73,24 @@ async def test_the_program_of_the_readme_runs_against_a_model_over_the_wire(tmp_
         assert printed == "completed It has six words.\n"
 
 
-async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path) -> None:
+async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path, commands: Forks) -> None:
     guide = (ROOT / "docs" / "guides" / "first-tool.md").read_text(encoding="utf-8")
     [app] = [match["code"] for match in BLOCK.finditer(guide) if match["title"] == "app.py"]
     (tmp_path / "app.py").write_text(app, encoding="utf-8")
-    command = (sys.executable, "-m", "toolwright.cli")
     async with WireServer() as server:
-        environ = environment(server)
-        shown = await run(*command, "tools", "show", "find_shelf", folder=tmp_path, environ=environ)
-        assert "The book's title" in shown
-        called = await run(
-            *command, "call", "find_shelf", '{"title": "Dune"}', folder=tmp_path, environ=environ
-        )
-        assert called.strip() == "shelf B4"
+
+        async def command(*arguments: str, typed: str = "") -> str:
+            done = await asyncio.to_thread(commands.run, arguments, tmp_path, environment(server), typed)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        assert "The book's title" in await command("tools", "show", "find_shelf")
+        assert (await command("call", "find_shelf", '{"title": "Dune"}')).strip() == "shelf B4"
         server.answer(
             calls=[WireCall(id="c1", name="find_shelf", arguments=(json.dumps({"title": "Dune"}),))]
         )
         server.answer(text=["Dune is on shelf B4."])
-        said = await run(
-            *command, "chat", "librarian", folder=tmp_path, environ=environ, stdin="Where is Dune?\n"
-        )
+        said = await command("chat", "librarian", typed="Where is Dune?\n")
         assert "find_shelf" in said
         assert "Dune is on shelf B4." in said
         [first, second] = [request.body for request in server.requests]

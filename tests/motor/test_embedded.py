@@ -217,6 +217,7 @@ class _Jumping(SystemClock):
         return super().monotonic() + self.ahead
 
 
+@pytest.mark.idle_clock
 async def test_the_motor_goes_on_after_a_fault_of_its_journal(caplog: pytest.LogCaptureFixture) -> None:
     class Faulty(MemoryStore):
         faults = 1
@@ -234,6 +235,7 @@ async def test_the_motor_goes_on_after_a_fault_of_its_journal(caplog: pytest.Log
     assert "a bug of the store" in caplog.text
 
 
+@pytest.mark.idle_clock
 async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -268,6 +270,7 @@ async def test_a_stop_cancels_again_what_swallows_it_and_gives_up_in_the_end(
         await rig.until(lambda: rig.drained == ["deaf"])
 
 
+@pytest.mark.idle_clock
 async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
     board: dict[str, SharedLock] = {}
     store, clock = MemoryStore(lambda _: None), SystemClock()

@@ -9,6 +9,7 @@ from tests.databases import OpenStore
 from tests.runtime.rig import GRACE, Barriers, Rig
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
+from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
@@ -28,13 +29,23 @@ class Ahead(SystemClock):
 
 @asynccontextmanager
 async def kin(
-    store: OpenStore, *agents: tw.Agent, tools: Sequence[tw.Tool] = (), clock: Ahead | None = None
+    store: OpenStore,
+    *agents: tw.Agent,
+    tools: Sequence[tw.Tool] = (),
+    clock: Ahead | None = None,
+    abort_grace: float = ABORT_GRACE,
 ) -> AsyncGenerator[Rig]:
     """These agents at work, each callable by those that name it."""
     bus, clock = MemoryBus(), clock or Ahead()
     barriers = Barriers(await store(bus))
     motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
-    parts = Parts(store=barriers, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # as above
+    parts = Parts(
+        store=barriers,  # type: ignore[arg-type]  # as above
+        motor=motor,
+        bus=bus,
+        clock=clock,
+        abort_grace=abort_grace,
+    )
     rt = assemble(Catalog(agents=agents, tools=tools), parts, Settings())
     await rt.start()
     try:

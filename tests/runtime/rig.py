@@ -18,6 +18,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
@@ -105,6 +106,7 @@ async def running(
     answer_limits: tuple[float, float] = ANSWER_LIMITS,
     instants: Mapping[Kind, Instant] = INSTANTS,
     executors: Mapping[Kind, Executor] | None = None,
+    abort_grace: float = ABORT_GRACE,
 ) -> AsyncGenerator[Rig]:
     """An agent `tester` with that model and those tools, at work.
 
@@ -127,6 +129,7 @@ async def running(
         cipher=cipher or MemoryCipher(),
         instants=instants,
         executors={"function": FunctionExecutor(), **(executors or {})},
+        abort_grace=abort_grace,
     )
     rt = assemble(
         Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import CannotSeal, Forbidden, InvalidRequest, NotFound, TenvsLacking
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Cipher
@@ -228,7 +228,7 @@ async def test_a_thread_whose_agent_has_come_to_need_more_gets_an_error_result(t
         new_name: str
 
     async def file(bus: MemoryBus) -> Store:
-        return await open_sqlite(tmp_path / "journal.db", bus.publish)
+        return await sqlite_journal(tmp_path / "journal.db", bus.publish)
 
     async with running(
         script("search"), [search], prompt_options={"tenvs": {"store_id": "x"}}, store=file

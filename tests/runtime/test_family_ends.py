@@ -48,6 +48,7 @@ pytestmark = pytest.mark.anyio
 
 store = store_on("memory", "sqlite", "postgres")
 durable = store_on("sqlite", "postgres")
+SHORT = 0.2  # seconds that a handler has to end once it is aborted
 
 
 def agent(name: str, turns: Sequence[object], *tools: Any) -> tw.Agent:  # tools, or how others are called
@@ -415,7 +416,8 @@ async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(
     async def ask(state: tw.ThreadState) -> object:
         return (await state.invoke_tool("deep", {"message": "Do"})).result
 
-    async with kin(store, agent("boss", [call("ask")], ask, {"name": "deep"}), work.agent) as rig:
+    boss = agent("boss", [call("ask")], ask, {"name": "deep"})
+    async with kin(store, boss, work.agent, abort_grace=SHORT) as rig:
         thread = await rig.rt.threads.create("boss")
         run = await rig.rt.threads.send(thread.id, "Go")
         await work.begun.wait()
@@ -451,7 +453,7 @@ async def test_nobody_waits_any_more_for_a_child_that_is_stopped_with_its_parent
         return "over"
 
     boss = agent("boss", [call("ask"), call("end")], ask, end, {"name": "deep"})
-    async with kin(store, boss, work.agent) as rig:
+    async with kin(store, boss, work.agent, abort_grace=SHORT) as rig:
         thread = await rig.rt.threads.create("boss")
         assert (await ended(rig, thread.id)).stop_reason == "session_stop"
         [child] = await children(rig, thread.id)

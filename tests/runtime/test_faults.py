@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside, parked, until_runs
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
@@ -198,7 +198,7 @@ async def test_a_run_goes_no_further_once_the_process_stops(tmp_path: Path) -> N
         return f"worked {n}"
 
     turns = [{"calls": [{"name": "work", "args": {"n": n}} for n in (1, 2)]}, {"text": "Done."}]
-    store = await open_sqlite(tmp_path / "t.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "t.db", lambda _: None)
     rt = await at_work(store, ScriptedModel(turns), work)
     thread = await rt.threads.create("worker")
     async with asyncio.timeout(20):
@@ -207,7 +207,7 @@ async def test_a_run_goes_no_further_once_the_process_stops(tmp_path: Path) -> N
         asyncio.get_running_loop().call_later(0.01, go_on.set)
         await rt.stop(10.0)
         assert began == [1]
-        again = await open_sqlite(tmp_path / "t.db", lambda _: None)
+        again = await sqlite_journal(tmp_path / "t.db", lambda _: None)
         rt = await at_work(again, ScriptedModel(turns), work)
         done = await rt.runs.wait(run.id)
         await rt.stop(1.0)

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 import toolwright as tw
+from tests.databases import sqlite_journal
 from tests.runtime.rig import assert_valid, running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.journal.store import Store
 from toolwright.core.model import (
     AttemptStarted,
@@ -62,7 +62,7 @@ async def played(
     """A run with that model on a journal on the disk, followed all along."""
 
     async def store(bus: MemoryBus) -> Store:
-        return await open_sqlite(tmp_path / "t.db", bus.publish)
+        return await sqlite_journal(tmp_path / "t.db", bus.publish)
 
     async with running(Saying(*answers), [add], max_steps=max_steps, store=store) as rig:
         thread = await rig.rt.threads.create("tester")

@@ -58,7 +58,7 @@ async def test_code_ends_with_its_run() -> None:
         await state.run_code(source, {"imports": {"tell": tell}})
         return ""
 
-    async with running(ScriptedModel([calling("work")]), [work]) as rig:
+    async with running(ScriptedModel([calling("work")]), [work], abort_grace=0.1) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.threads.send(thread.id, "Go")
         await begun.wait()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, running
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.journal.store import Store
 from toolwright.core.state.memory import MemoryState
@@ -196,7 +196,7 @@ async def test_what_is_handed_over_wrongly_is_refused_at_once(case: str, tmp_pat
     wrong, words = WRONG[case]
 
     async def store(bus: MemoryBus) -> Store:
-        return await open_sqlite(tmp_path / "t.db", bus.publish)
+        return await sqlite_journal(tmp_path / "t.db", bus.publish)
 
     @tw.tool(description="Does wrong.")
     async def work(state: tw.ThreadState) -> str:

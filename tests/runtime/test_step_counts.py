@@ -3,6 +3,7 @@
 A step as users have it: nested arguments, ten tools, a result of some 300 characters. The numbers may fall.
 """
 
+import gc
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -46,11 +47,13 @@ class Way:
 def way() -> Generator[Way]:
     entered = Way()
     before = sys.getprofile()
+    gc.disable()  # what other tests have left would be ended on top of what is counted
     sys.setprofile(entered.enter)
     try:
         yield entered
     finally:
         sys.setprofile(before)
+        gc.enable()
 
 
 async def _led(steps: int) -> Way:

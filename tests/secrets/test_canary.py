@@ -16,12 +16,12 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_env import script
 from tests.secrets.leaks import CANARY, KEY, WAYS, Talking, leak, leaked, leaked_on_disk, strict
 from toolwright.adapters.cipher.fernet import FernetCipher, KeyFileCipher
 from toolwright.adapters.files.objects import open_folder
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import CannotUnseal, ModelRefused
@@ -66,7 +66,7 @@ async def watched(
     inline_wait: float = 1.0,
 ) -> AsyncGenerator[Watched]:
     async def store(bus: MemoryBus) -> Store:
-        return await open_sqlite(folder / "journal.db", bus.publish)
+        return await sqlite_journal(folder / "journal.db", bus.publish)
 
     async with running(
         model,

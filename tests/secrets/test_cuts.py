@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import script
 from tests.secrets.leaks import leaked_on_disk
 from toolwright.adapters.files.objects import open_folder
 from toolwright.adapters.models.providers.faults import translate
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.errors import ModelRefused
 from toolwright.core.journal.store import Store
 from toolwright.core.model import CallDelta, Model, ModelCall, ModelEvent, ModelRequest, ModelResponse
@@ -86,7 +86,7 @@ async def played(folder: Path, model: Model, tools: Sequence[tw.Tool] = ()) -> l
     """Everything that a run with that model records and shows."""
 
     async def store(bus: MemoryBus) -> Store:
-        return await open_sqlite(folder / "journal.db", bus.publish)
+        return await sqlite_journal(folder / "journal.db", bus.publish)
 
     seen: list[Event] = []
     async with running(model, tools, store=store, files=open_folder(folder / "files")) as rig:

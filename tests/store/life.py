@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.databases import sqlite_journal
 from tests.play import Drain, change, create_thread, dump, later, post, said, settle, token
 
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
@@ -173,7 +173,7 @@ class Life:
         self.settle(Expire, call, self.late(call))
 
     def _open(self) -> Store:
-        return self.wait(open_sqlite(Path(self.folder.name) / "journal.db", lambda _: None))
+        return self.wait(sqlite_journal(Path(self.folder.name) / "journal.db", lambda _: None))
 
     def _begin(self, first: PostMessage, before: Drain | None = None) -> Drain:
         assert isinstance(self.commit(first), Committed)

@@ -273,7 +273,7 @@ async def test_a_unit_with_a_known_token_is_answered_as_the_first_time():
 async def test_a_unit_tried_again_after_an_outage_longer_than_the_drivers_patience_is_there_once():
     published: list[Event] = []
     async with fresh_database() as url, Proxy(url) as proxy:
-        store = await open_postgres(proxy.url, published.extend)
+        store = await open_postgres(proxy.url, published.extend, patience=0.5)
         drain = await begun(store)
         unit = drain.unit(Result, messages=(said("once"),), events=(draft("message"), draft("x")))
         proxy.lose_answer_to, proxy.then_down = commit_of(unit), True
@@ -292,7 +292,7 @@ async def test_a_unit_tried_again_after_an_outage_longer_than_the_drivers_patien
 
 async def test_health_is_well_again_as_soon_as_the_database_is():
     async with fresh_database() as url, Proxy(url) as proxy:
-        store = await open_postgres(proxy.url, lambda _: None)
+        store = await open_postgres(proxy.url, lambda _: None, patience=0.5)
         clock = ManualClock()
         health = Health(store, MemoryFiles(), clock, new_id)
         clock.advance(FRESH)

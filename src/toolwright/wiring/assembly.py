@@ -160,7 +160,7 @@ def _drainer(
     subagents = Subagents(store, shared.agents, shared.child_start, clock, ids, settings.max_subagent_depth)
     executors: Mapping[Kind, Executor] = {"agent": subagents, **parts.executors}
     calls = Calls(parts.instants, keeper)
-    handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox)
+    handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox, parts.abort_grace)
     model_answers = ModelAnswers(
         parts.models,
         parts.bus,

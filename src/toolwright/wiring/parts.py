@@ -22,6 +22,7 @@ from toolwright.core.threads.event import Event
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
+from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.calls.messages import INSTANTS, Instant
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.http_tools import HttpTools
@@ -48,6 +49,7 @@ class Parts:
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
     close: Sequence[Callable[[], Awaitable[None]]] = ()
     instants: Mapping[Kind, Instant] = field(default_factory=lambda: INSTANTS)
+    abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
 
 async def open_parts(settings: Settings) -> Parts:

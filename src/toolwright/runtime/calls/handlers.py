@@ -48,6 +48,7 @@ class Handlers:
         environment: Environment,
         store: Store,
         sandbox: Sandbox,
+        abort_grace: float = ABORT_GRACE,
     ) -> None:
         self._executors = executors
         self._bus = bus
@@ -55,6 +56,7 @@ class Handlers:
         self._environment = environment
         self._store = store
         self._sandbox = sandbox
+        self._abort_grace = abort_grace
 
     def state(
         self, context: RunContext, call: Call, invoke: Invoke, children: Sequence[Thread] = ()
@@ -87,7 +89,7 @@ class Handlers:
             return Ran(await self._run(prepared, state), state)
         seconds = limit_of(prepared.tool)
         work = Supervision(self._run(prepared, state), call.name, seconds)
-        context.abort.within(work, ABORT_GRACE)
+        context.abort.within(work, self._abort_grace)
         outcome: Outcome | None = None
         try:
             if await work.end():
