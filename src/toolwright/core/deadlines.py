@@ -30,7 +30,7 @@ class Deadlines:
         return number
 
     def remove(self, number: int) -> None:
-        """What had this deadline has ended, or has another one."""
+        """Removes a deadline, if it is there."""
         self._rings.pop(number, None)
         if len(self._times) > 2 * len(self._rings) + SPENT:
             self._times = [each for each in self._times if each[1] in self._rings]

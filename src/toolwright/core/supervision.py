@@ -115,7 +115,7 @@ class Supervision(Generic[T]):
             raise self._cancelled
 
     def result(self) -> T:
-        """What the work has returned, or raised, if it has ended by itself."""
+        """Result of the work, if it has ended by itself; raises its error."""
         return self._task.result()
 
     async def _run(self) -> T:
@@ -153,7 +153,7 @@ class Supervision(Generic[T]):
 
 
 async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """What the work returns, or what it raises that would end the loop if a task raised it, or the program."""
+    """Result of the work, or the error that would end the loop if a task raised it, or the program."""
     try:
         return await work, None
     except (KeyboardInterrupt, SystemExit) as error:

@@ -16,7 +16,7 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
 
 
 def words(error: BaseException) -> str:
-    """What an error says, else what it is called."""
+    """Text of an error, else the name of its type."""
     try:
         text = str(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text

@@ -61,7 +61,7 @@ class ActiveAgent:
 
     @property
     def system(self) -> str:
-        """What the model is told to be."""
+        """The system prompt."""
         return self.prompt.prompt
 
     @property
@@ -71,11 +71,11 @@ class ActiveAgent:
 
     @property
     def lacks_at_home(self) -> Lacking:
-        """What its tools need and its home thread would not have: nobody brings tenvs there (D4)."""
+        """Values that its tools need and its home thread would lack: nobody brings tenvs there (D4)."""
         return self.lacking({})
 
     def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
-        """What its tools need and a thread that brings these tenvs would not have; each prompt's see its own (D4)."""
+        """Values that its tools need and a thread with these tenvs would lack; each prompt's see its own (D4)."""
         total = Lacking()
         for active in self.voices:
             total |= lacking(active.needs, {**active.tenvs, **brought})
@@ -96,7 +96,7 @@ class ActiveAgent:
             yield from each.below
 
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
-        """The same agent, every side with these tools behind its own."""
+        """A copy, every side with these tools behind its own."""
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
             tools = Toolset([*side.tools, *more])
@@ -104,5 +104,5 @@ class ActiveAgent:
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
-        """The same voice, offered these tools; calls are `taken` by those."""
+        """A copy that is offered these tools; calls are `taken` by those."""
         return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})

@@ -128,7 +128,7 @@ def check_values(whose: str, tenvs: object, env: object) -> None:
 
 
 def check_exposed(whose: str, exposed: bool, description: object) -> None:
-    """What is to be called as a tool must say what for."""
+    """Raises `DefinitionError` for an exposed tool without a description."""
     check_kind(f"{whose}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
         raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")

@@ -57,7 +57,7 @@ def read_schedule(
     cron: str | None = None,
     timezone: str | None = None,
 ) -> Schedule:
-    """When something runs of which exactly one of `run_after`, `scheduled_at` and `cron` is said.
+    """Reads a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
 
     `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
     an offset it is read in `timezone`: a time that the clocks skip is the one as long after the gap, of a time that

@@ -67,7 +67,7 @@ def always_secret(_: str) -> EnvType:
 def read_env(
     env: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
 ) -> dict[str, EnvVar | None]:
-    """What a caller gave, checked; `type_of` says which type plain text has.
+    """Env of a caller, checked; `type_of` says which type plain text has.
 
     Raises `InvalidRequest`; no value is ever in its words.
     """
@@ -92,7 +92,7 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
 
 
 def faulty_name(name: object) -> str | None:
-    """What makes this no name of a value, in words that follow "the name"; None if it is one."""
+    """Reason why this is no name of a value, in words that follow "the name"; None if it is one."""
     if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
         return None
     return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"

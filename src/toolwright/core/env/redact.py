@@ -70,7 +70,7 @@ def open_end(text: str, word: str) -> int:
 
 
 def _short_end(tail: str, word: str) -> int:
-    """The same where it is shorter than what is looked for."""
+    """`open_end` where it is shorter than the seed."""
     for length in range(min(_SEED - 1, len(tail)), 0, -1):
         if tail.endswith(word[:length]):
             return length
@@ -78,7 +78,7 @@ def _short_end(tail: str, word: str) -> int:
 
 
 def _counted(tail: str, word: str) -> int:
-    """The same character by character, in a time that only grows with their number (Knuth, Morris and Pratt)."""
+    """`open_end` counted by characters, in time linear in their number (Knuth, Morris and Pratt)."""
     both = [*word, None, *tail]
     ends = [0]  # for every place, how many characters before it are the first ones again
     for each in both[1:]:
@@ -134,7 +134,7 @@ class Redactor:
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """The same for a text that may be a JSON object or list, which stays one: numbers and literals stay there."""
+        """The text without secrets; a JSON object or list stays one, with its numbers and literals."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -227,7 +227,7 @@ class Redactor:
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """The same for an object. Of two keys that become equal, both stay: the later one is numbered."""
+        """The object without secrets. Of two keys that become equal, both stay: the later one is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
@@ -266,7 +266,7 @@ class Redactor:
         return since + place
 
     def _open_end(self, text: str) -> int:
-        """How many characters at the end of a text could be the start of a secret, or of one that was cut."""
+        """Number of characters at the end of a text that could start a secret, or one that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
         longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
         for begun in range(1, len(CUT)):

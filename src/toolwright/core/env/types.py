@@ -46,7 +46,7 @@ class EnvTypes:
         return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
-        """What a caller gave, checked.
+        """Env of a caller, checked.
 
         Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
         secret given as text.

@@ -61,12 +61,12 @@ class FileDrafts:
         self._changes = dict(changes or {})
 
     def copy(self) -> "FileDrafts":
-        """The same changes, to which others may be added."""
+        """A copy to which others may be added."""
         return FileDrafts(self._known, self._changes)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """What the call has written, in order."""
+        """Writes of the call, in order."""
         return tuple(self._changes.values())
 
     async def free_path(self, name: str) -> str:
@@ -176,7 +176,7 @@ def written_file(
 
 
 def as_bytes(content: object, limit: int) -> bytes:
-    """What a program wants to write, as bytes of at most `limit`."""
+    """Content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
     if isinstance(content, str):
         try:
             content = content.encode()

@@ -149,14 +149,14 @@ class MemoryState:
 
     @property
     def created_at(self) -> datetime:
-        """When the thread was created: the first time somebody asks, unless it was given."""
+        """Time of the thread's creation: the first time somebody asks, unless it was given."""
         if self._created_at is None:
             self._created_at = datetime.now(UTC)
         return self._created_at
 
     @property
     def execution(self) -> MemoryExecution:
-        """Where in its run the call stands."""
+        """Place of the call in its run."""
         if self._execution is None:
             self._execution = MemoryExecution()
         return self._execution
@@ -225,7 +225,7 @@ class MemoryState:
         return await self.files.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """What is known of a file, None if there is none."""
+        """Metadata of a file, None if there is none."""
         file = await self.files.at(path)
         return None if file is None else file.ref
 

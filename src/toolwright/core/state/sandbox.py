@@ -58,7 +58,7 @@ class CodeLog:
 
 @value
 class CodeError:
-    """Why there is no result. `code` is one of the words below and stays the same.
+    """Error in place of a result. `code` is one of the words below and stays the same.
 
     `error` the code has raised it, `result` its result is none that can be carried, `exited` its process has ended by
     itself; `timeout`, `memory`, and `terminated` for what somebody has ended.
@@ -114,7 +114,7 @@ class CodeHandle(Protocol):
     """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
 
     def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
-        """What came of the code. Never raises for the code's own faults."""
+        """Result of the code. Never raises for the code's own faults."""
         ...
 
     def terminate(self, reason: str = "Terminated.") -> None:
@@ -205,7 +205,7 @@ def _given(options: object) -> Mapping[str, object]:
 
 
 def _agree(options: CodeOptions) -> None:
-    """What can only be judged together."""
+    """Raises `InvalidRequest` for options that do not fit together."""
     both = sorted(options.imports.keys() & options.modules.keys())
     if both:
         raise InvalidRequest(

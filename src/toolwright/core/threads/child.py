@@ -76,7 +76,7 @@ class Kin(Protocol):
 
     @property
     def status(self) -> ChildStatus:
-        """How it stood when it was looked up."""
+        """Status when the thread was looked up."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
