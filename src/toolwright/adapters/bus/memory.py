@@ -54,7 +54,7 @@ class QueueFollower:
         self._came.set()
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """What has come, or nothing after `timeout` seconds."""
+        """Events that have come, or nothing after `timeout` seconds."""
         if timeout is None:
             await self._came.wait()
         elif not self._came.is_set():
@@ -105,7 +105,7 @@ class QueueFollower:
             self._live.clear()
 
     def _weigh(self) -> int:
-        """How many bytes wait."""
+        """Size of what waits, in bytes."""
         count, weight = self._weighed
         weight += sum([_size(event) for event in islice(self._waiting, count, None)])
         self._weighed = len(self._waiting), weight

@@ -59,7 +59,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; names of headers are lower case. `whole` is false where the body went over the limit."""
+    """HTTP answer; names of headers are lower case. `whole` is false where the body went over the limit."""
 
     status: int
     headers: Mapping[str, str]

@@ -65,7 +65,7 @@ class ObjectFiles:
             raise StoreError(f"The file store cannot be read: {_told(error)}") from error
 
     async def probe(self) -> None:
-        """Where even the folder is not there yet, it is not made: the one that it would be made in is tried."""
+        """Tries to write. A missing folder is not made: the one that it would be made in is tried."""
         if self._folder is not None:
             return await asyncio.to_thread(_try, self._folder)
         try:

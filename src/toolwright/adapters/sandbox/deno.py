@@ -109,7 +109,7 @@ class DenoSandbox:
 
 
 class Names:
-    """What the sources of a run are called, within the process and for people."""
+    """Names of a run's sources, within the process and for people."""
 
     def __init__(self, options: CodeOptions) -> None:
         self._options = options
@@ -168,7 +168,7 @@ async def _last_words(process: asyncio.subprocess.Process) -> bytes:
 
 
 def _died(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
-    """What came of a process that ended without an outcome."""
+    """Result of a process that ended without an outcome."""
     if exceeded or b"out of memory" in said.lower():
         message = f"The code used more memory than the {memory} bytes that it may."
         return ended(CodeError(code="memory", message=message))

@@ -182,7 +182,7 @@ async def _value(
     functions: Mapping[str, _Function],
     printed: Callable[[Literal["stdout", "stderr"], str], None],
 ) -> object:
-    """What the code comes to; a `CodeError` if it lacks the function that is asked for."""
+    """Value of the code; a `CodeError` if it lacks the function that is asked for."""
     feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
     last = await feed(source, inputs=dict(options.globals))
     execute = options.execute or Execute()

@@ -36,7 +36,7 @@ class Recent(Generic[Source, Made]):
         self._kept: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
 
     def get(self, source: Source) -> Made:
-        """What `make` returned for this very object (which is kept alive, so its id stays its own)."""
+        """Result of `make` for this very object (which is kept alive, so its id stays its own)."""
         key = id(source)
         entry = self._kept.get(key)
         if entry is not None:

@@ -71,7 +71,7 @@ def without_late_results(
 
 
 def cancelled_event(call: Call) -> EventDraft:
-    """What the followers of the call's thread read."""
+    """Event for the followers of the call's thread."""
     return outcome_event(call.id, call.name, CALL_CANCELLED)
 
 
@@ -83,7 +83,7 @@ def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
 def shown_cancelled(
     calls: Iterable[Call], messages: Mapping[str, SpaceMessage], author: Entity | None = None
 ) -> list[Edit]:
-    """What the spaces see in which the calls are shown; `author` is whose calls they are, where it is there still.
+    """Edits in the spaces that show the calls; `author` is the entity that made them, where it is there still.
 
     A message is as it was but for its call's status: nothing in it is new, and so no secret is.
     """

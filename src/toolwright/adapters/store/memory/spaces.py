@@ -61,7 +61,7 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
 
 
 def _told(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
-    """What those on spaces tell there, as they are done."""
+    """Performs effects on spaces and returns their events."""
     told: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         told += placed(effect, _space(effect, tables, done), unit.at)

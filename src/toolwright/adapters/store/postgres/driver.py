@@ -182,7 +182,7 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
 
 
 def _tell(outcome: "asyncio.Future[T]", done: "asyncio.Task[T]") -> None:
-    """What became of a commit. One that a deadline cancelled as it ended may be in the journal or not."""
+    """Passes on the result of a commit. One that a deadline cancelled as it ended may be in the journal or not."""
     if outcome.done():
         return
     if done.cancelled():

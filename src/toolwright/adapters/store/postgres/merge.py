@@ -64,7 +64,7 @@ _TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 
 @lru_cache(maxsize=1_000)
 def _written(sql: str) -> tuple[str, str]:
-    """Which table a statement writes, and how: `new` rows, an `upsert`, or a `change` of rows that are there."""
+    """Table of a statement, and its kind: `new` rows, an `upsert`, or a `change` of rows that are there."""
     found = _TABLE.search(sql)
     table = found[1] if found else ""
     if found is None or not sql.startswith("INSERT"):
@@ -131,7 +131,7 @@ def _followed_by(parts: tuple[tuple[str, int], ...], last: str) -> str:
 
 
 class _Part(NamedTuple):
-    """What the text of a whole depends on."""
+    """Key of the cached text of a whole."""
 
     sql: str
     order: tuple[str, ...]
@@ -150,7 +150,7 @@ def _part(op: Op) -> _Part:
 
 
 def _kept(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
-    """Which parameters a value must be sent for."""
+    """Indexes of the parameters to be sent."""
     return [i for i, name in enumerate(order) if given is None or name not in given]
 
 

@@ -1,4 +1,4 @@
-"""What several statements ask of a row."""
+"""Conditions that several statements share."""
 
 from sqlalchemy import and_
 
