@@ -11,7 +11,7 @@ from toolwright.core.results.result import ToolResult
 
 T = TypeVar("T")
 CutOff: TypeAlias = Literal["time", "abort"]
-"""What has ended work that did not end by itself: its time was over, or it was to be aborted."""
+"""Cause of an end that work did not make by itself: its time was over, or it was to be aborted."""
 
 GRACE = 2.5
 """Seconds that cancelled work has to tidy up, to close a connection for example. It is short, for a process that is

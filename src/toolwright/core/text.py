@@ -4,7 +4,7 @@ from typing import cast
 
 MOST_WORDS = 2_000  # characters
 CUT = " … ("
-"""What stands where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
+"""Mark where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:

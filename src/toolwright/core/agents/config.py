@@ -210,7 +210,7 @@ LENGTHS: Mapping[str, int] = {
     "toolkits.*": MAX_NAME,
     "userEnv.*": MAX_NAME,
 }
-"""How many characters a text may have, by its place in a configuration that somebody gives."""
+"""Most characters of a text, by its place in a configuration that somebody gives."""
 
 
 def length_faults(config: JSON) -> list[Fault]:

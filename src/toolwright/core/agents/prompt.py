@@ -21,7 +21,7 @@ Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 """Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
 
 Callee: TypeAlias = Tool | str | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
-"""What a prompt may call: a tool; a tool, prompt or agent of the app by its name; one of the last two with how."""
+"""Callee of a prompt: a tool; a tool, prompt or agent of the app by its name; one of the last two with how."""
 
 _EFFORTS = get_args(get_args(Reasoning)[0])
 

@@ -13,7 +13,7 @@ from toolwright.core.value import value
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
 Given: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
-"""What users write: a text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
+"""Env as users write it: text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
 name away.
 """
 

@@ -95,7 +95,7 @@ _WORD = re.compile(r"\w")
 _RESPELLED = re.compile('["\\\\\x00-\x1f]')  # what no JSON can hold as it is
 
 Hit: TypeAlias = tuple[int, int, str]
-"""Where a secret begins and ends in a text, and its name."""
+"""Beginning and end of a secret in a text, and its name."""
 
 
 class Redactor:

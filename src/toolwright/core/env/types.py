@@ -78,7 +78,7 @@ def _faulty(path: str, fault: str) -> InvalidRequest:
 
 
 SECRETS = EnvTypes(declared={})
-"""Where no agent is known: all is secret unless it says otherwise."""
+"""Types where no agent is known: all is secret unless it says otherwise."""
 
 
 class Secret:

@@ -93,7 +93,7 @@ class FileDrafts:
         return await self._known.at(folded) if change is None else change.file
 
     async def get(self, path: str) -> File:
-        """The same; `NotFound` if there is none."""
+        """The file at that path; `NotFound` if there is none."""
         file = await self.at(path)
         if file is None:
             raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")

@@ -14,7 +14,7 @@ InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result"
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 MOST_ATTEMPTS = 3
-"""How often an event may fail its run before it is parked as `failed` (D21)."""
+"""Most failed runs of an event before it is parked as `failed` (D21)."""
 
 
 @value
