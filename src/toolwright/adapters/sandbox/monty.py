@@ -37,7 +37,7 @@ from toolwright.core.state.sandbox import (
 from toolwright.core.text import brief, quantity
 
 _CYCLES = {"[...]": list, "(...)": list, "{...}": dict}
-"""What Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
+"""Texts that Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
 
 _UNMADE = "RuntimeError: Internal error in monty: exceptions can only be called with zero or one string"
 _MADE = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
