@@ -80,7 +80,7 @@ class Plans:
         return await self._store.commit(unit)
 
     def _then(self, plan: Plan) -> Plan | None:
-        """What is left of a plan that fires now."""
+        """Plan after this firing, None if it ends."""
         if plan.cron is None:
             return None
         try:
@@ -103,5 +103,5 @@ class Plans:
 
 
 def _left(plan: Plan, then: Plan | None) -> Effect:
-    """What becomes of a plan whose time has gone by."""
+    """Effect on a plan whose time has gone by."""
     return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

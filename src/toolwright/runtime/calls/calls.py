@@ -158,7 +158,7 @@ class Calls:
         self._armed[call.id] = context.clock.monotonic() + seconds
 
     def left(self, call: Call, clock: Clock) -> float:
-        """How many seconds the call may still wait.
+        """Seconds that the call may still wait.
 
         In the process that began the wait this is measured by a clock that nobody sets; after a restart by the
         stored deadline.
@@ -295,7 +295,7 @@ class Calls:
         return lacks_variables(call.name, [each.name for each in missing])
 
     def interrupted(self, context: RunContext, call: Call) -> ToolResult | None:
-        """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
+        """Answer of a call that a dead process had begun; None if it may run again (D14)."""
         prepared = prepare(context.active.by_name, call.name, call.arguments, call.id)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
@@ -330,7 +330,7 @@ class Calls:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """What the handler says in the thread goes behind its result."""
+    """Puts the handler's messages in the thread behind its result."""
     for each in changes.injected:
         context.say(changes, said(context, each, context.place(changes)))
 

@@ -66,7 +66,7 @@ def immediate_arguments(
 
 
 def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
-    """What of the thread's arguments an agent takes; None for one without a schema."""
+    """Arguments of the thread that an agent takes; None for one without a schema."""
     if schema is None:
         return None
     properties = schema.get("properties")
@@ -75,7 +75,7 @@ def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSO
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """What is put behind all of these names to give names that have a value: nothing, or `_` and more."""
+    """Suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names

@@ -84,7 +84,7 @@ class ActiveSpace:
             changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
 
     async def unspoken(self) -> Redactor:
-        """What must not be said where the run is seen: the secrets of the agents there."""
+        """Redactor for where the run is seen: of the secrets of the agents there."""
         unspoken = NOTHING
         for space_id in self._near():
             there = await self._retry(lambda one=space_id: self._membership.redactor(one))

@@ -82,7 +82,7 @@ class UnitWriter:
         return await self.retry_until_available(lambda: self._store.commit(unit), delay)
 
     async def write_once(self, unit: Advance) -> Committed | Conflict:
-        """The same, tried once; raises `StoreError`."""
+        """Commits the unit once; raises `StoreError`."""
         return await self._store.commit(unit)
 
     async def left(self) -> Advance | None:
@@ -132,7 +132,7 @@ class Listeners:
             self.woken(thread_id)
 
     def _take_back(self, unit: Advance, streamed: dict[str, str]) -> None:
-        """What was shown of a call while the model wrote it, and came to nothing, is taken back."""
+        """Takes back the stream of a call that came to nothing."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
             streamed.pop(call_shown_by(post.message.id), None)
         for change in [*unit.calls, *unit.changes]:

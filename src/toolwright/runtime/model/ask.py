@@ -42,7 +42,7 @@ class AnswerLimit:
         self._again = now + silence * SLACK
 
     def begin(self, reading: "Supervision[Any]") -> None:
-        """What is limited is this."""
+        """Limits this reading."""
         self._reading = reading
         reading.limit(min(self._loop.time() + self._ring, self._end))
         self._abort.within(reading)
@@ -174,7 +174,7 @@ class ModelAnswers:
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
-        """What an agent with toolkits is told. A space that it may be in no longer it is put out of (D10)."""
+        """System prompt of an agent with toolkits. A space that it may be in no longer it is put out of (D10)."""
         await context.where.check(changes, context.author)
         parts = sections(
             active,

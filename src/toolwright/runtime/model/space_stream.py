@@ -18,7 +18,7 @@ MOST_SHOWN = 32 * 1024  # characters of one stream
 
 @dataclass(slots=True)
 class _Stream:
-    """What was shown of one call."""
+    """Text shown of one call."""
 
     call_id: str
     speech: bool

@@ -28,7 +28,7 @@ log = logger("toolwright.runtime")
 BACKLOG = 2_000  # offers that may wait for one reader
 MOST_BYTES = 1024 * 1024  # of offers that may wait for one reader, unless it is a single one
 OVERLAP = timedelta(seconds=60)
-"""How late a call may be seen in the journal after it began, and how far the clocks of processes may differ."""
+"""Delay, at most, until a begun call is seen in the journal, and difference of the clocks of processes."""
 
 
 class OfferQueue:
@@ -66,7 +66,7 @@ class OfferQueue:
         self._came.set()
 
     def take(self) -> Sequence[Event]:
-        """What has come."""
+        """Events that came."""
         self._came.clear()
         taken = tuple(self._waiting)
         self._waiting.clear()
@@ -74,7 +74,7 @@ class OfferQueue:
         return taken
 
     async def next(self) -> Sequence[Event]:
-        """The same, once something has."""
+        """Events, once there are some."""
         await self._came.wait()
         return self.take()
 

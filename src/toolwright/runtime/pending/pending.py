@@ -218,7 +218,7 @@ class PendingCalls:
         return settlement(Submit, call, outcome, await self._settling(call, outcome, now), files)
 
     async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
-        """What its unit has to know beside the call: how deep its run is, and what is seen of it in a space."""
+        """Facts for its unit beside the call: how deep its run is, and what is seen of it in a space."""
         run = await self._store.run(call.run_id)
         agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)

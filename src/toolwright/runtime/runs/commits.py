@@ -72,7 +72,7 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
 
 
 def last_words(context: RunContext, end: End) -> LastWords:
-    """What the calls that have no answer yet read when the run ends so."""
+    """Last answers of the calls that have none yet when the run ends so."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
         case "cancelled":
@@ -192,7 +192,7 @@ class RunCommits:
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
-        """How the run ends if it may make no further step."""
+        """End of a run that may make no further step."""
         return End("completed", "max_steps") if run.step_count >= self._limit(context) else None
 
     def exhausted(self, context: RunContext) -> bool:

@@ -134,7 +134,7 @@ class Drainer:
         return None
 
     async def _left(self, view: ThreadView, run: Run) -> float:
-        """How many seconds a parked run has still to wait, as far as can be known."""
+        """Seconds that a parked run has still to wait, as far as can be known."""
         if (run.waiting or {}).get("reason") == "variables":
             return await self._lacks(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
@@ -150,7 +150,7 @@ class Drainer:
         return [call for call in calls if call is not None and call.status == "waiting"]
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
-        """The same for one that waits for values. It looks once more when what was at work as it parked is over."""
+        """Seconds that a run waits for values. It looks once more when what was at work as it parked is over."""
         active = await self._speakers.of(view.thread, run)
         if isinstance(active, str):
             return 0.0
@@ -256,7 +256,7 @@ class Drainer:
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
     ) -> None:
-        """What the run was to read cannot be read: it is failed, its own messages kept, the rest given back (D21)."""
+        """Fails a run whose messages cannot be read: its own are kept, the rest given back (D21)."""
         now = self._clock.now()
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
         over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)

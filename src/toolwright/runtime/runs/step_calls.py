@@ -150,7 +150,7 @@ class StepCalls:
             await self._commit(context, changes)
 
     async def _result(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> Next:
-        """What became of a call, with what follows from it."""
+        """Next unit: the result of a call, with what follows."""
         kept, changes = await self._handlers.keep(context, ran, call, outcome)
         await self.close_below(context, changes, call)
         execution = ran.state.execution

@@ -35,7 +35,7 @@ class Speech:
         stream_id: str | None = None,
         source: Source = NOBODY,
     ) -> Post:
-        """What it takes to say that, without the secrets of the agents that are there.
+        """Effect that posts the message without the secrets of the agents that are there.
 
         `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
         there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.

@@ -105,11 +105,11 @@ class Family:
         return None if thread is None else Relative(thread, self)
 
     def status_of(self, thread: Thread) -> ChildStatus:
-        """How a thread of the family stands, with what this call has done to it."""
+        """Status of a thread of the family, with what this call has done to it."""
         return "terminated" if thread.id in self._ended else thread.child_status
 
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
-        """What was said in a thread of the family."""
+        """Messages of a thread of the family."""
         given.page(limit, offset)
         return all_of(
             await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))

@@ -92,7 +92,7 @@ class Events:
                 return
 
     async def _live(self, topic: Topic, follower: Follower, last: int) -> AsyncIterator[Event]:
-        """What comes over the bus, until there is a reason to read the journal: a gap, or a long silence.
+        """Events of the bus, until there is a reason to read the journal: a gap, or a long silence.
 
         A space has but some of the numbers: that none of its events is left out the bus itself sees.
         """

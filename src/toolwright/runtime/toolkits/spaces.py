@@ -140,7 +140,7 @@ def _not_yours(space_id: str) -> str:
 
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:
-    """Where the word came from that made the agent speak, if that was another space."""
+    """Origin of the word that made the agent speak, if that was another space."""
     trigger = run.trigger
     if trigger is None or trigger.get("spaceId") in (None, space_id):
         return {}
