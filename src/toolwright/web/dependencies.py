@@ -113,7 +113,7 @@ Known = Annotated[Caller, Depends(_known)]
 """A service, or a person: what a person may do is for `Serving.permits` to say."""
 
 Follower = Annotated[Caller, Depends(_follower)]
-"""The same, also by a stream token: for streams only."""
+"""A known caller, also by a stream token: for streams only."""
 
 FollowingService = Annotated[Caller, Depends(_following_service)]
 """A service, also by a stream token that it made: for streams only."""

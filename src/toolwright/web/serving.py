@@ -36,7 +36,7 @@ class Serving:
 
     @property
     def permits(self) -> Permits:
-        """Who may do what with the runtime."""
+        """Permits of callers on the runtime."""
         return Permits(self.runtime)
 
 

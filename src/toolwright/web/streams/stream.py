@@ -128,7 +128,7 @@ class EventStream(StreamingResponse):
             log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
-        """What all readers of a kind see is made once; of an event that people see otherwise theirs is not kept."""
+        """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""
         presented = self._caller.presentation.event(event)
         return self._serving.frames.of(event) if presented is event else frame_of(presented)
 
