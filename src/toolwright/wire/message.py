@@ -99,7 +99,7 @@ def file_json(file: FileRow) -> JSONObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """How those of one kind are shown things.
+    """Presentation to readers of one kind.
 
     `event` gives the same object where an event holds nothing that they do not see.
     """
