@@ -44,7 +44,7 @@ def variable(setting: str) -> str:
 
 
 def told(error: ValidationError, settings: Sequence[str]) -> str:
-    """What is wrong, a sentence for each setting; never with its value, which may be a secret."""
+    """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
         _sentence(fault["loc"], fault["type"], form_fault(fault), settings) for fault in error.errors()
     )
@@ -103,7 +103,7 @@ def _by_name(cls: type[S]) -> type[S]:
 
 @_by_name
 class Settings(BaseSettings):
-    """What a process is told. Lists are comma-separated in the environment.
+    """Settings of a process. Lists are comma-separated in the environment.
 
     `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`; `files_url` is a folder, `s3://…` or
     `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys, the first one
