@@ -70,7 +70,7 @@ CODES: Mapping[str, Kind] = {
     if isinstance(each, type) and issubclass(each, ToolwrightError)
 }
 RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable)
-"""What may be over soon."""
+"""Errors that may be over soon."""
 
 OK = 200
 NOT_FOUND = 404
@@ -92,7 +92,7 @@ _STATUSES: Mapping[int, Kind] = {
     503: errors.Unreachable,
     504: errors.AnswerLost,
 }
-"""What an answer without a known code means: those of proxies, which know nothing of ours."""
+"""Kinds of answers without a known code: those of proxies, which know nothing of ours."""
 
 LONGEST_TEXT = 300  # characters of an answer that is repeated in an error
 
@@ -164,7 +164,7 @@ def _listed(value: JSON) -> list[JSON]:
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
 Repeat: TypeAlias = Literal["lost", "unsent"]
-"""When a request is sent again: also when its answer was lost, since twice is as once; or if it was surely not read."""
+"""Rule of repetition: also when the answer was lost, since twice is as once; or if it was surely not read."""
 
 TRIES = 4
 LONGEST_PAUSE = 30.0  # seconds
@@ -222,7 +222,7 @@ class Http:
         self.pause = pause
 
     async def get(self, path: str, query: Query | None = None) -> JSONObject:
-        """What the route answers to GET."""
+        """Answer of the route to GET."""
         return (await self.call("GET", path, query=query, repeat="lost")).json
 
     async def call(
