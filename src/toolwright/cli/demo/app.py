@@ -50,7 +50,7 @@ async def book(console: Console, url: str, key: str) -> None:
 
 
 async def _print_calls(console: Console, client: Client) -> None:
-    """Who has carried out what."""
+    """Prints the calls and their carriers."""
     say = ["", "None of host's tools is a function:"]
     for call in await client.calls.list(status=["done", "resolved"]):
         if call.name in CARRIERS:
