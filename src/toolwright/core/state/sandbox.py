@@ -157,7 +157,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
     Raises `InvalidRequest` for the first fault.
     """
     read: dict[str, Any] = {}  # what the readers give fits the fields
-    for name, option in {**_given(options), **more}.items():
+    for name, option in {**_option_values(options), **more}.items():
         field = _HUMPS.get(name, name)
         reader = _READERS.get(field)
         if reader is None:
@@ -194,7 +194,7 @@ def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str
     return source, changed(options, timeout=float(timeout), memory_limit_bytes=memory, filename=filename)
 
 
-def _given(options: object) -> Mapping[str, object]:
+def _option_values(options: object) -> Mapping[str, object]:
     if options is None:
         return {}
     if isinstance(options, CodeOptions):
