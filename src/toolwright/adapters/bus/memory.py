@@ -131,7 +131,7 @@ class MemoryBus:
 
     def __init__(self) -> None:
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
-        self._told = 0
+        self._last_number = 0
         self._types: Counter[str | None] = (
             Counter()
         )  # how many followers want each type, None for those that want all
@@ -165,12 +165,12 @@ class MemoryBus:
 
     def _count(self, n: int) -> None:
         """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
-        if n > self._told + 1:
+        if n > self._last_number + 1:
             for (kind, _), followers in self._followers.items():
                 if kind in ("space", "spaces"):
                     for follower in followers:
                         follower.missed = True
-        self._told = n
+        self._last_number = n
 
     def wanted_in(self, space_id: str) -> bool:
         """Whether anybody follows that space, or all of them."""

@@ -44,13 +44,13 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     done = Performed()
     for delivery in deliveries_of(effects):
         deliver(delivery, unit, tables, done)
-    told = _told(effects, unit, tables, done)
+    told = _space_events(effects, unit, tables, done)
     for effect in effects:
         if isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
         else:
             _rest(effect, tables)
-    told += _told(done.shown, unit, tables, done)
+    told += _space_events(done.shown, unit, tables, done)
     if told:
         first = tables.counters.get(SPACE_EVENTS, 0) + 1
         tables.counters[SPACE_EVENTS] = first + len(told) - 1
@@ -60,7 +60,7 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     return done
 
 
-def _told(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
+def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
     """Performs effects on spaces and returns their events."""
     told: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):

@@ -25,7 +25,7 @@ class Undo:
 
     def __init__(self, tables: Tables) -> None:
         self._back: list[Callable[[], object]] = []
-        self._kept: set[int] = set()  # rows and tables that are kept whole
+        self._kept_ids: set[int] = set()  # rows and tables that are kept whole
         columns: dict[str, Any] = {field.name: getattr(tables, field.name) for field in fields(Tables)}
         for name, rows in columns.items():
             if isinstance(rows, dict):
@@ -36,7 +36,7 @@ class Undo:
     def apply(self, unit: Unit) -> Written:
         """Apply the unit, or raise with nothing written."""
         self._back.clear()
-        self._kept.clear()
+        self._kept_ids.clear()
         self.keep(self._tables.space_events)
         try:
             return apply(unit, self._tables)
@@ -60,9 +60,9 @@ class Undo:
 
     def is_first(self, whole: object) -> bool:
         """Whether nobody has kept this in this unit."""
-        if id(whole) in self._kept:
+        if id(whole) in self._kept_ids:
             return False
-        self._kept.add(id(whole))
+        self._kept_ids.add(id(whole))
         return True
 
 

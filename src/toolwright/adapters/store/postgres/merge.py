@@ -149,7 +149,7 @@ def _part(op: Op) -> _Part:
     )
 
 
-def _kept(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
+def _value_indexes(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
     """Indexes of the parameters to be sent."""
     return [i for i, name in enumerate(order) if given is None or name not in given]
 
@@ -177,7 +177,7 @@ def _at_once(parts: tuple[_Part, ...]) -> str:
 def _placed(part: _Part, places: int) -> tuple[str, int]:
     """The part's text for its rows, its parameters numbered from there on, and how many they are."""
     given = dict(part.given)
-    kept = _kept(part.order, given)
+    kept = _value_indexes(part.order, given)
     named = {index: name for index, name in enumerate(part.order) if name in given}
 
     def row(text: str, start: int) -> str:
