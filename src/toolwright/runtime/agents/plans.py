@@ -58,7 +58,7 @@ class Plans:
                 log.error(
                     "The plan %r of %s is left out, without a home thread: %s.", plan_id, agent_id, lacking
                 )
-                await self._commit(_left(plan, then))
+                await self._commit(_plan_effect(plan, then))
                 return
             delivery = self._delivery(plan)
             fired = FirePlan(plan=plan, then=then, delivery=delivery)
@@ -70,7 +70,7 @@ class Plans:
                     continue  # it was changed or given up meanwhile
                 case Conflict(guard="duplicate"):
                     # It has fired for this time, and was written once more as it had been before.
-                    await self._commit(_left(plan, then))
+                    await self._commit(_plan_effect(plan, then))
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
@@ -102,6 +102,6 @@ class Plans:
         return self._deliveries.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
 
 
-def _left(plan: Plan, then: Plan | None) -> Effect:
+def _plan_effect(plan: Plan, then: Plan | None) -> Effect:
     """Effect on a plan whose time has gone by."""
     return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

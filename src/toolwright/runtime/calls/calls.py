@@ -190,7 +190,7 @@ class Calls:
         self._move(changes, call, status, at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
-            redacted = _shown(changes, call)
+            redacted = _with_space(changes, call)
             changes.effects += (*finished(redacted, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
@@ -335,7 +335,7 @@ def _inject(context: RunContext, changes: Changes) -> None:
         context.say(changes, said(context, each, context.place(changes)))
 
 
-def _shown(changes: Changes, call: Call) -> Call:
+def _with_space(changes: Changes, call: Call) -> Call:
     """The call with the space that it is shown in, also if it is posted in this very move."""
     space_id = None if changes.shown is None else changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

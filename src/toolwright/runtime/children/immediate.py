@@ -85,14 +85,14 @@ def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
 
 def _group(immediate: Immediate, suffix: str, env: ThreadEnv) -> Group:
     name, description = (
-        _shown(immediate.name_env, suffix, env),
-        _shown(immediate.description_env, suffix, env),
+        _text_value(immediate.name_env, suffix, env),
+        _text_value(immediate.description_env, suffix, env),
     )
     values = {each: env.get(each + suffix) for each in immediate.scoped_env}
     return Group(name, description, {each: value for each, value in values.items() if value is not None})
 
 
-def _shown(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
+def _text_value(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
     value = None if name is None else env.get(name + suffix)
     if value is not None and value.type == "secret":
         raise InvalidRequest(f"{name}{suffix} is shown to models: store it as text, not as a secret.")

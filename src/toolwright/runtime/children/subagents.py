@@ -97,7 +97,9 @@ class Subagents:
         inner = thread_arguments if isinstance(thread_arguments, dict) else {}
         text = arguments.get("message")
         if relation.schema is not None:
-            inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, text))
+            inner = Judge(relation.schema, config.name).read(
+                _with_message(relation.schema, config, inner, text)
+            )
         message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
@@ -263,7 +265,9 @@ class Subagents:
         return [await state.drafts.get(path) for path in named]
 
 
-def _told(schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON) -> JSONObject:
+def _with_message(
+    schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON
+) -> JSONObject:
     """The arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
     wanted = schema.get("properties")

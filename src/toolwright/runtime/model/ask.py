@@ -29,12 +29,12 @@ SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more of
 class AnswerLimit:
     """Ends an answer after so many seconds of silence, when the whole of it takes too long, or by an abort."""
 
-    __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_whole")
+    __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_total")
 
     def __init__(self, silence: float, total: float, abort: Abort) -> None:
         self._reading: Supervision[Any] | None = None
         self._loop = asyncio.get_running_loop()
-        self._silence, self._whole = silence, total
+        self._silence, self._total = silence, total
         self._abort = abort
         self._ring = silence * (1 + SLACK)
         now = self._loop.time()
@@ -68,7 +68,7 @@ class AnswerLimit:
         if self._abort.aborted:
             return
         if self._loop.time() >= self._end:
-            raise ModelUnavailable(f"The model's answer was not complete after {self._whole:g} s.")
+            raise ModelUnavailable(f"The model's answer was not complete after {self._total:g} s.")
         raise ModelUnavailable(f"The model was silent for {self._silence:g} s within its answer.")
 
 

@@ -66,7 +66,7 @@ class PendingCalls:
         self._motor = motor
         self._agents = agents
         self._lineages = lineages
-        self._known = known
+        self._redactor_of = known
         self._files = files
         self._membership = membership
         self._clock = clock
@@ -203,7 +203,7 @@ class PendingCalls:
         run, caller = await self._store.run(call.run_id), call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
-        redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
+        redactor = env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 

@@ -125,7 +125,7 @@ class Drainer:
         """A run that cannot go on now: it still waits, or it may only run by itself."""
         assert view.wake is not None, "checked by the caller"
         if run.status == "waiting" and run.cancel_requested_at is None:
-            left = await self._left(view, run)
+            left = await self._time_left(view, run)
             if left > 0:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
@@ -133,7 +133,7 @@ class Drainer:
             return Alone(backoff.nth(run.lives + 1 - LONELY_LIVES))
         return None
 
-    async def _left(self, view: ThreadView, run: Run) -> float:
+    async def _time_left(self, view: ThreadView, run: Run) -> float:
         """Seconds that a parked run has still to wait, as far as can be known."""
         if (run.waiting or {}).get("reason") == "variables":
             return await self._lacks(view, run)

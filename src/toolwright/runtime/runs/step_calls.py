@@ -195,7 +195,7 @@ class StepCalls:
         turn, reason = run.turn, None
         stops = context.active.stops
         if stops.stop_tool or stops.session_stop or stops.session_fail:
-            run, reason = after_calls(context.active, run, _made(context, changes))
+            run, reason = after_calls(context.active, run, _calls_of_step(context, changes))
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
@@ -255,7 +255,7 @@ def _at_work(call: Call) -> bool:
     return call.status in ("created", "running", "waiting")
 
 
-def _made(context: RunContext, changes: Changes) -> list[Made]:
+def _calls_of_step(context: RunContext, changes: Changes) -> list[Made]:
     """The calls of the step with how they went, some of them by these changes."""
     calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls)}
     status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}

@@ -61,7 +61,7 @@ class Speech:
             revision=space.revision,
             deliveries=await self._deliveries.of_message(message, space, author, members, depth),
             joining=None if is_member else _joining(space, author, message),
-            events=(*_told(author, is_member=is_member), said_event(message, author, stream_id)),
+            events=(*_join_events(author, is_member=is_member), said_event(message, author, stream_id)),
         )
 
     async def check_parent(self, message: SpaceMessage) -> None:
@@ -91,7 +91,7 @@ def own_metadata(value: object) -> JSONObject:
     return metadata
 
 
-def _told(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
+def _join_events(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
     return () if is_member else (joined_event(author.id, "member"),)
 
 

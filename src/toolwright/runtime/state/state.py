@@ -57,7 +57,7 @@ class RunState(Facts):
         "_family_or_none",
         "_files",
         "_invoke",
-        "_made",
+        "_makers",
         "_sandbox",
         "_store",
         "_values",
@@ -91,7 +91,7 @@ class RunState(Facts):
         self._values: dict[str, str | None] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
-        self._made: list[Callable[[], Awaitable[Effect]]] = []
+        self._makers: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
         self._words_or_none: Words | None = None  # these are made when they are first used
         self._env_or_none: CallEnv | None = None
@@ -367,7 +367,7 @@ class RunState(Facts):
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
         """Have an effect that is made when the result is committed, for built-in tools."""
-        self._made.append(make)
+        self._makers.append(make)
 
     async def effects(self) -> list[Effect]:
         """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
@@ -376,13 +376,13 @@ class RunState(Facts):
             SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
         ]
         makers = () if self._family_or_none is None else self._family_or_none.makers
-        return done + [await self._context.retry_until_available(make) for make in (*self._made, *makers)]
+        return done + [await self._context.retry_until_available(make) for make in (*self._makers, *makers)]
 
     @property
     def has_effects(self) -> bool:
         """Whether the call has any."""
         makers = () if self._family_or_none is None else self._family_or_none.makers
-        return bool(self._effects or self._values or self._made or makers)
+        return bool(self._effects or self._values or self._makers or makers)
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""

@@ -39,9 +39,9 @@ class Lineages:
 
     async def _above(self, thread: Thread) -> list[Above]:
         """The threads above it, the nearest first."""
-        return [await self._seen(each) for each in await self._store.children.lineage(thread.id)]
+        return [await self._scope_of(each) for each in await self._store.children.lineage(thread.id)]
 
-    async def _seen(self, thread: Thread) -> Above:
+    async def _scope_of(self, thread: Thread) -> Above:
         scoped, hidden = await self._agent(thread.answering)
         if thread.active_agent is not None:
             hidden |= (await self._agent(thread.agent))[1]
