@@ -127,11 +127,11 @@ class _Keys:
     """Keys that are compared in constant time."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
-        self._known = [key.encode("utf-8", "surrogateescape") for key in keys]
+        self._keys = [key.encode("utf-8", "surrogateescape") for key in keys]
 
     def __contains__(self, key: str) -> bool:
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        same = [hmac.compare_digest(sent, known) for known in self._known]  # all of them: no early end
+        same = [hmac.compare_digest(sent, known) for known in self._keys]  # all of them: no early end
         return any(same)
 
 
