@@ -182,7 +182,7 @@ class Settings(BaseSettings):
 
     @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", mode="before")
     @classmethod
-    def _given(cls, value: Any) -> Any:  # whatever the caller gave
+    def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
         """An empty variable is none."""
         return None if isinstance(value, str) and not value.strip() else value
 
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
 
     @field_validator("database_url")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _check_database_url(cls, value: str) -> str:
         if ":memory:" in value:
             raise ValueError("a journal in memory is memory://")
         if not value.startswith(("sqlite:///", "postgresql://", "postgres://", MEMORY)):
