@@ -55,17 +55,17 @@ class Agents:
 
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Goal]:
         """Goals of the agent, the oldest first. Raises `NotFound`."""
-        return read_list(Goal, await self._kept(agent, "goals", limit, offset), "goals")
+        return read_list(Goal, await self._items(agent, "goals", limit, offset), "goals")
 
     async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Memory]:
         """Memories of the agent, by key. Raises `NotFound`."""
-        return read_list(Memory, await self._kept(agent, "memories", limit, offset), "memories")
+        return read_list(Memory, await self._items(agent, "memories", limit, offset), "memories")
 
     async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Plan]:
         """Plans of the agent, the next one first. Raises `NotFound`."""
-        return read_list(Plan, await self._kept(agent, "plans", limit, offset), "plans")
+        return read_list(Plan, await self._items(agent, "plans", limit, offset), "plans")
 
-    async def _kept(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
+    async def _items(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
         path = f"/api/agents/{segment(agent)}/{noun}"
         return await self._http.get(path, {"limit": limit, "offset": offset})
 
