@@ -58,18 +58,18 @@ def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     )
     if not unknown:
         return None
-    named = ", ".join(name + _meant(name.upper(), known, len(PREFIX)) for name in unknown)
+    named = ", ".join(name + _nearest_name(name.upper(), known, len(PREFIX)) for name in unknown)
     return sentence(f"No setting is called so, and nothing reads it: {named}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
     name = str(place[0]) if place else ""
     if kind == "extra_forbidden":
-        return f"There is no setting {name!r}{_meant(name, settings)}."
+        return f"There is no setting {name!r}{_nearest_name(name, settings)}."
     return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
 
 
-def _meant(name: str, known: Sequence[str], same: int = 0) -> str:
+def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
     """The nearest known name, as a hint; the first `same` characters are those of all."""
     close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""

@@ -154,10 +154,10 @@ async def _chat(app: App, agent_id: str, settings: Settings) -> int:
     if isinstance(model, str):
         await _check(model)
     async with app.runtime(settings, grace=GRACE) as runtime:
-        return await _converse(runtime, agent_id, _called(model))
+        return await _converse(runtime, agent_id, _model_name(model))
 
 
-def _called(model: object) -> str:
+def _model_name(model: object) -> str:
     return model if isinstance(model, str) else str(getattr(model, "name", type(model).__name__))
 
 

@@ -261,7 +261,7 @@ class Http:
         """The answer, whatever its status."""
         content = None if body is None else dumps(body).encode("ascii")
         headers = {} if body is None else {"content-type": "application/json"}
-        async with self._sent(method, path, query, headers, content, self._timeout) as response:
+        async with self._send(method, path, query, headers, content, self._timeout) as response:
             return Answer(response.status_code, response.headers, await self._body(response))
 
     @asynccontextmanager
@@ -270,7 +270,7 @@ class Http:
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """The bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
         asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
-        async with self._sent("GET", path, query, asked, None, self._patience) as response:
+        async with self._send("GET", path, query, asked, None, self._patience) as response:
             if response.status_code != OK:
                 raise error_of(response.status_code, response.headers, await self._body(response))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -281,7 +281,7 @@ class Http:
             yield response.aiter_raw()
 
     @asynccontextmanager
-    async def _sent(
+    async def _send(
         self,
         method: str,
         path: str,

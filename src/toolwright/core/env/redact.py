@@ -157,14 +157,14 @@ class Redactor:
 
         However it goes on, what is shown now is the beginning of what will be shown then.
         """
-        cut = self._begun(text, 0)
+        cut = self._open_place(text, 0)
         pieces: list[str] = []
         done = 0
         for start, end, name in self._hits(text):
             if start >= cut:
                 break
             if end > cut:  # what begins within a secret that is whole begins no other
-                cut = self._begun(text, end)
+                cut = self._open_place(text, end)
             pieces += (text[done:start], f"[redacted:{name}]")
             done = end
         return "".join((*pieces, text[done:cut])), len(text) - cut
@@ -255,7 +255,7 @@ class Redactor:
             attachments=tuple([self.attachment(each) for each in result.attachments]),
         )
 
-    def _begun(self, text: str, since: int) -> int:
+    def _open_place(self, text: str, since: int) -> int:
         """The place of a text, not before `since`, from which on it could be the start of a secret."""
         rest = text[since:]
         place = len(rest) - self._open_end(rest)

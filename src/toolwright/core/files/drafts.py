@@ -71,9 +71,9 @@ class FileDrafts:
 
     async def free_path(self, name: str) -> str:
         """The path of a new file of that name: also one that this call has deleted is not free yet."""
-        return await free_path(safe_name(name), self._taken)
+        return await free_path(safe_name(name), self._taken_paths)
 
-    async def _taken(self, folded: Sequence[str]) -> Set[str]:
+    async def _taken_paths(self, folded: Sequence[str]) -> Set[str]:
         return {path for path in folded if path in self._changes} | await self._files.taken(folded)
 
     async def files(self) -> list[File]:

@@ -52,7 +52,7 @@ class Plans:
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None or plan.next_run_at > self._clock.now():
                 return
-            then = self._then(plan)
+            then = self._next_firing(plan)
             lacking = await self._agents.missing_home_tenvs(agent_id)
             if lacking:
                 log.error(
@@ -79,7 +79,7 @@ class Plans:
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
         return await self._store.commit(unit)
 
-    def _then(self, plan: Plan) -> Plan | None:
+    def _next_firing(self, plan: Plan) -> Plan | None:
         """Plan after this firing, None if it ends."""
         if plan.cron is None:
             return None

@@ -48,7 +48,7 @@ def immediate_arguments(
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
-    config, own = relation.config, _own(relation.schema, arguments)
+    config, own = relation.config, _own_arguments(relation.schema, arguments)
     property_ = config.init_user_message_property
     message: JSON = group.message
     if message is None and property_ is not None and arguments is not None:
@@ -65,7 +65,7 @@ def immediate_arguments(
     return made if name is None or named is None else {**made, named: name}
 
 
-def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
+def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
     """Arguments of the thread that an agent takes; None for one without a schema."""
     if schema is None:
         return None

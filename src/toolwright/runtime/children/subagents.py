@@ -124,13 +124,13 @@ class Subagents:
             raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._spoken, state, child.id, text, named, report))
+        state.speak(partial(self._speech, state, child.id, text, named, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
         return ToolResult.ok({"reference": child.id, "status": status})
 
-    async def _spoken(
+    async def _speech(
         self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
     ) -> Speak:
         """The message as an effect, made anew where one of its files has lost its name to another."""

@@ -140,7 +140,7 @@ class PendingCalls:
                 self._motor.wake(call.thread_id)
                 return answer.route or "inline"
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
-                raise _why(await self.get(call_id))
+                raise _refusal(await self.get(call_id))
 
     async def cancel(self, call_id: str) -> Call:
         """Take an open call back: the agent reads the error `Tool call cancelled`; the call as it is then.
@@ -187,7 +187,7 @@ class PendingCalls:
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed
-        raise _why(call)
+        raise _refusal(call)
 
     async def _thread(self, call: Call) -> Thread:
         """The call's thread. Raises if nobody will read a result: the run has gone on, and thread or agent is gone."""
@@ -231,7 +231,7 @@ class PendingCalls:
         )
 
 
-def _why(call: Call) -> ToolwrightError:
+def _refusal(call: Call) -> ToolwrightError:
     match call.status:
         case "resolved":
             return CallResolved()
@@ -250,7 +250,7 @@ def _why_not_cancelled(call: Call) -> ToolwrightError:
         case "expired":
             return AlreadyOver("Tool call expired")
         case _:
-            return _why(call)
+            return _refusal(call)
 
 
 def _claimable(worker: str, lease: float) -> None:

@@ -208,14 +208,14 @@ class StepCalls:
         changes.events.append(step_event("step.done", context.run.step_count))
         if execution.skipped is not None:
             end = End("skipped", reason=execution.skipped.reason)
-            return _forced(context.run, changes, end)
+            return _forced_end(context.run, changes, end)
         if execution.stopped:
             end = End("completed", "session_stop", terminated=execution.terminated)
-            return _forced(context.run, changes, end)
+            return _forced_end(context.run, changes, end)
         assert context.root.active is not None, "somebody speaks"
         run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
         if reason is not None:
-            return _forced(context.run, changes, End("completed", reason))
+            return _forced_end(context.run, changes, End("completed", reason))
         await self._commits.give_up(context, changes, End("completed"))
         end = self._commits.limit_end(context, run)
         return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
@@ -243,7 +243,7 @@ def _queueing(context: RunContext, execution: RunExecution) -> Run:
     return changed(context.run, queued=(*context.run.queued, *queued))
 
 
-def _forced(run: Run, changes: Changes, end: End) -> Next:
+def _forced_end(run: Run, changes: Changes, end: End) -> Next:
     return Next(kind=Result, changes=changes, run=run, end=end, forced=True)
 
 

@@ -307,7 +307,7 @@ def _plan(
     where: str, change: GivenPlan, was: Plan | None, agent_id: str, plan_id: str, now: datetime
 ) -> Plan:
     try:
-        when = _when(change, was, now)
+        when = _schedule(change, was, now)
     except InvalidRequest as error:
         raise InvalidRequest(f"{where}: {error.message}") from error
     return Plan(
@@ -322,7 +322,7 @@ def _plan(
     )
 
 
-def _when(change: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
+def _schedule(change: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
     """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
     if was is None or change.says_when:
         return read_schedule(

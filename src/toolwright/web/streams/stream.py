@@ -107,7 +107,7 @@ class EventStream(StreamingResponse):
         async with anyio.create_task_group() as tasks:
             scope = tasks.cancel_scope
             tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
-            tasks.start_soon(_end_after, lambda: _gone(receive), scope)
+            tasks.start_soon(_end_after, lambda: _wait_for_disconnect(receive), scope)
             tasks.start_soon(_end_after, too_much, scope)
             tasks.start_soon(_end_after, no_longer, scope)
             tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
@@ -146,7 +146,7 @@ async def _keep_alive(send: Send, interval: float) -> None:
         await _write(send, KEEP_ALIVE)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -49,7 +49,7 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
         if isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
         else:
-            _rest(effect, tables)
+            _apply_other(effect, tables)
     told += _space_events(done.shown, unit, tables, done)
     if told:
         first = tables.counters.get(SPACE_EVENTS, 0) + 1
@@ -172,7 +172,7 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
     return None
 
 
-def _rest(effect: Effect, tables: Tables) -> None:
+def _apply_other(effect: Effect, tables: Tables) -> None:
     match effect:
         case Enter():
             tables.threads[effect.thread_id].space_id = effect.space_id
