@@ -54,12 +54,12 @@ class Ending(Server):
 
     def __init__(self, application: FastAPI, options: GatewayOptions, listener: socket.socket) -> None:
         self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._told = asyncio.Event()
+        self._end = asyncio.Event()
         super().__init__(application, options, listener, self.ready.set_result)
 
     async def main_loop(self) -> None:
         await self.on_tick(0)
-        await self._told.wait()
+        await self._end.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Where nobody is connected any more, without the tenth of a second that uvicorn gives those who are."""
@@ -73,7 +73,7 @@ class Ending(Server):
             server.close()
 
     def end(self) -> None:
-        self._told.set()
+        self._end.set()
 
 
 @dataclass

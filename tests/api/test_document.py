@@ -61,6 +61,12 @@ def test_a_shape_describes_what_a_client_reads() -> None:
     assert member["required"][:3] == ["spaceId", "smartSpaceId", "entityId"]
 
 
+def test_an_event_needs_no_thread() -> None:
+    event = document().whole["components"]["schemas"]["EventShape"]
+    assert event["required"] == ["type", "ts", "data"]
+    assert event["properties"]["threadId"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
+
+
 def test_two_shapes_of_one_title_are_refused() -> None:
     gateway = FastAPI()
     for path, shape in (("/a", create_model("A", __config__={"title": "C"})), ("/b", create_model("C"))):

@@ -82,7 +82,7 @@ async def grow(tree: Branch) -> str:
     return tree.label
 
 
-def _told(published: dict[str, JSONObject]) -> tuple[ToolDefinition, ...]:
+def _definitions(published: dict[str, JSONObject]) -> tuple[ToolDefinition, ...]:
     return tuple(ToolDefinition(name=n, description=n, parameters=s) for n, s in published.items())
 
 
@@ -106,7 +106,7 @@ async def test_every_provider_gets_each_schema_as_it_is_published(
     model: PydanticAIModel, server: WireServer
 ) -> None:
     server.answer(text=("Hi",))
-    await ask(model, request(user("Hello"), tools=_told(PUBLISHED)))
+    await ask(model, request(user("Hello"), tools=_definitions(PUBLISHED)))
     assert _received(server) == {name: (schema, False) for name, schema in PUBLISHED.items()}
 
 
@@ -136,7 +136,7 @@ async def test_an_object_without_a_word_of_its_properties_is_one_that_openai_tak
 ) -> None:
     published: dict[str, JSONObject] = {"any": {"type": "object"}}
     server.answer(text=("Hi",))
-    await ask(model, request(user("Hello"), tools=_told(published)))
+    await ask(model, request(user("Hello"), tools=_definitions(published)))
     full: JSONObject = {"type": "object", "properties": {}}
     wanted = published["any"] if server.requests[0].path == "/v1/messages" else full
     assert _received(server) == {"any": (wanted, False)}
@@ -148,7 +148,7 @@ async def test_a_model_object_of_a_compatible_provider_leaves_open_objects_open(
     async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
         native = OpenAIChatModel("deepseek-chat", provider=DeepSeekProvider(openai_client=client))
         model = PydanticAIModel(native)
-        await ask(model, request(user("Hello"), tools=_told({"free_form": PUBLISHED["free_form"]})))
+        await ask(model, request(user("Hello"), tools=_definitions({"free_form": PUBLISHED["free_form"]})))
     [(schema, strict)] = _received(server).values()
     assert isinstance(schema, dict)
     assert not strict

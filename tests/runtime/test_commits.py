@@ -31,10 +31,10 @@ class Count:
 
     def open(self, path: Path) -> sqlite3.Connection:
         connection = connect(path)
-        connection.set_trace_callback(self._seen)
+        connection.set_trace_callback(self._count)
         return connection
 
-    def _seen(self, statement: str) -> None:
+    def _count(self, statement: str) -> None:
         self.commits += statement == "COMMIT"
 
 

@@ -298,11 +298,11 @@ class Failing(MemoryFiles):
 
     def __init__(self, number: int = 1) -> None:
         super().__init__()
-        self._left = number
+        self._remaining = number
 
     async def put(self, content: bytes) -> str:
-        self._left -= 1
-        if self._left == 0:
+        self._remaining -= 1
+        if self._remaining == 0:
             raise StoreError("away")
         return await super().put(content)
 

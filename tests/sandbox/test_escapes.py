@@ -151,9 +151,9 @@ async def test_the_process_gets_nothing_of_our_environment(box: CodeSandbox, kep
     handle = box.start('import wait from "wait"; await wait()', read_options(imports={"wait": begin}))
     await begun.wait()
     [pid] = children() - before
-    names = [each.partition(b"=")[0] for each in _told(pid, "environ").split(b"\0") if each]
+    names = [each.partition(b"=")[0] for each in _proc_file(pid, "environ").split(b"\0") if each]
     assert sorted(names) == [b"DENO_DIR", b"DENO_NO_UPDATE_CHECK", b"NO_COLOR"]
-    limits = _told(pid, "limits").decode()
+    limits = _proc_file(pid, "limits").decode()
     assert [line.split()[3:5] for line in limits.splitlines() if line.startswith("Max data size")] == [
         ["800000000", "800000000"]
     ]
@@ -161,7 +161,7 @@ async def test_the_process_gets_nothing_of_our_environment(box: CodeSandbox, kep
     await handle
 
 
-def _told(pid: int, what: str) -> bytes:
+def _proc_file(pid: int, what: str) -> bytes:
     """What the kernel tells of a process."""
     return Path(f"/proc/{pid}/{what}").read_bytes()
 

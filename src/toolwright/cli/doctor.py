@@ -31,7 +31,7 @@ SHORTEST_KEY = 16
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one thing."""
+    """Verdict on one thing."""
 
     what: str
     verdict: Literal["ok", "note", "broken"]

@@ -61,7 +61,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _plain(message: str) -> str:
-    """What the library says, as a sentence, without the words that it has from pydantic."""
+    """Message of the library as a sentence, without the words that it has from pydantic."""
     for words, plain in _WORDS.items():
         message = re.sub(words, plain, message)
     return sentence(message)

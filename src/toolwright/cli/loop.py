@@ -85,10 +85,10 @@ async def _end_all(own: Collection[Task]) -> None:
     ours = [task for task in own if task is not None and not task.done()]
     if ours:  # a handler's Ctrl-C has stopped the loop meanwhile
         await _end(ours, TIDYING)
-    await _end(_others(), PATIENCE)
+    await _end(_other_tasks(), PATIENCE)
     closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens(), name="open generators")
     await asyncio.wait([closing], timeout=PATIENCE)
-    for task in _others():  # those that the others have begun meanwhile too
+    for task in _other_tasks():  # those that the others have begun meanwhile too
         leave(task)
 
 
@@ -101,5 +101,5 @@ async def _end(tasks: Collection["asyncio.Task[Any]"], seconds: float) -> None:
             leave(task)
 
 
-def _others() -> "set[asyncio.Task[Any]]":
+def _other_tasks() -> "set[asyncio.Task[Any]]":
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}

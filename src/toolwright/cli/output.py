@@ -1,4 +1,4 @@
-"""What the command line says and leaves: refusals in one line with an exit code, logs, places, files of results."""
+"""Output of the command line: refusals in one line with an exit code, logs, places, files of results."""
 
 import asyncio
 import binascii
@@ -45,7 +45,7 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _OneLine(logging.Formatter):
-    """What happened, without the frames it happened in."""
+    """Formatter of log records without traceback."""
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - named by the standard library
         return ""

@@ -95,7 +95,7 @@ def voice_with(app: App, tool: str, agent: str | None) -> ActiveAgent | None:
 def known_env(
     app: App, tool: Tool, active: ActiveAgent | None, given: Mapping[str, str]
 ) -> dict[str, EnvVar]:
-    """What `state.env` finds: what was given, then the values of the app, the agent, the tool and the prompt (D5)."""
+    """Values that `state.env` finds: those given, then those of app, agent, tool and prompt (D5)."""
     types = EnvTypes(declared={each.name: each.type for each in tool.variables})
     try:
         own = types.stored(given, "--env")

@@ -50,22 +50,22 @@ class Agents:
         await self._http.call("POST", f"{_path(agent)}/trigger", body)
 
     async def prompt(self, agent: str, space_id: str | None = None) -> SystemPrompt:
-        """What the agent would be told now, or as if it were in that space."""
+        """System prompt of the agent now, or as if it were in that space."""
         return read(SystemPrompt, await self._http.get(f"{_path(agent)}/prompt", {"spaceId": space_id}))
 
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Goal]:
-        """What the agent wants, the oldest first. Raises `NotFound`."""
-        return read_list(Goal, await self._kept(agent, "goals", limit, offset), "goals")
+        """Goals of the agent, the oldest first. Raises `NotFound`."""
+        return read_list(Goal, await self._items(agent, "goals", limit, offset), "goals")
 
     async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Memory]:
-        """What the agent remembers, by key. Raises `NotFound`."""
-        return read_list(Memory, await self._kept(agent, "memories", limit, offset), "memories")
+        """Memories of the agent, by key. Raises `NotFound`."""
+        return read_list(Memory, await self._items(agent, "memories", limit, offset), "memories")
 
     async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Plan]:
-        """What the agent has planned, the next one first. Raises `NotFound`."""
-        return read_list(Plan, await self._kept(agent, "plans", limit, offset), "plans")
+        """Plans of the agent, the next one first. Raises `NotFound`."""
+        return read_list(Plan, await self._items(agent, "plans", limit, offset), "plans")
 
-    async def _kept(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
+    async def _items(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
         path = f"/api/agents/{segment(agent)}/{noun}"
         return await self._http.get(path, {"limit": limit, "offset": offset})
 

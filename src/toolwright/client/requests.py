@@ -35,7 +35,7 @@ class Requests:
         self._http = http
 
     async def get(self, thread_id: str, request_id: str) -> VariablesWanted:
-        """What is asked for, and which of it has no value now."""
+        """Variables of a request, and those without a value now."""
         return read(VariablesWanted, await self._http.get(_path(thread_id, request_id)))
 
     async def answer(self, thread_id: str, request_id: str, env: Values) -> VariablesAnswered:

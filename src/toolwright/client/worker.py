@@ -128,7 +128,7 @@ GRACE = 10.0  # seconds
 OVER = (AlreadyOver, CallExpired, NotFound, Forbidden, CallClaimed)
 """The call is over, or somebody else's: nothing to be done about it."""
 PASSING = (*RETRIABLE, ServerFailed)
-"""What is tried again until it is over: a result in hand is not given up."""
+"""Errors after which a call is tried again until it is over: a result in hand is not given up."""
 
 
 class Worker:
@@ -171,8 +171,8 @@ class Worker:
         self._slots = asyncio.Semaphore(concurrency)
         self._at_work: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._ended.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @overload
     def tool(self, name: str, function: F) -> F: ...
@@ -203,9 +203,9 @@ class Worker:
         """Work until `stop`, or until it is cancelled. Raises what no other try would change: `Unauthorized`."""
         if not self._tools:
             raise DefinitionError("This worker has no tools: give it one with worker.tool(name)(function).")
-        if not self._ended.is_set():
+        if not self._idle.is_set():
             raise DefinitionError("This worker is running already.")
-        self._ended.clear()
+        self._idle.clear()
         self._stopping.clear()
         self._threads = DaemonThreads(self._concurrency, "toolwright-worker")
         reader = asyncio.create_task(self._read(), name=f"{self.name} reads")
@@ -220,7 +220,7 @@ class Worker:
         finally:
             await _end([reader, stopped, *self._at_work.values()])
             self._threads.shutdown(wait=False, cancel_futures=True)
-            self._ended.set()
+            self._idle.set()
 
     async def stop(self) -> None:
         """Take no more calls, let those at work end for the grace, and return once `run` is over.
@@ -228,7 +228,7 @@ class Worker:
         What is not done by then is dropped: its lease ends, and it is offered again if its tool allows that.
         """
         self._stopping.set()
-        await self._ended.wait()
+        await self._idle.wait()
 
     async def _read(self) -> None:
         """Take offers as long as there is a slot for them; while there is none, nothing is read."""

@@ -38,7 +38,7 @@ class Rows(list[T]):
 
 
 def broken_of(rows: Sequence[object]) -> tuple[BrokenRow, ...]:
-    """The rows of these that could not be read."""
+    """The rows among these that are broken."""
     return rows.broken if isinstance(rows, Rows) else ()
 
 

@@ -23,7 +23,7 @@ def brief_value(value: object) -> str:
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:
-    """The fault that makes this no list of such things: itself, or the first thing in it that is none, in words."""
+    """The value if it is no list, else its first item of another kind, in words; None if all fit."""
     if isinstance(value, str | bytes | dict) or not isinstance(value, Collection):
         return brief_value(cast("object", value))
     items = cast("Collection[object]", value)  # isinstance does not know what it holds

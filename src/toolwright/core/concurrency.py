@@ -17,7 +17,7 @@ _Work: TypeAlias = tuple["Future[object]", Callable[[], object]]
 
 
 async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The result of `call` for a value that it goes through: called in a thread if that one has many parts."""
+    """Calls `call` and returns its result: in a thread if the value that it goes through has many parts."""
     if is_large(measured):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
@@ -109,7 +109,7 @@ def is_cancelled() -> bool:
 
 
 def cancellations() -> int:
-    """The number of cancellations of the task at work, but for those taken back, as `asyncio.timeout` does."""
+    """Number of cancellations of the current task, but for those taken back, as `asyncio.timeout` does."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

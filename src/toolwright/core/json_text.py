@@ -39,7 +39,7 @@ _LOOKED_AT = frozenset((dict, list, float, int))
 
 
 class NotJson(ValueError):
-    """Why a text is not taken as JSON, as the end of a sentence without its full stop."""
+    """Reason why a text is not taken as JSON, as the end of a sentence without its full stop."""
 
 
 class TooManyValues(NotJson):
@@ -185,7 +185,7 @@ def _halves_at(raw: bytes, fault: str) -> Iterator[re.Match[bytes]]:
 
 
 def _path_to(text: bytes) -> Path | None:
-    """Where the text ends that is broken off within a string; of a name in an object, where that lies."""
+    """Path of the string in which the text breaks off; for a name in an object, that of the object."""
     path, value = _last(text, f'{_MARK}":"{_MARK}"')
     if value == _MARK and path and str(path[-1]).endswith(_MARK):
         return path[:-1]
@@ -194,7 +194,7 @@ def _path_to(text: bytes) -> Path | None:
 
 
 def _last(text: bytes, rest: str) -> tuple[Path, JSON]:
-    """What comes last in the value of a text with that rest, and its place; null if it is no beginning of JSON."""
+    """Path and value of the last part of a text with that rest; null if it is no beginning of JSON."""
     try:
         value: JSON = from_json(text + rest.encode(), cache_strings="keys", allow_partial=True)
     except ValueError:

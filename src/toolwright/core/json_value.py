@@ -41,7 +41,7 @@ def dumps(value: JSON) -> str:
 
 
 def dumps_unescaped(value: JSON) -> str:
-    """Compact JSON with letters as they are, a third of the length or more; ASCII where half a character is, for UTF-8.
+    """Compact JSON with letters as they are, a third of `dumps` or more; ASCII if a surrogate is lone, for UTF-8.
 
     Raises `InvalidJSON` like `dumps`.
     """
@@ -50,7 +50,7 @@ def dumps_unescaped(value: JSON) -> str:
 
 
 def utf8_size(value: JSON) -> int:
-    """The bytes that the value takes as compact JSON in UTF-8, or a few more; written in compiled code."""
+    """Size in bytes as compact JSON in UTF-8, or a few more; written in compiled code."""
     try:
         return len(to_json(value))
     except PydanticSerializationError:  # half a character

@@ -1,13 +1,13 @@
 """Limits that hold wherever JSON comes in or goes out (D20)."""
 
 MAX_NESTING = 64
-"""How many objects and lists may stand within each other; a plain `{}` is one level."""
+"""Most objects and lists within each other; a plain `{}` is one level."""
 
 MAX_JSON_VALUES = 100_000
-"""How many values (objects, lists, texts, numbers …) one JSON text from outside may hold."""
+"""Most values (objects, lists, texts, numbers …) that one JSON text from outside may hold."""
 
 MAX_SCHEMA_VALUES = 10_000
-"""How many values the schema of one configured tool may hold: what a model is shown of it at every step."""
+"""Most values in the schema of one configured tool: what a model is shown of it at every step."""
 
 MAX_SCHEMA = 256 * 1024
 """Bytes of one schema tool, or of an output schema, as JSON."""
@@ -16,7 +16,7 @@ MAX_STATE = 1024 * 1024
 """Bytes of the state of one request, or of one instance in it, as JSON."""
 
 MOST_FAULTS = 50
-"""How many faults of one input are told of."""
+"""Most faults of one input that are told."""
 
 MAX_NAME = 200
 """Characters of a name, a label, a key: what people and models read in passing."""

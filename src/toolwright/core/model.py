@@ -12,7 +12,7 @@ from toolwright.core.value import value
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
-"""How hard a model is to think: an effort, its own choice (true), as little as it can (false); None asks nothing."""
+"""Effort of a model's thinking: a level, its own choice (true), as little as it can (false); None asks nothing."""
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 
 

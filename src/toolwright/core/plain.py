@@ -141,7 +141,7 @@ def _plain(value: object, path: Path, above: tuple[int, ...]) -> JSON:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        return _whole(value, path)
+        return _integer(value, path)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise _fault(path, f"is {float(value)!r}, which JSON cannot carry")
@@ -177,7 +177,7 @@ def _object(items: Iterable[tuple[object, object]], path: Path, above: tuple[int
     return copy
 
 
-def _whole(value: int, path: Path) -> int:
+def _integer(value: int, path: Path) -> int:
     if value.bit_length() > MAX_INTEGER_BITS:
         raise _fault(path, "is a number of too many digits")
     return int(value)

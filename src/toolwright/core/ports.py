@@ -119,7 +119,7 @@ class Follower(Protocol):
     """A reader's queue: committed events in order, of live ones only the newest of each stream."""
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """The events that have come, or nothing after `timeout` seconds."""
+        """Events that have come, or nothing after `timeout` seconds."""
         ...
 
     async def overrun(self) -> None:

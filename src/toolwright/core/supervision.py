@@ -13,7 +13,7 @@ from toolwright.core.results.result import ToolResult
 
 T = TypeVar("T")
 CutOff: TypeAlias = Literal["time", "abort"]
-"""What has ended work that did not end by itself: its time was over, or it was to be aborted."""
+"""Cause of an end that work did not make by itself: its time was over, or it was to be aborted."""
 
 GRACE = 2.5
 """Seconds that cancelled work has to tidy up, to close a connection for example. It is short, for a process that is
@@ -199,7 +199,7 @@ class Supervision(Generic[T]):
 
     def _cancel(self) -> None:
         if self._patience is None and not self._task.done():
-            self._task.add_done_callback(self._ended)  # of one that had not begun `_run` says nothing
+            self._task.add_done_callback(self._on_end)  # of one that had not begun `_run` says nothing
             self._task.cancel()
             self._patience = self._loop.call_later(GRACE, self._give_up)
 
@@ -207,7 +207,7 @@ class Supervision(Generic[T]):
         self._overdue = True
         self._wake()
 
-    def _ended(self, _: "asyncio.Task[T]") -> None:
+    def _on_end(self, _: "asyncio.Task[T]") -> None:
         self._work.close()
         self._wake()
 
@@ -227,7 +227,7 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
 def leave(task: "asyncio.Task[Any]") -> None:
     """Go on without the task. Neither the end of its loop waits for it nor that of the interpreter."""
     log.error("%r does not end though it is cancelled: it is left behind.", _named(task))
-    task.add_done_callback(_ended)
+    task.add_done_callback(_log_late_end)
     # A function of asyncio's documentation, "Extending asyncio". Else `asyncio.run` would cancel the task once more at
     # its end, and wait for it for ever.
     asyncio._unregister_task(task)
@@ -235,7 +235,7 @@ def leave(task: "asyncio.Task[Any]") -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
-def _ended(task: "asyncio.Task[Any]") -> None:
+def _log_late_end(task: "asyncio.Task[Any]") -> None:
     ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
     log.warning("%r has ended at last; nobody waits for its result any more.", _named(task))
     _drop(task)

@@ -4,7 +4,7 @@ from typing import cast
 
 MOST_WORDS = 2_000  # characters
 CUT = " … ("
-"""What stands where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
+"""Mark where a text was cut, before its length: a secret may end there that cannot be known by its whole."""
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:
@@ -16,7 +16,7 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
 
 
 def words(error: BaseException) -> str:
-    """The words of an error, else its name."""
+    """Text of an error, else the name of its type."""
     try:
         text = str(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text

@@ -18,7 +18,7 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
     """A keyword-only dataclass with slots, hashable and comparable by its fields, never to be changed."""
-    for method in (_equal, _hashed, _shown):
+    for method in (_equal, _hash, _repr):
         if method.__name__ not in cls.__dict__:
             setattr(cls, method.__name__, method)
     return dataclass(kw_only=True, slots=True, eq=False, repr=False)(cls)
@@ -29,17 +29,17 @@ def _equal(self: object, other: object) -> bool:
     return self.__eq__(other)
 
 
-def _hashed(self: object) -> int:
+def _hash(self: object) -> int:
     _write_methods(type(self))
     return self.__hash__()
 
 
-def _shown(self: object) -> str:
+def _repr(self: object) -> str:
     _write_methods(type(self))
     return self.__repr__()
 
 
-_equal.__name__, _hashed.__name__, _shown.__name__ = "__eq__", "__hash__", "__repr__"
+_equal.__name__, _hash.__name__, _repr.__name__ = "__eq__", "__hash__", "__repr__"
 
 
 def _write_methods(cls: type[object]) -> None:
@@ -48,7 +48,7 @@ def _write_methods(cls: type[object]) -> None:
     shown_fields = [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]  # the same
     space: dict[str, Any] = {"recursive": recursive_repr()}  # what the written functions may name
     exec("\n".join(_methods(names, shown_fields)), space)  # noqa: S102 - the text is made of field names alone
-    for method in (_equal, _hashed, _shown):
+    for method in (_equal, _hash, _repr):
         owner = next(each for each in cls.__mro__ if method.__name__ in each.__dict__)
         if owner.__dict__[method.__name__] is method:
             setattr(cls, method.__name__, space[method.__name__])

@@ -44,7 +44,7 @@ class Housekeeper:
         self._files = files
         self._clock = clock
         self._new_id = new_id
-        self._kept = kept
+        self._retention = kept
 
     async def run(self) -> None:
         """Tidy up now and every hour, for ever."""
@@ -81,7 +81,7 @@ class Housekeeper:
             unit = Prune(
                 token=self._new_id("unit"),
                 at=self._clock.now(),
-                before=self._clock.now() - self._kept,
+                before=self._clock.now() - self._retention,
                 limit=BATCH,
             )
             answer = await self._store.commit(unit)

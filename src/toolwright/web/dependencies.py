@@ -45,7 +45,7 @@ PublicKey = Annotated[str | None, Security(_PUBLIC)]
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]  # for the document: read below
 
 
-async def _known(request: Request, serving: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
+async def _caller(request: Request, serving: Here, key: Key, public_key: PublicKey, _: Bearer) -> Caller:
     caller = await identified(request, serving, key, public_key)
     refuse_unknown(request)
     return caller
@@ -109,11 +109,11 @@ def _peer(request: Request) -> str | None:
 Service = Annotated[Caller, Depends(_service)]
 """A service: all rights."""
 
-Known = Annotated[Caller, Depends(_known)]
+Known = Annotated[Caller, Depends(_caller)]
 """A service, or a person: what a person may do is for `Serving.permits` to say."""
 
 Follower = Annotated[Caller, Depends(_follower)]
-"""The same, also by a stream token: for streams only."""
+"""A known caller, also by a stream token: for streams only."""
 
 FollowingService = Annotated[Caller, Depends(_following_service)]
 """A service, also by a stream token that it made: for streams only."""

@@ -36,7 +36,7 @@ class Serving:
 
     @property
     def permits(self) -> Permits:
-        """Who may do what with the runtime."""
+        """Permits of callers on the runtime."""
         return Permits(self.runtime)
 
 
@@ -45,7 +45,7 @@ def _serving(request: Request) -> Serving:
     return serving
 
 
-async def _here(request: Request) -> Serving:
+async def _gateway_parts(request: Request) -> Serving:
     return _serving(request)
 
 
@@ -53,7 +53,7 @@ async def _runtime(request: Request) -> Runtime:
     return _serving(request).runtime
 
 
-Here = Annotated[Serving, Depends(_here)]
+Here = Annotated[Serving, Depends(_gateway_parts)]
 """The gateway's own parts."""
 
 AtWork = Annotated[Runtime, Depends(_runtime)]

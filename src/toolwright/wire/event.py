@@ -16,7 +16,7 @@ from toolwright.core.threads.run import Run, Usage
 from toolwright.wire.message import message_json
 from toolwright.wire.result import error_object
 from toolwright.wire.run import usage_json
-from toolwright.wire.shape import Absent, JsonObject, Shape, documented, spelt
+from toolwright.wire.shape import Absent, JsonObject, Shape, spelt
 
 MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say where the whole is
 
@@ -138,7 +138,7 @@ class Event(Shape, title="EventShape"):
     n: Annotated[Absent[int], spelt("seq", "id")] = None
     type: str
     at: Annotated[datetime, spelt("ts")]
-    thread_id: Annotated[str | None, documented(str)] = None
+    thread_id: Absent[str] = None
     run_id: Absent[str] = None
     agent_entity_id: Absent[str] = None
     payload: Annotated[

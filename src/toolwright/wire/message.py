@@ -99,7 +99,7 @@ def file_json(file: FileRow) -> JSONObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """How those of one kind are shown things.
+    """Presentation to readers of one kind.
 
     `event` gives the same object where an event holds nothing that they do not see.
     """
@@ -108,7 +108,7 @@ class Presentation:
     event: Callable[[Event], Event]
 
 
-def _whole(event: Event) -> Event:
+def _full_event(event: Event) -> Event:
     return event
 
 
@@ -126,7 +126,7 @@ def _event_without_stack(event: Event) -> Event:
     return changed(event, payload={**event.payload, "message": bare})
 
 
-FOR_SERVICES = Presentation(message=message_json, event=_whole)
+FOR_SERVICES = Presentation(message=message_json, event=_full_event)
 """Services see all."""
 
 FOR_PEOPLE = Presentation(message=_message_without_stack, event=_event_without_stack)

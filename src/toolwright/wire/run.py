@@ -118,11 +118,11 @@ class Run(ListedRun, title="RunWithSteps"):
 
     @property
     def broken(self) -> tuple[BrokenItem, ...]:
-        """The parts that the steps could not show."""
+        """Items that the steps could not show."""
         return self._broken
 
     def lacking(self, broken: tuple[BrokenItem, ...]) -> "Run":
-        """A copy of the run, whose steps could not show that."""
+        """Copy of the run whose steps could not show that."""
         run = self.model_copy()
         run._broken = broken
         return run

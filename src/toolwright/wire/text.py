@@ -27,7 +27,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_json(value: JSON) -> JSON:
-    """A JSON value whose texts are clean, keys included."""
+    """A JSON value with clean texts, keys included."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):

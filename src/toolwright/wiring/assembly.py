@@ -56,7 +56,7 @@ from toolwright.wiring.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """What most of a runtime's nouns are made with."""
+    """Parts that most of a runtime's nouns share."""
 
     parts: Parts
     settings: Settings
@@ -154,7 +154,7 @@ def _drainer(
     inline_wait: float,
     answer_limits: tuple[float, float],
 ) -> Drainer:
-    """Who leads runs, with all that is on a run's way."""
+    """Drainer of runs, with all that is on a run's way."""
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
     store, clock, ids = parts.store, parts.clock, parts.new_id
     subagents = Subagents(store, shared.agents, shared.child_start, clock, ids, settings.max_subagent_depth)

@@ -67,14 +67,14 @@ async def _check_space(entry: SpaceEntry, config: ConfigFile, runtime: Runtime) 
     for name in entry.members:
         if name not in new:
             await _member(name, runtime)
-    space = await _known(entry, runtime)
+    space = await _find_space(entry, runtime)
     if space is not None and space.kind != entry.kind:
         raise DefinitionError(f"The space {space.id!r} is {space.kind}, which cannot become {entry.kind}.")
 
 
 async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
     members = [await _member(name, runtime) for name in entry.members]
-    space = await _known(entry, runtime)
+    space = await _find_space(entry, runtime)
     if space is None:
         ids = [member.id for member in members]
         await runtime.spaces.create(entry.name, entry.kind, id=entry.key, members=ids)
@@ -86,7 +86,7 @@ async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
             await runtime.spaces.add_member(space.id, member.id)
 
 
-async def _known(entry: SpaceEntry, runtime: Runtime) -> Space | None:
+async def _find_space(entry: SpaceEntry, runtime: Runtime) -> Space | None:
     try:
         return await runtime.spaces.get(entry.key)
     except NotFound:

@@ -78,7 +78,7 @@ class ConfigFile(Form):
 
 
 def read_config(path: Path, tools: Mapping[str, Tool]) -> ConfigFile:
-    """What the file says. Raises `DefinitionError`, one line that names every fault by its path."""
+    """Reads the file. Raises `DefinitionError`, one line that names every fault by its path."""
     try:
         given: object = json.loads(
             path.read_text(encoding="utf-8-sig"), parse_constant=_constant, object_pairs_hook=_once

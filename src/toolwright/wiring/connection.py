@@ -46,7 +46,7 @@ class Connection(H11Protocol):
             self._patience = self.loop.call_later(HEAD_GRACE, self._lose_patience)
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is answered as all errors are."""
+        """Answers what is no HTTP as all errors are."""
         refusal = answer({"error": msg, "code": InvalidRequest.code}, 400, {"connection": "close"})
         head = h11.Response(status_code=400, headers=refusal.raw_headers, reason=b"Bad Request")
         for event in (head, h11.Data(data=bytes(refusal.body)), h11.EndOfMessage()):

@@ -45,7 +45,7 @@ async def upgrade(settings: Settings) -> str:
 
 
 async def owner(settings: Settings) -> str | None:
-    """Who drives the journal at this moment, in words; None if nobody does."""
+    """Process that drives the journal at this moment, in words; None if none does."""
     path = settings.sqlite_path
     if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None

@@ -177,7 +177,7 @@ class Server(uvicorn.Server):
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where a listening socket is reached from this machine."""
+    """URL of a listening socket on this machine."""
     if listener.family == socket.AF_UNIX:
         return f"unix:{listener.getsockname()}"
     host, port = str(listener.getsockname()[0]), int(listener.getsockname()[1])

@@ -13,7 +13,7 @@ class NamedModels:
 
     def __init__(self) -> None:
         self._resolver = Resolver()
-        self._known: dict[str, Model] = {}
+        self._models: dict[str, Model] = {}
         self._wrapped: dict[int, tuple[object, Model]] = {}
         self._making = asyncio.Lock()
 
@@ -29,10 +29,10 @@ class NamedModels:
         await self._resolver.aclose()
 
     async def _named(self, name: str) -> Model:
-        known = self._known.get(name)
+        known = self._models.get(name)
         if known is None:
             async with self._making:
-                known = self._known[name] = await asyncio.to_thread(self._resolver.resolve, name)
+                known = self._models[name] = await asyncio.to_thread(self._resolver.resolve, name)
         return known
 
     def _wrap(self, model: object) -> Model:

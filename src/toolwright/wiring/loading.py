@@ -60,7 +60,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> DefinitionError:
-    """What a module's own fault looks like: where it is and what it says, without the frames of others."""
+    """Error of a module's own fault: where it is and what it says, without the frames of others."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -94,7 +94,7 @@ async def _check_key(settings: Settings, store: Store) -> None:
 
 
 def file_store(settings: Settings) -> Files:
-    """Where the settings say that files lie."""
+    """File store of the settings."""
     folder = settings.files_folder
     if folder is None and not (settings.files_url or "").startswith("s3://"):
         return MemoryFiles()
@@ -121,7 +121,7 @@ def _cipher(settings: Settings) -> Cipher:
 
 
 def key_file(settings: Settings) -> Path | None:
-    """Where the key of an SQLite journal lies for which none is configured; None for any other."""
+    """Path of the key of an SQLite journal for which none is configured; None for any other."""
     path = settings.sqlite_path
     return None if path is None or settings.encryption_keys else beside(path, "key")
 

@@ -1,4 +1,4 @@
-"""Who tells whom a person's token names: loaded only where settings ask for it, for the libraries that it needs."""
+"""Verifiers of persons' tokens: loaded only where settings ask for them, for the libraries that they need."""
 
 from toolwright.core.ports import Clock
 from toolwright.web.auth.jwt_rules import Wanted

@@ -27,7 +27,7 @@ class CodeSandbox:
         options = read_options(options)
         module, name = _PLACES[options.language]
         if module not in self._loaded:
-            self._loaded[module] = self._made(module, name)
+            self._loaded[module] = self._sandbox(module, name)
         return self._loaded[module].start(source, options)
 
     async def close(self) -> None:
@@ -35,7 +35,7 @@ class CodeSandbox:
         for sandbox in self._loaded.values():
             await sandbox.close()
 
-    def _made(self, module: str, name: str) -> Sandbox:
+    def _sandbox(self, module: str, name: str) -> Sandbox:
         try:
             made: Sandbox = getattr(self._load(module), name)(self._limits)
         except (ImportError, FileNotFoundError) as error:

@@ -44,7 +44,7 @@ def variable(setting: str) -> str:
 
 
 def told(error: ValidationError, settings: Sequence[str]) -> str:
-    """What is wrong, a sentence for each setting; never with its value, which may be a secret."""
+    """Faults, a sentence for each setting; never with its value, which may be a secret."""
     return " ".join(
         _sentence(fault["loc"], fault["type"], form_fault(fault), settings) for fault in error.errors()
     )
@@ -58,18 +58,18 @@ def warning(environment: Iterable[str], settings: Sequence[str]) -> str | None:
     )
     if not unknown:
         return None
-    named = ", ".join(name + _meant(name.upper(), known, len(PREFIX)) for name in unknown)
+    named = ", ".join(name + _nearest_name(name.upper(), known, len(PREFIX)) for name in unknown)
     return sentence(f"No setting is called so, and nothing reads it: {named}")
 
 
 def _sentence(place: tuple[int | str, ...], kind: str, message: str, settings: Sequence[str]) -> str:
     name = str(place[0]) if place else ""
     if kind == "extra_forbidden":
-        return f"There is no setting {name!r}{_meant(name, settings)}."
+        return f"There is no setting {name!r}{_nearest_name(name, settings)}."
     return sentence(f"The setting {variable(name)} is not valid: {message[:1].lower()}{message[1:]}")
 
 
-def _meant(name: str, known: Sequence[str], same: int = 0) -> str:
+def _nearest_name(name: str, known: Sequence[str], same: int = 0) -> str:
     """The nearest known name, as a hint; the first `same` characters are those of all."""
     close = get_close_matches(name[same:], [each[same:] for each in known], n=1)
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
@@ -103,7 +103,7 @@ def _by_name(cls: type[S]) -> type[S]:
 
 @_by_name
 class Settings(BaseSettings):
-    """What a process is told. Lists are comma-separated in the environment.
+    """Settings of a process. Lists are comma-separated in the environment.
 
     `database_url` is `sqlite:///PATH`, `postgresql://…` or `memory://`; `files_url` is a folder, `s3://…` or
     `memory://`, and without it a folder beside the database. `encryption_keys` are Fernet keys, the first one
@@ -182,7 +182,7 @@ class Settings(BaseSettings):
 
     @field_validator("jwt_secret", "jwt_jwks_url", "jwt_audience", "jwt_issuer", mode="before")
     @classmethod
-    def _given(cls, value: Any) -> Any:  # whatever the caller gave
+    def _none_if_empty(cls, value: Any) -> Any:  # whatever the caller gave
         """An empty variable is none."""
         return None if isinstance(value, str) and not value.strip() else value
 
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
 
     @field_validator("database_url")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _check_database_url(cls, value: str) -> str:
         if ":memory:" in value:
             raise ValueError("a journal in memory is memory://")
         if not value.startswith(("sqlite:///", "postgresql://", "postgres://", MEMORY)):

@@ -54,7 +54,7 @@ class QueueFollower:
         self._came.set()
 
     async def next(self, timeout: float | None = None) -> Sequence[Event]:
-        """What has come, or nothing after `timeout` seconds."""
+        """Events that have come, or nothing after `timeout` seconds."""
         if timeout is None:
             await self._came.wait()
         elif not self._came.is_set():
@@ -105,7 +105,7 @@ class QueueFollower:
             self._live.clear()
 
     def _weigh(self) -> int:
-        """How many bytes wait."""
+        """Size of what waits, in bytes."""
         count, weight = self._weighed
         weight += sum([_size(event) for event in islice(self._waiting, count, None)])
         self._weighed = len(self._waiting), weight
@@ -131,7 +131,7 @@ class MemoryBus:
 
     def __init__(self) -> None:
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
-        self._told = 0
+        self._last_number = 0
         self._types: Counter[str | None] = (
             Counter()
         )  # how many followers want each type, None for those that want all
@@ -165,12 +165,12 @@ class MemoryBus:
 
     def _count(self, n: int) -> None:
         """Events of all spaces are numbered together: a number left out is another process's event, in any of them."""
-        if n > self._told + 1:
+        if n > self._last_number + 1:
             for (kind, _), followers in self._followers.items():
                 if kind in ("space", "spaces"):
                     for follower in followers:
                         follower.missed = True
-        self._told = n
+        self._last_number = n
 
     def wanted_in(self, space_id: str) -> bool:
         """Whether anybody follows that space, or all of them."""

@@ -1,1 +1,1 @@
-"""How secrets are sealed."""
+"""Ciphers that seal secrets."""

@@ -63,7 +63,7 @@ class KeyFileCipher:
             raise CannotUnseal(error.message) from error
 
     def _read(self) -> FernetCipher:
-        """What the file holds; it is read once it is there."""
+        """Cipher of the file's keys, read once it is there. Raises `CannotSeal`."""
         if self._cipher is not None:
             return self._cipher
         try:
@@ -116,5 +116,5 @@ def _fernet(key: str, number: int) -> Fernet:
 
 
 def _name(key: str) -> str:
-    """What a key is called beside what it has sealed: nothing about the key itself can be told from it."""
+    """Name of a key beside what it has sealed: nothing about the key itself can be told from it."""
     return sha256(b"toolwright key " + key.encode()).hexdigest()[:12]

@@ -82,7 +82,7 @@ class Dialer(httpcore.AsyncNetworkBackend):
         raise AddressRefused
 
     async def sleep(self, seconds: float) -> None:
-        """What the library waits with between attempts."""
+        """Delay between attempts of the library, in seconds."""
         await self._inner.sleep(seconds)
 
 

@@ -59,7 +59,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back; names of headers are lower case. `whole` is false where the body went over the limit."""
+    """HTTP answer; names of headers are lower case. `whole` is false where the body went over the limit."""
 
     status: int
     headers: Mapping[str, str]
@@ -150,7 +150,7 @@ class Exchange:
             raise HttpFailure("http_unreachable", f"{who} could not be reached in time.") from error
         except httpcore.ConnectError as error:
             raise HttpFailure(
-                "http_unreachable", sentence(f"{who} cannot be reached: {_why(error)}")
+                "http_unreachable", sentence(f"{who} cannot be reached: {_reason(error)}")
             ) from error
         except (httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.TimeoutException) as error:
             raise HttpFailure(
@@ -175,7 +175,7 @@ class Exchange:
         )
 
 
-def _why(error: httpcore.ConnectError) -> str:
+def _reason(error: httpcore.ConnectError) -> str:
     """Words without a name: that of a redirect may hold anything."""
     cause: BaseException | None = error
     while cause is not None:

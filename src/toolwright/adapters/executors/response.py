@@ -1,4 +1,4 @@
-"""What an HTTP answer is as a tool's result: JSON, text, an image, or an error (D13)."""
+"""Tool results of HTTP answers: JSON, text, an image, or an error (D13)."""
 
 import codecs
 import re

@@ -1,1 +1,1 @@
-"""Where the bytes of files lie: an object store, or memory."""
+"""Stores of the bytes of files: an object store, or memory."""

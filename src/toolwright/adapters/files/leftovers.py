@@ -1,4 +1,4 @@
-"""What a process leaves in a folder of files that was killed while it wrote: parts of files under names of their own.
+"""Removal of partial files that a process left in a folder when it was killed while it wrote.
 
 The library writes the bytes of `sha256/ab/abcd…` to `sha256/ab/abcd…#1`, and links these to their place once they are
 whole. So a part is never taken for a file; it is only never taken away.

@@ -10,17 +10,17 @@ class MemoryFiles:
     """Keeps what it is given until the process ends."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
+        self._contents: dict[str, bytes] = {}
 
     async def put(self, content: bytes) -> str:
         digest = sha256(content).hexdigest()
-        self._kept.setdefault(digest, content)
+        self._contents.setdefault(digest, content)
         return digest
 
     async def get(self, digest: str) -> bytes:
-        if digest not in self._kept:
+        if digest not in self._contents:
             raise NotFound("The bytes of this file are not in the file store.")
-        return self._kept[digest]
+        return self._contents[digest]
 
     async def probe(self) -> None:
         """There is always room."""
@@ -30,4 +30,4 @@ class MemoryFiles:
         return 0
 
     async def close(self) -> None:
-        self._kept.clear()
+        self._contents.clear()

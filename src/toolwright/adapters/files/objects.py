@@ -50,7 +50,7 @@ class ObjectFiles:
         except _THERE:
             return digest
         except _FAULTS as error:
-            raise StoreError(f"The file store cannot be written: {_told(error)}") from error
+            raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         return digest
 
     async def get(self, digest: str) -> bytes:
@@ -62,16 +62,16 @@ class ObjectFiles:
         except (FileNotFoundError, InvalidPathError) as error:
             raise NotFound("The bytes of this file are not in the file store.") from error
         except _FAULTS as error:
-            raise StoreError(f"The file store cannot be read: {_told(error)}") from error
+            raise StoreError(f"The file store cannot be read: {_first_line(error)}") from error
 
     async def probe(self) -> None:
-        """Where even the folder is not there yet, it is not made: the one that it would be made in is tried."""
+        """Tries to write. A missing folder is not made: the one that it would be made in is tried."""
         if self._folder is not None:
             return await asyncio.to_thread(_try, self._folder)
         try:
             await obstore.put_async(self._store(), PROBE, b"", use_multipart=False)
         except _FAULTS as error:
-            raise StoreError(f"The file store cannot be written: {_told(error)}") from error
+            raise StoreError(f"The file store cannot be written: {_first_line(error)}") from error
         with suppress(*_FAULTS):  # who may only write keeps an empty object, always the same
             await obstore.delete_async(self._store(), PROBE)
         return None
@@ -138,7 +138,7 @@ def _key(digest: str) -> str:
     return f"{FOLDER}/{digest[:2]}/{digest}"
 
 
-def _told(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of what the library says."""
     lines = str(error).strip().splitlines()
     return brief(lines[0] if lines else type(error).__name__, 300)

@@ -36,7 +36,7 @@ class EmbeddedMotor:
         self._queued: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._seen: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
         self._faults: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._solo: dict[str, float] = {}
@@ -152,8 +152,8 @@ class EmbeddedMotor:
 
     def _note(self, wake: Wake) -> None:
         """A wake of a thread that is being drained: tell the drain once for each generation."""
-        if self._seen.get(wake.thread_id) != wake.gen:
-            self._seen[wake.thread_id] = wake.gen
+        if self._generations.get(wake.thread_id) != wake.gen:
+            self._generations[wake.thread_id] = wake.gen
             self._nudge(wake.thread_id)
 
     def _enqueue(self, thread_id: str) -> None:
@@ -223,7 +223,7 @@ class EmbeddedMotor:
             del self._running[thread_id]
             if self._by_itself == thread_id:
                 self._by_itself, self._holding_off = None, None
-            self._seen.pop(thread_id, None)
+            self._generations.pop(thread_id, None)
             if (again or thread_id in self._again) and not self._stopping:
                 self._enqueue(thread_id)
             self._again.discard(thread_id)

@@ -1,1 +1,1 @@
-"""Where code runs that nobody trusts: Deno for JavaScript and TypeScript, Monty for Python."""
+"""Sandboxes for untrusted code: Deno for JavaScript and TypeScript, Monty for Python."""

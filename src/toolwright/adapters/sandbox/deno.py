@@ -93,7 +93,7 @@ class DenoSandbox:
                 outcome = await talk.outcome()
                 watch.cancel()
                 if outcome is None:
-                    outcome = _died(await process.wait(), await last_words, watched.exceeded, memory)
+                    outcome = _exit_result(await process.wait(), await last_words, watched.exceeded, memory)
                 last_words.cancel()
             return _named(outcome, names)
 
@@ -109,7 +109,7 @@ class DenoSandbox:
 
 
 class Names:
-    """What the sources of a run are called, within the process and for people."""
+    """Names of a run's sources, within the process and for people."""
 
     def __init__(self, options: CodeOptions) -> None:
         self._options = options
@@ -136,9 +136,9 @@ class Names:
         if ":" not in text:
             return text
         ours_gone = _FRAME_OF_OURS.sub("", _CLOSED.sub("Nothing of that name can be imported.", text))
-        return _SOURCE.sub(self._called, ours_gone).replace("code:main", self._filenames[0])
+        return _SOURCE.sub(self._source_name, ours_gone).replace("code:main", self._filenames[0])
 
-    def _called(self, match: re.Match[str]) -> str:
+    def _source_name(self, match: re.Match[str]) -> str:
         number = match[1]
         known = number.isdecimal() and int(number) < len(self._filenames)
         return self._filenames[int(number)] if known else "the sandbox"
@@ -167,8 +167,8 @@ async def _last_words(process: asyncio.subprocess.Process) -> bytes:
     return kept
 
 
-def _died(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
-    """What came of a process that ended without an outcome."""
+def _exit_result(status: int, said: bytes, exceeded: bool, memory: int) -> CodeResult:
+    """Result of a process that ended without an outcome."""
     if exceeded or b"out of memory" in said.lower():
         message = f"The code used more memory than the {memory} bytes that it may."
         return ended(CodeError(code="memory", message=message))

@@ -17,7 +17,7 @@ THREADS = 64
 
 
 class HostError(Exception):
-    """What the code sees instead of a value."""
+    """Error that code sees instead of a value."""
 
 
 class Hosted:
@@ -39,7 +39,7 @@ class Hosted:
         self._most = most
 
     async def call(self, name: str, args: Sequence[object], named: Mapping[str, object]) -> JSON:
-        """What the function returns. Raises `HostError`, and nothing else for what the function does."""
+        """Calls the host's function and returns its result. Raises `HostError`, and nothing else for what it does."""
         function = self._functions.get(name)
         if function is None:
             raise HostError(f"There is no function {brief(name, 100)!r} to be called.")
@@ -93,7 +93,7 @@ class Hosted:
 
 
 async def _supervised(returned: Awaitable[object]) -> object:
-    """What a function has still to return; one that swallows its cancellation does not hold the code up."""
+    """Result of an awaitable; a function that swallows its cancellation does not hold the code up."""
     work = Supervision(catch_exit(returned), "function of the host")
     await work.end()
     value, error = work.result()

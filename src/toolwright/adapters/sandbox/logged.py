@@ -1,4 +1,4 @@
-"""What code has logged, as far as it is kept."""
+"""Logs of code, up to a limit of bytes."""
 
 from collections.abc import Callable
 from typing import cast, get_args
@@ -21,7 +21,7 @@ class Log:
 
     @property
     def entries(self) -> tuple[CodeLog, ...]:
-        """What was kept, in order; where something was not, the last entry says so."""
+        """Log entries in order; where some were dropped, the last entry says so."""
         if self._room >= 0:
             return tuple(self._entries)
         note = f"The code has logged more than {quantity(self._most, 'byte')}; the rest is not kept."

@@ -37,7 +37,7 @@ from toolwright.core.state.sandbox import (
 from toolwright.core.text import brief, quantity
 
 _CYCLES = {"[...]": list, "(...)": list, "{...}": dict}
-"""What Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
+"""Texts that Monty carries instead of a list or a dict that holds itself. As a text within one it is refused too."""
 
 _UNMADE = "RuntimeError: Internal error in monty: exceptions can only be called with zero or one string"
 _MADE = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
@@ -182,7 +182,7 @@ async def _value(
     functions: Mapping[str, _Function],
     printed: Callable[[Literal["stdout", "stderr"], str], None],
 ) -> object:
-    """What the code comes to; a `CodeError` if it lacks the function that is asked for."""
+    """Value of the code; a `CodeError` if it lacks the function that is asked for."""
     feed = partial(session.feed_run, external_lookup=dict(functions), print_callback=printed)
     last = await feed(source, inputs=dict(options.globals))
     execute = options.execute or Execute()

@@ -1,4 +1,4 @@
-"""Who drains a journal: one process at a time, by a lock beside the database."""
+"""Lock beside the database: one process at a time drains a journal."""
 
 import fcntl
 import os

@@ -107,13 +107,13 @@ class Conversation:
     async def _watch(self) -> int:
         """Show all that happens in the thread, for ever."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
-            self._view.take(event.type, await self._whole(event), event.at.astimezone(UTC))
+            self._view.take(event.type, await self._full_payload(event), event.at.astimezone(UTC))
             if event.run_id is not None and event.type.removeprefix("run.") in OVER:
                 self._over[event.run_id] = event.type
                 self._news.set()
         return FAILED
 
-    async def _whole(self, event: Event) -> JSONObject:
+    async def _full_payload(self, event: Event) -> JSONObject:
         """The event's payload; a message that was too large for it is fetched."""
         message = event.payload.get("message")
         if not event.payload.get("truncated") or not isinstance(message, dict):
@@ -154,10 +154,10 @@ async def _chat(app: App, agent_id: str, settings: Settings) -> int:
     if isinstance(model, str):
         await _check(model)
     async with app.runtime(settings, grace=GRACE) as runtime:
-        return await _converse(runtime, agent_id, _called(model))
+        return await _converse(runtime, agent_id, _model_name(model))
 
 
-def _called(model: object) -> str:
+def _model_name(model: object) -> str:
     return model if isinstance(model, str) else str(getattr(model, "name", type(model).__name__))
 
 

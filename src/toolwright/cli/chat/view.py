@@ -143,11 +143,11 @@ class View:
             case "message":
                 self._message(cast("JSONObject", payload["message"]))
             case "tool.started":
-                self._started(payload, at)
+                self._start_call(payload, at)
             case "tool.done":
-                self._ended(payload, at, "done", payload.get("result", "(a long result)"))
+                self._end_call(payload, at, "done", payload.get("result", "(a long result)"))
             case "tool.error":
-                self._ended(payload, at, "error", payload.get("error", "(a long error)"))
+                self._end_call(payload, at, "error", payload.get("error", "(a long error)"))
             case "run.waiting":
                 self._note(f"waiting for {_awaited(payload)}", "yellow")
             case "run.failed":
@@ -175,7 +175,7 @@ class View:
     def _message(self, message: JSONObject) -> None:
         match message.get("role"):
             case "assistant":
-                self._said(message)
+                self._show_answer(message)
             case "tool":
                 call = self._by_id.get(_text(message, "toolCallId"))
                 if call is not None and call.status == "open":
@@ -184,7 +184,7 @@ class View:
             case _:
                 pass
 
-    def _said(self, message: JSONObject) -> None:
+    def _show_answer(self, message: JSONObject) -> None:
         content = _text(message, "content")
         if content.strip():
             streamed = self._stream is not None and content.startswith(self._written)
@@ -197,12 +197,12 @@ class View:
 
     # ── what it calls ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _started(self, payload: JSONObject, at: datetime) -> None:
+    def _start_call(self, payload: JSONObject, at: datetime) -> None:
         call = self._call(payload)
         call.started = at
         self._show(call)
 
-    def _ended(self, payload: JSONObject, at: datetime, status: str, outcome: object) -> None:
+    def _end_call(self, payload: JSONObject, at: datetime, status: str, outcome: object) -> None:
         call = self._call(payload)
         self._show(call)
         call.status = status

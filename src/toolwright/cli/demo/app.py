@@ -44,13 +44,13 @@ async def book(console: Console, url: str, key: str) -> None:
             async with aclosing(client.spaces.follow(SPACE, after=0)) as events:
                 await client.spaces.say(SPACE, WISH, entity_id=you)
                 async for event in events:
-                    if await _shown(console, client, event):
+                    if await _show(console, client, event):
                         break
             await _print_calls(console, client)
 
 
 async def _print_calls(console: Console, client: Client) -> None:
-    """Who has carried out what."""
+    """Prints the calls and their carriers."""
     say = ["", "None of host's tools is a function:"]
     for call in await client.calls.list(status=["done", "resolved"]):
         if call.name in CARRIERS:
@@ -59,7 +59,7 @@ async def _print_calls(console: Console, client: Client) -> None:
     _say(console, "\n".join(say))
 
 
-async def _shown(console: Console, client: Client, event: Event) -> bool:
+async def _show(console: Console, client: Client, event: Event) -> bool:
     """Show what happens in the space, and answer what it asks; true at the end."""
     if event.type != "space.message":
         return False

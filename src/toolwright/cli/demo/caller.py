@@ -48,7 +48,7 @@ class Caller:
                 await _check(stream)
                 async for line in stream.aiter_lines():
                     if line.startswith("data:"):
-                        yield _seen(json.loads(line.removeprefix("data:")))
+                        yield _event(json.loads(line.removeprefix("data:")))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -78,7 +78,7 @@ async def _check(response: httpx.Response) -> None:
         raise ToolwrightError(f"The gateway answered {response.status_code}: {body}")
 
 
-def _seen(event: JSONObject) -> Seen:
+def _event(event: JSONObject) -> Seen:
     payload, run_id = event.get("data"), event.get("runId")
     return Seen(
         type=str(event["type"]),

@@ -12,7 +12,7 @@ KEY = "TOOLWRIGHT_DEMO_KEY"
 
 
 async def find_hotels(city: str) -> list[dict[str, object]]:
-    """What the tool does on this side."""
+    """Hotels of a city."""
     return [
         {"hotel": "Sakura", "city": city, "price": 120},
         {"hotel": "Fuji View", "city": city, "price": 180},

@@ -30,12 +30,12 @@ class Place:
 
     @property
     def query(self) -> dict[str, int | None]:
-        """How the first connection says it."""
+        """Query of the first connection."""
         return {"after": self._asked if self._last is None else None}
 
     @property
     def headers(self) -> dict[str, str]:
-        """How every later one does."""
+        """Headers of every later connection."""
         return {} if self._last is None else {"last-event-id": str(self._last)}
 
     def takes(self, event: Event) -> bool:

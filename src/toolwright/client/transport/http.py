@@ -70,7 +70,7 @@ CODES: Mapping[str, Kind] = {
     if isinstance(each, type) and issubclass(each, ToolwrightError)
 }
 RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable)
-"""What may be over soon."""
+"""Errors that may be over soon."""
 
 OK = 200
 NOT_FOUND = 404
@@ -92,7 +92,7 @@ _STATUSES: Mapping[int, Kind] = {
     503: errors.Unreachable,
     504: errors.AnswerLost,
 }
-"""What an answer without a known code means: those of proxies, which know nothing of ours."""
+"""Kinds of answers without a known code: those of proxies, which know nothing of ours."""
 
 LONGEST_TEXT = 300  # characters of an answer that is repeated in an error
 
@@ -104,7 +104,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> Toolwright
     message = words if isinstance(words, str) and words else _without_words(status, body)
     code = fields.get("code")
     kind = CODES.get(code) if isinstance(code, str) else None
-    return _made(kind or _by_status(status), message, fields, retry_after(headers))
+    return _error(kind or _by_status(status), message, fields, retry_after(headers))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -116,7 +116,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _made(kind: Kind, message: str, fields: JSONObject, later: float | None) -> ToolwrightError:
+def _error(kind: Kind, message: str, fields: JSONObject, later: float | None) -> ToolwrightError:
     missing = [name for name in _listed(fields.get("missing")) if isinstance(name, str)]
     if issubclass(kind, VariablesLacking):
         return kind(message, missing)
@@ -164,7 +164,7 @@ def _listed(value: JSON) -> list[JSON]:
 Pause: TypeAlias = Callable[[float], Awaitable[object]]
 Query: TypeAlias = Mapping[str, str | int | Sequence[str] | None]
 Repeat: TypeAlias = Literal["lost", "unsent"]
-"""When a request is sent again: also when its answer was lost, since twice is as once; or if it was surely not read."""
+"""Rule of repetition: also when the answer was lost, since twice is as once; or if it was surely not read."""
 
 TRIES = 4
 LONGEST_PAUSE = 30.0  # seconds
@@ -208,7 +208,7 @@ class Http:
         pause: Pause,
         largest: int = LARGEST_ANSWER,
     ) -> None:
-        self._base, self._shown = _checked(base_url)
+        self._base, self._display_url = _checked(base_url)
         for name, seconds in (("timeout", timeout), ("silence", silence)):
             if not isinstance(seconds, int | float) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
                 raise InvalidRequest(
@@ -222,7 +222,7 @@ class Http:
         self.pause = pause
 
     async def get(self, path: str, query: Query | None = None) -> JSONObject:
-        """What the route answers to GET."""
+        """Answer of the route to GET."""
         return (await self.call("GET", path, query=query, repeat="lost")).json
 
     async def call(
@@ -261,8 +261,8 @@ class Http:
         """The answer, whatever its status."""
         content = None if body is None else dumps(body).encode("ascii")
         headers = {} if body is None else {"content-type": "application/json"}
-        async with self._sent(method, path, query, headers, content, self._timeout) as response:
-            return Answer(response.status_code, response.headers, await self._whole(response))
+        async with self._send(method, path, query, headers, content, self._timeout) as response:
+            return Answer(response.status_code, response.headers, await self._body(response))
 
     @asynccontextmanager
     async def stream(
@@ -270,9 +270,9 @@ class Http:
     ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """The bytes of a stream of events, as they come. A silence that is too long is a lost connection."""
         asked = {**headers, "accept": _STREAM, "accept-encoding": "identity"}
-        async with self._sent("GET", path, query, asked, None, self._patience) as response:
+        async with self._send("GET", path, query, asked, None, self._patience) as response:
             if response.status_code != OK:
-                raise error_of(response.status_code, response.headers, await self._whole(response))
+                raise error_of(response.status_code, response.headers, await self._body(response))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != _STREAM or response.headers.get("content-encoding", "identity") != "identity":
                 raise BadAnswer(
@@ -281,7 +281,7 @@ class Http:
             yield response.aiter_raw()
 
     @asynccontextmanager
-    async def _sent(
+    async def _send(
         self,
         method: str,
         path: str,
@@ -307,7 +307,7 @@ class Http:
             finally:
                 await response.aclose()
 
-    async def _whole(self, response: httpx.Response) -> bytes:
+    async def _body(self, response: httpx.Response) -> bytes:
         read = bytearray()
         async for chunk in response.aiter_bytes():
             read += chunk
@@ -322,16 +322,16 @@ class Http:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
             raise Unreachable(
-                sentence(f"The server at {self._shown} cannot be reached: {_told(error)}")
+                sentence(f"The server at {self._display_url} cannot be reached: {_reason(error)}")
             ) from error
         except httpx.TransportError as error:
             raise AnswerLost(
-                f"The connection to {self._shown} was lost before the answer was there ({_told(error)}): "
+                f"The connection to {self._display_url} was lost before the answer was there ({_reason(error)}): "
                 "whether the request took effect is unknown."
             ) from error
         except (httpx.DecodingError, httpx.InvalidURL) as error:
             raise BadAnswer(
-                sentence(f"The answer of {self._shown} cannot be read: {_told(error)}")
+                sentence(f"The answer of {self._display_url} cannot be read: {_reason(error)}")
             ) from error
 
 
@@ -374,5 +374,5 @@ def _checked(base_url: str) -> tuple[str, str]:
     return base_url.rstrip("/"), named
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error).rstrip(".") or type(error).__name__

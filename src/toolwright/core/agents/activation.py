@@ -29,7 +29,7 @@ from toolwright.core.value import changed
 
 
 def check_below(prompt: Prompt, callees: Sequence[Tool | AgentCall]) -> None:
-    """Refuse in a prompt that is a tool what is offered from step to step, or runs before the first one."""
+    """Raises `DefinitionError` for a resumable, immediate or optional agent in a prompt that is a tool."""
     for each in callees:
         relation = each.relation if isinstance(each, Tool) else each
         config = relation.config if isinstance(relation, AgentCall) else None
@@ -349,7 +349,7 @@ def _valued(active: ActiveAgent, types: EnvTypes, env: Env) -> ActiveAgent:
 
 
 def _hidden(active: ActiveAgent) -> Iterable[str]:
-    """What goes to children that run at once, but for what is designated as their name or their first message."""
+    """Names scoped to immediate children, except those designated as their name or first message."""
     for relation in active.relations:
         immediate = relation.config.immediate
         if isinstance(immediate, Immediate):

@@ -61,7 +61,7 @@ class ActiveAgent:
 
     @property
     def system(self) -> str:
-        """The instructions of the model: what it is told to be."""
+        """The system prompt."""
         return self.prompt.prompt
 
     @property
@@ -71,11 +71,11 @@ class ActiveAgent:
 
     @property
     def lacks_at_home(self) -> Lacking:
-        """The needs of its tools that its home thread would not meet: nobody brings tenvs there (D4)."""
+        """Values that its tools need and its home thread would lack: nobody brings tenvs there (D4)."""
         return self.lacking({})
 
     def lacking(self, brought: Mapping[str, JSON]) -> Lacking:
-        """The needs of its tools that a thread with these tenvs would not meet; each prompt's see its own (D4)."""
+        """Values that its tools need and a thread with these tenvs would lack; each prompt's see its own (D4)."""
         total = Lacking()
         for active in self.voices:
             total |= lacking(active.needs, {**active.tenvs, **brought})
@@ -96,7 +96,7 @@ class ActiveAgent:
             yield from each.below
 
     def with_tools(self, more: Sequence[Tool]) -> "ActiveAgent":
-        """A copy of the agent, every side with these tools behind its own."""
+        """A copy, every side with these tools behind its own."""
         sides: dict[SideName, ActiveAgent] = {}
         for name, side in self.sides.items():
             tools = Toolset([*side.tools, *more])
@@ -104,5 +104,5 @@ class ActiveAgent:
         return sides[self.side]
 
     def offering(self, tools: Sequence[Tool], taken: Sequence[Tool]) -> "ActiveAgent":
-        """A copy of the voice, offered these tools; calls are `taken` by those."""
+        """A copy that is offered these tools; calls are `taken` by those."""
         return changed(self, tools=Toolset(tools), by_name={tool.name: tool for tool in taken})

@@ -80,7 +80,7 @@ class Catalog:
                     yield tool, f"the tools of the agent {agent.name!r}"
 
     def _check_exposed(self) -> None:
-        """What is called by its name must be one thing."""
+        """Raises `DefinitionError` where two things to call have one name."""
         exposed = [each for each in [*self._prompts.values(), *self._agents.values()] if each.expose_as_tool]
         named = [*[tool.name for tool in self.tools], *[each.name for each in exposed]]
         twice = next((name for name in named if named.count(name) > 1), None)
@@ -134,7 +134,7 @@ class Catalog:
         return self._active.get(agent_id)
 
     def with_model(self, agent_id: str, model: str) -> "Catalog":
-        """A copy of the catalog, in which the agent uses that model."""
+        """A copy in which the agent uses that model."""
         return Catalog(
             agents=self.agents,
             prompts=list(self._prompts.values()),
@@ -159,13 +159,13 @@ class Catalog:
 
     @property
     def callees(self) -> Mapping[str, Tool | Prompt | Agent]:
-        """The callees of a prompt by name: tools, and what is exposed as one."""
+        """Tools, and what is exposed as one, by name: all that a prompt can call."""
         exposed = [each for each in [*self._agents.values(), *self._prompts.values()] if each.expose_as_tool]
         return {each.name: each for each in [*exposed, *self.tools]}
 
 
 def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
-    """What a prompt itself brings, and does not only name."""
+    """Tools that a prompt brings, and does not only name."""
     return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
 
 

@@ -83,7 +83,7 @@ Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
 
 
 class SystemForm(Form):
-    """What the agent is told to be."""
+    """System prompt of an agent."""
 
     system: str = ""
 
@@ -101,7 +101,7 @@ ModelChoice: TypeAlias = Annotated[
 
 
 class LoopForm(Form):
-    """How a run goes."""
+    """Options of a run."""
 
     max_steps: Annotated[int, Field(ge=1)] | None = None
     inbox_preview: bool = False
@@ -123,7 +123,7 @@ class McpForm(Form):
 
 
 class ToolOptions(Form):
-    """What an agent may change of one of the app's tools; `timeout` is in milliseconds."""
+    """Changes that an agent makes to one of the app's tools; `timeout` is in milliseconds."""
 
     visible: bool | None = None
     timeout: Annotated[int, Field(gt=0)] | None = None
@@ -153,7 +153,7 @@ class AgentForm(Form):
 
 @value
 class Identity:
-    """Which agent a configuration is for. `key` is what its ids are made of; None where it is only looked at."""
+    """Identity of the agent that is configured. `key` is what its ids are made of; None only to look at it."""
 
     name: str
     description: str = ""
@@ -216,7 +216,7 @@ LENGTHS: Mapping[str, int] = {
     "toolkits.*": MAX_NAME,
     "userEnv.*": MAX_NAME,
 }
-"""How many characters a text may have, by its place in a configuration that somebody gives."""
+"""Most characters of a text, by its place in a configuration that somebody gives."""
 
 
 def length_faults(config: JSON) -> list[Fault]:
@@ -240,7 +240,7 @@ def _too_long(path: str, most: int) -> Fault:
 
 
 def _at(value: JSON, places: Sequence[str], path: str = "") -> Iterator[tuple[str, JSON]]:
-    """What is at these places, with its path; `*` is each item of a list."""
+    """Values at these places, each with its path; `*` is each item of a list."""
     if not places:
         yield path.removeprefix("."), value
     elif places[0] == "*" and isinstance(value, list):
@@ -340,7 +340,7 @@ def faulty(faults: list[Fault]) -> InvalidConfiguration:
 
 
 def _fault(path: tuple[int | str, ...], message: str) -> Fault:
-    """What is wrong with one field; which of two kinds pydantic took it for is left out of the path."""
+    """Fault of one field; which of two kinds pydantic took it for is left out of the path."""
     named = [str(part) for part in path if part not in (_TEXT, _OBJECT)]
     return {"path": ".".join(named), "message": message}
 

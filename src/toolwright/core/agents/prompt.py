@@ -21,7 +21,7 @@ Env: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON]]
 """Values by name, each a text (a secret) or `{"value": …, "type": "text"}`."""
 
 Callee: TypeAlias = Tool | str | SubpromptConfig | SubagentToolConfig | Mapping[str, JSON]
-"""What a prompt may call: a tool; a tool, prompt or agent of the app by its name; one of the last two with how."""
+"""Callee of a prompt: a tool; a tool, prompt or agent of the app by its name; one of the last two with how."""
 
 _EFFORTS = get_args(get_args(Reasoning)[0])
 
@@ -128,7 +128,7 @@ def check_values(whose: str, tenvs: object, env: object) -> None:
 
 
 def check_exposed(whose: str, exposed: bool, description: object) -> None:
-    """Refuse a thing that is to be called as a tool and does not say what for."""
+    """Raises `DefinitionError` for an exposed tool without a description."""
     check_kind(f"{whose}: tool_description", description, str, "text")
     if exposed and not cast("str", description).strip():  # as just declared
         raise DefinitionError(f"{whose} is exposed as a tool and needs a tool_description.")

@@ -57,7 +57,7 @@ def read_schedule(
     cron: str | None = None,
     timezone: str | None = None,
 ) -> Schedule:
-    """The schedule of something of which exactly one of `run_after`, `scheduled_at` and `cron` is said.
+    """Reads a schedule, given by exactly one of `run_after`, `scheduled_at` and `cron`.
 
     `run_after` is a number of milliseconds, or text such as "5 hours" or "1h30m". `scheduled_at` is ISO 8601. Without
     an offset it is read in `timezone`: a time that the clocks skip is the one as long after the gap, of a time that
@@ -82,7 +82,9 @@ def read_duration(value: float | str) -> timedelta:
     """Milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
     seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
     if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
-        raise InvalidRequest(f"runAfter must be more than nothing and at most ten years, not {_said(value)}.")
+        raise InvalidRequest(
+            f"runAfter must be more than nothing and at most ten years, not {_brief_repr(value)}."
+        )
     return duration
 
 
@@ -99,10 +101,10 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
         upcoming = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
     except CronSimError as error:
         raise InvalidRequest(
-            sentence(f"The cron {_said(cron)} is not valid: {str(error).lower()}")
+            sentence(f"The cron {_brief_repr(cron)} is not valid: {str(error).lower()}")
         ) from error
     if upcoming is None:
-        raise InvalidRequest(f"The cron {_said(cron)} never comes.")
+        raise InvalidRequest(f"The cron {_brief_repr(cron)} never comes.")
     return upcoming
 
 
@@ -111,7 +113,7 @@ def _fields(cron: str) -> str:
     count = len(fields.split())
     if count != 5 or len(fields) > _LONGEST:
         raise InvalidRequest(
-            f"A cron has five fields (minute, hour, day of month, month, day of week), not {_said(cron)}."
+            f"A cron has five fields (minute, hour, day of month, month, day of week), not {_brief_repr(cron)}."
         )
     return fields
 
@@ -120,7 +122,7 @@ def _seconds_of(text: str) -> float:
     lowered = text.strip().lower()
     if len(lowered) > _LONGEST or _DURATION.fullmatch(lowered) is None:
         raise InvalidRequest(
-            f"runAfter is a number of milliseconds, or text such as '5 hours' or '1h30m', not {_said(text)}."
+            f"runAfter is a number of milliseconds, or text such as '5 hours' or '1h30m', not {_brief_repr(text)}."
         )
     counted: list[tuple[str, str]] = _COUNTED.findall(lowered)
     return sum((1.0 if number in ("a", "an") else float(number)) * _SECONDS[unit] for number, unit in counted)
@@ -134,21 +136,21 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
         at = at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(
-            f"scheduledAt must be an instant such as '2030-05-01T09:00:00+02:00', not {_said(text)}."
+            f"scheduledAt must be an instant such as '2030-05-01T09:00:00+02:00', not {_brief_repr(text)}."
         ) from error
     if at <= now:
         raise InvalidRequest(
-            f"scheduledAt {_said(text)} is in the past: it is {now.isoformat(timespec='seconds')}."
+            f"scheduledAt {_brief_repr(text)} is in the past: it is {now.isoformat(timespec='seconds')}."
         )
     if at - now > FURTHEST:
-        raise InvalidRequest(f"scheduledAt {_said(text)} is more than ten years away.")
+        raise InvalidRequest(f"scheduledAt {_brief_repr(text)} is more than ten years away.")
     return at
 
 
 def _named(text: str, timezone: str | None) -> tzinfo:
     if timezone is None:
         raise InvalidRequest(
-            f"scheduledAt {_said(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone."
+            f"scheduledAt {_brief_repr(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone."
         )
     return _zone(timezone)
 
@@ -160,9 +162,9 @@ def _zone(timezone: str | None) -> tzinfo:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError) as error:
         raise InvalidRequest(
-            f"There is no timezone {_said(timezone)}: name one such as 'Europe/Berlin'."
+            f"There is no timezone {_brief_repr(timezone)}: name one such as 'Europe/Berlin'."
         ) from error
 
 
-def _said(value: object) -> str:
+def _brief_repr(value: object) -> str:
     return brief(repr(value), 200)

@@ -62,7 +62,7 @@ def side_over(active: ActiveAgent, run: Run, reason: SideEnd) -> tuple[Run, Stop
 
 
 def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
-    """The answer of a call that ends a turn: that property of its arguments; and whether it has it."""
+    """Answer of a call that ends a turn: that property of its arguments; and whether it has it."""
     if property_ is None:
         return None, False
     parsed = json.loads(arguments or "{}")  # of a call that went well, and so an object
@@ -70,7 +70,7 @@ def answer_in(arguments: str, property_: str | None) -> tuple[JSON, bool]:
 
 
 def steps_of(speaker: str | None, messages: Sequence[Message], run: Run, side: Side | None = None) -> int:
-    """The number of steps that prompt has made in the run, on that side if one is named."""
+    """Number of steps that prompt has made in the run, on that side if one is named."""
     if speaker is None:
         return run.step_count
     own = [m for m in messages if m.run_id == run.id and m.role == "assistant" and m.by == speaker]

@@ -13,7 +13,7 @@ from toolwright.core.value import value
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
 Given: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
-"""What users write: a text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
+"""Env as users write it: text, of the declared type or else a secret, or `{"value": …, "type": "text"}`; None takes the
 name away.
 """
 
@@ -67,7 +67,7 @@ def always_secret(_: str) -> EnvType:
 def read_env(
     env: object, path: str = "env", type_of: Callable[[str], EnvType] = always_secret
 ) -> dict[str, EnvVar | None]:
-    """Check the values that a caller gave; `type_of` says which type plain text has.
+    """Env of a caller, checked; `type_of` says which type plain text has.
 
     Raises `InvalidRequest`; no value is ever in its words.
     """
@@ -92,7 +92,7 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
 
 
 def faulty_name(name: object) -> str | None:
-    """The fault that makes this no name of a value, in words that follow "the name"; None if it is one."""
+    """Reason why this is no name of a value, in words that follow "the name"; None if it is one."""
     if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
         return None
     return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"

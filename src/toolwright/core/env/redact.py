@@ -70,7 +70,7 @@ def open_end(text: str, word: str) -> int:
 
 
 def _short_end(tail: str, word: str) -> int:
-    """The same where it is shorter than what is looked for."""
+    """`open_end` where it is shorter than the seed."""
     for length in range(min(_SEED - 1, len(tail)), 0, -1):
         if tail.endswith(word[:length]):
             return length
@@ -78,7 +78,7 @@ def _short_end(tail: str, word: str) -> int:
 
 
 def _counted(tail: str, word: str) -> int:
-    """The same character by character, in a time that only grows with their number (Knuth, Morris and Pratt)."""
+    """`open_end` counted by characters, in time linear in their number (Knuth, Morris and Pratt)."""
     both = [*word, None, *tail]
     ends = [0]  # for every place, how many characters before it are the first ones again
     for each in both[1:]:
@@ -95,7 +95,7 @@ _WORD = re.compile(r"\w")
 _RESPELLED = re.compile('["\\\\\x00-\x1f]')  # what no JSON can hold as it is
 
 Hit: TypeAlias = tuple[int, int, str]
-"""Where a secret begins and ends in a text, and its name."""
+"""Beginning and end of a secret in a text, and its name."""
 
 
 class Redactor:
@@ -134,7 +134,7 @@ class Redactor:
         return _without(text, hits) if hits else text
 
     def document(self, text: str) -> str:
-        """Redact a text that may be a JSON object or list, which stays one: numbers and literals stay there."""
+        """The text without secrets; a JSON object or list stays one, with its numbers and literals."""
         hits = self._hits(text) if self.secrets else None
         if not hits:
             return text
@@ -157,14 +157,14 @@ class Redactor:
 
         However it goes on, what is shown now is the beginning of what will be shown then.
         """
-        cut = self._begun(text, 0)
+        cut = self._open_place(text, 0)
         pieces: list[str] = []
         done = 0
         for start, end, name in self._hits(text):
             if start >= cut:
                 break
             if end > cut:  # what begins within a secret that is whole begins no other
-                cut = self._begun(text, end)
+                cut = self._open_place(text, end)
             pieces += (text[done:start], f"[redacted:{name}]")
             done = end
         return "".join((*pieces, text[done:cut])), len(text) - cut
@@ -227,7 +227,7 @@ class Redactor:
         return value if name is None else f"[redacted:{name}]"
 
     def object(self, value: JSONObject) -> JSONObject:
-        """Redact an object. Of two keys that become equal, both stay: the later one is numbered."""
+        """The object without secrets. Of two keys that become equal, both stay: the later one is numbered."""
         items = {name: self.json(item) for name, item in value.items()}
         keys = {name: self.text(name) for name in value}
         if all(_same(items[name], item) and keys[name] == name for name, item in value.items()):
@@ -255,7 +255,7 @@ class Redactor:
             attachments=tuple([self.attachment(each) for each in result.attachments]),
         )
 
-    def _begun(self, text: str, since: int) -> int:
+    def _open_place(self, text: str, since: int) -> int:
         """The place of a text, not before `since`, from which on it could be the start of a secret."""
         rest = text[since:]
         place = len(rest) - self._open_end(rest)
@@ -266,7 +266,7 @@ class Redactor:
         return since + place
 
     def _open_end(self, text: str) -> int:
-        """How many characters at the end of a text could be the start of a secret, or of one that was cut."""
+        """Number of characters at the end of a text that could start a secret, or one that was cut."""
         longest = max([open_end(text, form) for form in (*self._long, *self._short)], default=0)
         longest = max([longest, *[len(form) for form in self._short if text.endswith(form)]])
         for begun in range(1, len(CUT)):

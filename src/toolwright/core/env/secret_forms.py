@@ -39,7 +39,7 @@ def _as_bytes(value: str) -> Iterator[bytes]:
 
 
 def _misread(value: str) -> Iterator[str]:
-    """What becomes of a text in the hands of a service that reads UTF-8 as Latin-1, as most read headers, or that
+    """Spellings of a text from a service that reads UTF-8 as Latin-1, as most read headers, or that
     answers in Latin-1 without a word, where every letter that is not ASCII is lost."""
     for sent in () if value.isascii() else _as_bytes(value):
         for encoding in ("latin-1", "utf-8", "ascii"):
@@ -49,7 +49,7 @@ def _misread(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """What a secret looks like within the base64 of something longer: it may begin at any of three places."""
+    """Spellings of a secret within the base64 of something longer: it may begin at any of three places."""
     for before in range(3):
         text = base64.b64encode(bytes(before) + value).decode()
         first = (0, 2, 3)[before]  # the characters before depend on what stands before the secret
@@ -103,7 +103,7 @@ class Unescaped:
         self.text = "".join(parts)
 
     def place(self, inner: int) -> int:
-        """The place in the text as it was, of a place in this one."""
+        """Index in the original text."""
         last = bisect_right(self._inner, inner) - 1
         return min(self._outer[last] + inner - self._inner[last], self.whole)
 

@@ -46,7 +46,7 @@ class EnvTypes:
         return self.declared.get(name) == "secret" and self.of(name, among) == "secret"
 
     def read(self, env: object, path: str = "env") -> dict[str, EnvVar | None]:
-        """Check the types that a caller gave.
+        """Env of a caller, checked.
 
         Raises `InvalidRequest`, also for a secret that models would be shown or that is a flag, and for a declared
         secret given as text.
@@ -78,7 +78,7 @@ def _faulty(path: str, fault: str) -> InvalidRequest:
 
 
 SECRETS = EnvTypes(declared={})
-"""Where no agent is known: all is secret unless it says otherwise."""
+"""Types where no agent is known: all is secret unless it says otherwise."""
 
 
 class Secret:

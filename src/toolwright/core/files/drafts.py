@@ -57,28 +57,28 @@ class FileDrafts:
     """The changes of one call, one for each path, on top of the files that are there; the bytes are kept elsewhere."""
 
     def __init__(self, known: KnownFiles, changes: Mapping[str, FileChange] | None = None) -> None:
-        self._known = known
+        self._files = known
         self._changes = dict(changes or {})
 
     def copy(self) -> "FileDrafts":
-        """A copy of the changes, to which others may be added."""
-        return FileDrafts(self._known, self._changes)
+        """A copy to which others may be added."""
+        return FileDrafts(self._files, self._changes)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """The changes that the call has written, in order."""
+        """Writes of the call, in order."""
         return tuple(self._changes.values())
 
     async def free_path(self, name: str) -> str:
         """The path of a new file of that name: also one that this call has deleted is not free yet."""
-        return await free_path(safe_name(name), self._taken)
+        return await free_path(safe_name(name), self._taken_paths)
 
-    async def _taken(self, folded: Sequence[str]) -> Set[str]:
-        return {path for path in folded if path in self._changes} | await self._known.taken(folded)
+    async def _taken_paths(self, folded: Sequence[str]) -> Set[str]:
+        return {path for path in folded if path in self._changes} | await self._files.taken(folded)
 
     async def files(self) -> list[File]:
         """All files as the call sees them, by path."""
-        seen = {fold(file.path): file for file in all_of(await self._known.all())}
+        seen = {fold(file.path): file for file in all_of(await self._files.all())}
         for folded, change in self._changes.items():
             if change.file is None:
                 seen.pop(folded, None)
@@ -90,10 +90,10 @@ class FileDrafts:
         """The file at a path, None if there is none."""
         folded = fold(checked_path(path))
         change = self._changes.get(folded)
-        return await self._known.at(folded) if change is None else change.file
+        return await self._files.at(folded) if change is None else change.file
 
     async def get(self, path: str) -> File:
-        """The file at a path; `NotFound` if there is none."""
+        """The file at that path; `NotFound` if there is none."""
         file = await self.at(path)
         if file is None:
             raise NotFound(f"There is no file {brief(repr(path), 200)} in this thread.")
@@ -110,7 +110,7 @@ class FileDrafts:
     async def rename_taken(self) -> None:
         """Give new files other names whose own were taken meanwhile; `now` knows what they are called then."""
         new = {folded: change.file for folded, change in self._changes.items() if change.new and change.file}
-        for folded in await self._known.taken([*new]) if new else ():
+        for folded in await self._files.taken([*new]) if new else ():
             file = new[folded]
             del self._changes[folded]
             path = await self.free_path(file.name)
@@ -176,7 +176,7 @@ def written_file(
 
 
 def as_bytes(content: object, limit: int) -> bytes:
-    """The content that a program wants to write, as bytes of at most `limit`."""
+    """Content of a file as bytes. Raises `TooLarge` beyond `limit` bytes, `InvalidRequest`."""
     if isinstance(content, str):
         try:
             content = content.encode()

@@ -73,7 +73,7 @@ class Report(ChildEffect):
 
     @property
     def told(self) -> tuple[EventDraft, ...]:
-        """The events that the parent's followers read once the call that waited is settled."""
+        """Events for the parent's followers once the call that waited is settled."""
         return (self.finished,) if self.outcome is None else (self.outcome, self.finished)
 
 
@@ -103,7 +103,7 @@ class CancelChildren(ChildEffect):
 
 @value
 class Stop(ChildEffect):
-    """The same, and those of the thread itself: it is over, and so is its family."""
+    """All runs of the thread and below it are to stop: it is over, and so is its family."""
 
 
 @value

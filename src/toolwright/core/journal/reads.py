@@ -59,7 +59,7 @@ class ChildReads(Protocol):
         ...
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
-        """The number of them that are not terminated, by agent."""
+        """Number of living children, by agent."""
         ...
 
     async def awaited(self, thread_id: str, call_id: str) -> bool:
@@ -71,7 +71,7 @@ class ChildReads(Protocol):
         ...
 
     async def within(self, call_id: str) -> Sequence[Message]:
-        """The messages and calls within this call of a prompt tool, in order."""
+        """Messages within this call of a prompt tool, in order."""
         ...
 
     async def request(self, request_id: str) -> VariablesRequest | None:
@@ -154,7 +154,7 @@ class SpaceReads(Protocol):
         ...
 
     async def memberships(self, entity_id: str) -> Sequence[Member]:
-        """The memberships of an entity, by space."""
+        """Memberships of an entity, by space."""
         ...
 
     async def spaces_of(self, entity_id: str, limit: int) -> Sequence[Space]:
@@ -166,7 +166,7 @@ class SpaceReads(Protocol):
         ...
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        """The members of a space, who came first first."""
+        """Members of a space, the first to come first."""
         ...
 
     async def member(self, space_id: str, entity_id: str) -> Member | None: ...

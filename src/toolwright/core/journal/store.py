@@ -51,27 +51,27 @@ class Store(Protocol):
 
     @property
     def spaces(self) -> SpaceReads:
-        """The journal, as far as it is about spaces."""
+        """Reads of spaces."""
         ...
 
     @property
     def agents(self) -> AgentReads:
-        """The journal, as far as it is about configured agents and what agents keep in mind."""
+        """Reads of configured agents, and of what agents keep in mind."""
         ...
 
     @property
     def offers(self) -> OfferReads:
-        """The journal, as far as it is about calls on offer to outside workers."""
+        """Reads of calls on offer to outside workers."""
         ...
 
     @property
     def children(self) -> ChildReads:
-        """The journal, as far as it is about families of threads, and what lies below a call."""
+        """Reads of families of threads, and of what lies below a call."""
         ...
 
     @property
     def front_ends(self) -> FrontEndReads:
-        """The journal, as far as it is about registered front-ends."""
+        """Reads of registered front-ends."""
         ...
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
@@ -90,7 +90,7 @@ class Store(Protocol):
         ...
 
     async def view(self, thread_id: str) -> ThreadView | None:
-        """The view that a drain needs, from one consistent read."""
+        """View of a thread for a drain, from one consistent read."""
         ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
@@ -190,7 +190,7 @@ class Store(Protocol):
         ...
 
     async def next_due(self, after: datetime) -> datetime | None:
-        """The instant at which the next wake after that one is due."""
+        """Time of the next wake after that instant."""
         ...
 
     async def close(self) -> None: ...

@@ -10,7 +10,7 @@ from toolwright.core.value import value
 EntityType: TypeAlias = Literal["human", "agent"]
 
 OWN_PREFIX = "ent_"
-"""How ids of entities begin; no external id does, so that the two are never mistaken for each other."""
+"""Prefix of ids of entities; no external id has it, so that the two are never mistaken for each other."""
 
 
 @value

@@ -39,7 +39,7 @@ def message(value: object) -> str:
 
 
 def page(limit: object, offset: object) -> None:
-    """Check which messages are asked for; raises `InvalidRequest`."""
+    """Raises `InvalidRequest` for a faulty limit or offset."""
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or not 0 <= number <= _LARGEST:
             raise InvalidRequest(
@@ -93,7 +93,7 @@ def kept(name: str, value: JSON) -> str | None:
 
 
 def progress(done: object, total: object, comment: object) -> JSONObject:
-    """The progress of a call, without what is not told."""
+    """Progress of a call, without parts that are None."""
     report: JSONObject = {"done": _number("done", done)}
     if total is not None:
         report["total"] = _number("total", total)
@@ -103,7 +103,7 @@ def progress(done: object, total: object, comment: object) -> JSONObject:
 
 
 def event(kind: object, content: JSON) -> tuple[str, JSON]:
-    """The event that a handler emits: its type, and a copy of its content, which the handler may change later.
+    """Type of a handler's event, and a copy of its content, which the handler may change later.
 
     Raises `InvalidRequest` for the type, `InvalidJSON` for what JSON cannot carry.
     """

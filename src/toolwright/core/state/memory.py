@@ -149,14 +149,14 @@ class MemoryState:
 
     @property
     def created_at(self) -> datetime:
-        """The time at which the thread was created: the first at which somebody asks, unless it was given."""
+        """Time of the thread's creation: the first time somebody asks, unless it was given."""
         if self._created_at is None:
             self._created_at = datetime.now(UTC)
         return self._created_at
 
     @property
     def execution(self) -> MemoryExecution:
-        """The place of the call in its run."""
+        """Place of the call in its run."""
         if self._execution is None:
             self._execution = MemoryExecution()
         return self._execution
@@ -225,7 +225,7 @@ class MemoryState:
         return await self.files.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """A reference to a file, None if there is none."""
+        """Metadata of a file, None if there is none."""
         file = await self.files.at(path)
         return None if file is None else file.ref
 

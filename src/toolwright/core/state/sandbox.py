@@ -58,7 +58,7 @@ class CodeLog:
 
 @value
 class CodeError:
-    """Why there is no result. `code` is one of the words below and stays the same.
+    """Error in place of a result. `code` is one of the words below and stays the same.
 
     `error` the code has raised it, `result` its result is none that can be carried, `exited` its process has ended by
     itself; `timeout`, `memory`, and `terminated` for what somebody has ended.
@@ -114,7 +114,7 @@ class CodeHandle(Protocol):
     """Code that runs. Awaited, it gives the outcome; to cancel who awaits it, or to forget it, ends the code."""
 
     def __await__(self) -> Generator[Any, None, CodeResult]:  # what it yields is the event loop's own
-        """What came of the code. Never raises for the code's own faults."""
+        """Result of the code. Never raises for the code's own faults."""
         ...
 
     def terminate(self, reason: str = "Terminated.") -> None:
@@ -157,7 +157,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
     Raises `InvalidRequest` for the first fault.
     """
     read: dict[str, Any] = {}  # what the readers give fits the fields
-    for name, option in {**_given(options), **more}.items():
+    for name, option in {**_option_values(options), **more}.items():
         field = _HUMPS.get(name, name)
         reader = _READERS.get(field)
         if reader is None:
@@ -194,7 +194,7 @@ def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str
     return source, changed(options, timeout=float(timeout), memory_limit_bytes=memory, filename=filename)
 
 
-def _given(options: object) -> Mapping[str, object]:
+def _option_values(options: object) -> Mapping[str, object]:
     if options is None:
         return {}
     if isinstance(options, CodeOptions):
@@ -205,7 +205,7 @@ def _given(options: object) -> Mapping[str, object]:
 
 
 def _agree(options: CodeOptions) -> None:
-    """What can only be judged together."""
+    """Raises `InvalidRequest` for options that do not fit together."""
     both = sorted(options.imports.keys() & options.modules.keys())
     if both:
         raise InvalidRequest(

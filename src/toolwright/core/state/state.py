@@ -80,27 +80,27 @@ class ThreadState(Protocol):
 
     @property
     def created_at(self) -> datetime:
-        """The time at which the thread was created."""
+        """Time of the thread's creation."""
         ...
 
     @property
     def arguments(self) -> JSONObject | None:
-        """The arguments that the thread was created with."""
+        """Arguments of the thread's creation."""
         ...
 
     @property
     def tenvs(self) -> Tenvs:
-        """The values that the thread was created to bring (S2 §9.6): `state.tenvs.vector_store_id`."""
+        """Tenvs of the thread's creation (S2 §9.6): `state.tenvs.vector_store_id`."""
         ...
 
     @property
     def execution(self) -> Execution:
-        """The place of the call in its run."""
+        """Place of the call in its run."""
         ...
 
     @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there
-        """The objects that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
+        """Values that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:
@@ -205,7 +205,7 @@ class ThreadState(Protocol):
         ...
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """A reference to a file, None if there is none."""
+        """Metadata of a file, None if there is none."""
         ...
 
     async def delete_file(self, path: str) -> bool:

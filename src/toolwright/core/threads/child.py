@@ -10,11 +10,11 @@ from toolwright.core.value import value
 
 ChildStatus: TypeAlias = Literal["running", "idle", "terminated", "failed"]
 ChildEnd: TypeAlias = Literal[ChildStatus, "failed_for_good"]
-"""How a thread's last session ended: that of a child which does not live on may have failed for good."""
+"""End of a thread's last session: that of a child which does not live on may have failed for good."""
 ENDED: tuple[ChildEnd, ...] = ("terminated", "failed_for_good")
 """Nobody speaks to a thread any more that stands so."""
 MUTE = "mute"
-"""What stands in place of the call that waits for a child's end, once nobody is to be told of it."""
+"""Mark in place of the call that waits for a child's end, once nobody is to be told of it."""
 
 
 @value
@@ -76,7 +76,7 @@ class Kin(Protocol):
 
     @property
     def status(self) -> ChildStatus:
-        """Its status when it was looked up."""
+        """Status when the thread was looked up."""
         ...
 
     async def get_messages(self, limit: int = 100, offset: int = 0) -> Sequence[Message]:

@@ -14,7 +14,7 @@ InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result"
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 MOST_ATTEMPTS = 3
-"""How often an event may fail its run before it is parked as `failed` (D21)."""
+"""Most failed runs of an event before it is parked as `failed` (D21)."""
 
 
 @value
@@ -90,10 +90,8 @@ class InboxChange:
 
 
 def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
-    """The events that the next run reads: the messages that joined it, and all that was not tried before.
-
-    What has failed a run is tried again by itself, in its turn (D21).
-    """
+    """Events that the next run reads: the messages that joined it, and all that was not tried before; what has failed
+    a run is tried again by itself, in its turn (D21)."""
     own = [event for event in waiting if event.run_id == run_id]
     if not own and waiting and waiting[0].attempts:
         return [waiting[0]]

@@ -66,7 +66,7 @@ class Thread:
 
     @property
     def child_status(self) -> ChildStatus:
-        """Its status as a child."""
+        """Status as a child."""
         if self.state == "failed_for_good":
             return "failed"
         if self.state == "terminated":

@@ -98,7 +98,7 @@ class Agents:
         """The agent of that name or id, with its configuration."""
         agent = await self._find(name_or_id)
         if isinstance(agent, ConfiguredAgent):
-            return await self._shown(agent)
+            return await self._view(agent)
         return Shown(agent=self._catalog.agent(name_or_id) if agent is None else agent)  # raises, with a hint
 
     async def id_of(self, name_or_id: str) -> str:
@@ -121,7 +121,7 @@ class Agents:
         if not rest:
             return declared
         rows = await self._store.agents.agents(limit=rest, offset=max(0, offset - len(self.declared)))
-        return Rows([*declared, *[await self._shown(row) for row in rows]], broken_of(rows))
+        return Rows([*declared, *[await self._view(row) for row in rows]], broken_of(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """The agent that is this entity."""
@@ -203,7 +203,7 @@ class Agents:
             saved = await self._save(
                 was.name if name is None else name,
                 was.description if description is None else description,
-                await self._whole(was) if config is None else config,
+                await self._full_config(was) if config is None else config,
                 was,
                 trusted=was.config.get("trusted") is True if config is None else trusted,
             )
@@ -345,7 +345,7 @@ class Agents:
         except ToolwrightError:
             return
 
-    async def _shown(self, row: ConfiguredAgent) -> Shown:
+    async def _view(self, row: ConfiguredAgent) -> Shown:
         config: JSONObject = {name: part for name, part in row.config.items() if name != "trusted"}
         try:
             return Shown(agent=(await self._activate(row)).agent, config=config)
@@ -373,7 +373,7 @@ class Agents:
             changes += [change(f"{row.owner}.{place}", name, var, at) for name, var in values]
         return tuple(changes)
 
-    async def _whole(self, row: ConfiguredAgent) -> JSONObject:
+    async def _full_config(self, row: ConfiguredAgent) -> JSONObject:
         """The configuration with its values again."""
         config = {name: part for name, part in row.config.items() if name != "trusted"}
         env, tenvs = self._environment.values(await self._store.env_of(row.owner))
@@ -391,7 +391,7 @@ class Agents:
         ready = self._ready.get((row.id, row.revision))
         if ready is not None:
             return ready
-        config = await self._whole(row)
+        config = await self._full_config(row)
         active = await in_thread_if_large(config, lambda: self._catalog.activate(self._read(row, config)))
         if len(self._ready) >= REMEMBERED:
             del self._ready[next(iter(self._ready))]

@@ -52,13 +52,13 @@ class Plans:
             plan = await self._store.agents.plan(agent_id, plan_id)
             if plan is None or plan.next_run_at > self._clock.now():
                 return
-            then = self._then(plan)
+            then = self._next_firing(plan)
             lacking = await self._agents.missing_home_tenvs(agent_id)
             if lacking:
                 log.error(
                     "The plan %r of %s is left out, without a home thread: %s.", plan_id, agent_id, lacking
                 )
-                await self._commit(_left(plan, then))
+                await self._commit(_plan_effect(plan, then))
                 return
             delivery = self._delivery(plan)
             fired = FirePlan(plan=plan, then=then, delivery=delivery)
@@ -70,7 +70,7 @@ class Plans:
                     continue  # it was changed or given up meanwhile
                 case Conflict(guard="duplicate"):
                     # It has fired for this time, and was written once more as it had been before.
-                    await self._commit(_left(plan, then))
+                    await self._commit(_plan_effect(plan, then))
                     return
                 case Conflict(guard=guard):
                     raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
@@ -79,8 +79,8 @@ class Plans:
         unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
         return await self._store.commit(unit)
 
-    def _then(self, plan: Plan) -> Plan | None:
-        """What is left of a plan that fires now."""
+    def _next_firing(self, plan: Plan) -> Plan | None:
+        """Plan after this firing, None if it ends."""
         if plan.cron is None:
             return None
         try:
@@ -102,6 +102,6 @@ class Plans:
         return self._deliveries.delivery(plan.agent_id, "plan", f"plan:{plan.id}:{due}", content)
 
 
-def _left(plan: Plan, then: Plan | None) -> Effect:
-    """What becomes of a plan whose time has gone by."""
+def _plan_effect(plan: Plan, then: Plan | None) -> Effect:
+    """Effect on a plan whose time has gone by."""
     return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

@@ -158,7 +158,7 @@ class Calls:
         self._armed[call.id] = context.clock.monotonic() + seconds
 
     def left(self, call: Call, clock: Clock) -> float:
-        """How many seconds the call may still wait.
+        """Seconds that the call may still wait.
 
         In the process that began the wait this is measured by a clock that nobody sets; after a restart by the
         stored deadline.
@@ -190,7 +190,7 @@ class Calls:
         self._move(changes, call, status, at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
-            redacted = _shown(changes, call)
+            redacted = _with_space(changes, call)
             changes.effects += (*finished(redacted, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
@@ -295,7 +295,7 @@ class Calls:
         return lacks_variables(call.name, [each.name for each in missing])
 
     def interrupted(self, context: RunContext, call: Call) -> ToolResult | None:
-        """What to answer for a call that a dead process had begun; None if it may run again (D14)."""
+        """Answer of a call that a dead process had begun; None if it may run again (D14)."""
         prepared = prepare(context.active.by_name, call.name, call.arguments, call.id)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
@@ -347,12 +347,12 @@ class Calls:
 
 
 def _inject(context: RunContext, changes: Changes) -> None:
-    """What the handler says in the thread goes behind its result."""
+    """Puts the handler's messages in the thread behind its result."""
     for each in changes.injected:
         context.say(changes, said(context, each, context.place(changes)))
 
 
-def _shown(changes: Changes, call: Call) -> Call:
+def _with_space(changes: Changes, call: Call) -> Call:
     """The call with the space that it is shown in, also if it is posted in this very move."""
     space_id = None if changes.shown is None else changes.shown.get(call.id)
     return call if space_id is None else changed(call, space_id=space_id)

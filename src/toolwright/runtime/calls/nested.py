@@ -58,7 +58,7 @@ class Nested:
         return [(await drafts.get(path)).ref for path in named]
 
     async def answer(self, context: RunContext, frame: Frame) -> ToolResult:
-        """What the call of a prompt tool gives, once its model has said its last word."""
+        """Result of a prompt tool's call, once its model has said its last word."""
         assert frame.call is not None, "only a prompt tool's conversation has an answer"
         call_id, prepared = frame.call.id, context.prepared(frame.call.id)
         assert prepared is not None, "the call goes on"
@@ -86,13 +86,13 @@ class Nested:
         return calls
 
     async def open_below(self, context: RunContext) -> list[Call]:
-        """The same below all calls of the step that are at work, whoever has begun them."""
+        """`left_open` of all calls of the step that are at work, whoever has begun them."""
         at_work = [call for call in context.root.unanswered() if call.status == "running"]
         return [each for call in at_work for each in await self.left_open(context, call)]
 
 
 def _chat(context: RunContext) -> list[Message]:
-    """What was said before, as whoever calls the prompt has heard it."""
+    """Messages before, as whoever calls the prompt has heard them."""
     if context.frame.call is not None:
         return [*context.frame.opening, *context.frame.messages]
     active = context.active

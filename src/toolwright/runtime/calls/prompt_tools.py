@@ -95,7 +95,9 @@ def answer_of(
     """The result for the caller of a prompt: its text, with its calls and their errors where there are any."""
     text = frame.messages[-1].content
     errors_too = config.include_errors
-    made: list[JSON] = [_made(call, results[call.id], errors_too) for call in calls if call.id in results]
+    made: list[JSON] = [
+        _call_json(call, results[call.id], errors_too) for call in calls if call.id in results
+    ]
     errors: list[JSON] = [
         results[call.id].error for call in calls if call.id in results and results[call.id].error
     ]
@@ -112,7 +114,7 @@ def answer_of(
     return ToolResult.ok(more, files)
 
 
-def _made(call: Call, result: ToolResult, errors_too: bool) -> JSON:
+def _call_json(call: Call, result: ToolResult, errors_too: bool) -> JSON:
     failed: JSON = {"error": result.error} if errors_too else None
     result_json = result.result if result.status == "success" else failed
     return {"name": call.name, "args": json.loads(call.arguments or "{}"), "result": result_json}

@@ -20,7 +20,7 @@ from toolwright.runtime.env.env import ThreadEnv
 from toolwright.wire.event import run_event
 
 EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
-"""What holds in a thread for an active agent."""
+"""Env of a thread for an active agent."""
 
 
 def lacking(env: ThreadEnv, variables: Iterable[Variable], tool: str | None = None) -> tuple[Variable, ...]:

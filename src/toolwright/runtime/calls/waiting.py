@@ -50,7 +50,7 @@ class Waiting:
         return None
 
     def _in_memory(self, context: RunContext, call: Call) -> float:
-        """How many seconds to wait in memory yet: a handler that waits for the call cannot be parked."""
+        """Seconds to wait in memory yet: a handler that waits for the call cannot be parked."""
         if context.holder is not None:
             return math.inf
         began = context.waits_since(call.id)
@@ -73,7 +73,7 @@ class Waiting:
                 return over
 
     async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
-        """What ends the wait for a call, put into the changes; None while it is to be waited for."""
+        """Result that ends the wait for a call, put into the changes; None while it is to be waited for."""
         if call.kind != "agent":
             return (
                 None

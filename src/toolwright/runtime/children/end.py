@@ -38,7 +38,7 @@ class ChildReports:
     async def of(
         self, context: RunContext, link: Link, changes: Changes, run: Run, *, terminated: bool = False
     ) -> Sequence[Effect]:
-        """What the unit that ends this run with these changes does to the parent. Files of the answer are copied."""
+        """Effects on the parent of the unit that ends this run with these changes. Files of the answer are copied."""
         parent_id, thread = context.thread.parent_id, context.thread
         parent = (
             None
@@ -74,7 +74,7 @@ class ChildReports:
     async def _settling(
         self, context: RunContext, result: ToolResult, run: Run
     ) -> tuple[EventDraft | None, InboxEvent | None]:
-        """What becomes of the call that waits for it: its event, and what the inbox gets if its run has gone on."""
+        """Event of the call that waits for it, and late result for the inbox if its run has gone on."""
         call_id = context.thread.report
         call = (
             None
@@ -108,7 +108,7 @@ def _attached(messages: Sequence[Message], run: Run) -> list[AttachmentRef]:
 
 
 def _answer(run: Run) -> ToolResult:
-    """What the session has come to."""
+    """Result of the session."""
     if run.status == "failed":
         return ToolResult.fail(run.error or FAILED, error_code="subagent_failed")
     if run.status == "cancelled":
@@ -130,7 +130,7 @@ def _state(link: Link, run: Run, answer: ToolResult) -> ChildStatus:
 
 
 def _result(thread: Thread, link: Link, state: ChildStatus, answer: ToolResult) -> ToolResult:
-    """What the call that waits for it gives."""
+    """Result of the call that waits for it."""
     who: JSONObject = {"reference": thread.id, "name": thread.name, "status": state}
     if answer.status == "error":
         return changed(answer, error_data=who)
@@ -148,7 +148,7 @@ def _notice(
     files: Sequence[AttachmentRef],
     run: Run,
 ) -> Delivery | None:
-    """What the parent's inbox gets where no call waits: once for each session (S0 §5)."""
+    """Delivery to the parent's inbox where no call waits: once for each session (S0 §5)."""
     if not link.implicit:
         return None
     notice: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}

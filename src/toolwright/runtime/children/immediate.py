@@ -48,7 +48,7 @@ def immediate_arguments(
 
     An agent with a schema of its own gets those of the thread's arguments that the schema has.
     """
-    config, own = relation.config, _own(relation.schema, arguments)
+    config, own = relation.config, _own_arguments(relation.schema, arguments)
     property_ = config.init_user_message_property
     message: JSON = group.message
     if message is None and property_ is not None and arguments is not None:
@@ -65,8 +65,8 @@ def immediate_arguments(
     return made if name is None or named is None else {**made, named: name}
 
 
-def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
-    """What of the thread's arguments an agent takes; None for one without a schema."""
+def _own_arguments(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSONObject | None:
+    """Arguments of the thread that an agent takes; None for one without a schema."""
     if schema is None:
         return None
     properties = schema.get("properties")
@@ -75,7 +75,7 @@ def _own(schema: JSONObject | None, arguments: Mapping[str, JSON] | None) -> JSO
 
 
 def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
-    """What is put behind all of these names to give names that have a value: nothing, or `_` and more."""
+    """Suffixes that make of all these names ones that have a value: nothing, or `_` and more."""
     set_names = env.names()
     suffixes = [
         {n[len(name) :] for n in set_names if n == name or n.startswith(f"{name}_")} for name in names
@@ -85,14 +85,14 @@ def _suffixes(names: Sequence[str], env: ThreadEnv) -> set[str]:
 
 def _group(immediate: Immediate, suffix: str, env: ThreadEnv) -> Group:
     name, description = (
-        _shown(immediate.name_env, suffix, env),
-        _shown(immediate.description_env, suffix, env),
+        _text_value(immediate.name_env, suffix, env),
+        _text_value(immediate.description_env, suffix, env),
     )
     values = {each: env.get(each + suffix) for each in immediate.scoped_env}
     return Group(name, description, {each: value for each, value in values.items() if value is not None})
 
 
-def _shown(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
+def _text_value(name: str | None, suffix: str, env: ThreadEnv) -> str | None:
     value = None if name is None else env.get(name + suffix)
     if value is not None and value.type == "secret":
         raise InvalidRequest(f"{name}{suffix} is shown to models: store it as text, not as a secret.")

@@ -76,7 +76,7 @@ class Requests:
         self._new_id = new_id
 
     async def get(self, thread_id: str, request_id: str) -> Wanted:
-        """What is asked for, in the thread that owns the request: a parked one, or the parent of a child to be."""
+        """Open request of the thread that owns it: a parked one, or the parent of a child to be."""
         request, thread = await self._open(thread_id, request_id)
         missing = await self._missing(request, thread)
         return Wanted(
@@ -158,7 +158,7 @@ class Requests:
     async def _missing(
         self, request: VariablesRequest, thread: Thread, added: Sequence[EnvRow] = ()
     ) -> tuple[Variable, ...]:
-        """What of the request has no value now, with what is given."""
+        """Variables that the request lacks, also with those `added`."""
         birth = self._birth(request)
         if birth is not None:
             agent = await self._agents.usable(birth.agent_id)

@@ -133,7 +133,7 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     )
     if not free:
         return [message]
-    listed = "".join(_told(each) for each in free)
+    listed = "".join(_agent_line(each) for each in free)
     names: list[JSON] = [each.config.name for each in free]
     create = Tool(
         name=SUBAGENT_CREATE,
@@ -161,7 +161,7 @@ _PATHS: JSONObject = {
 }
 
 
-def _told(each: AgentCall) -> str:
+def _agent_line(each: AgentCall) -> str:
     """A line about an agent, with what its arguments must be."""
     wanted = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
     return f"\n- {each.config.name}: {each.about}{wanted}"

@@ -97,7 +97,9 @@ class Subagents:
         inner = thread_arguments if isinstance(thread_arguments, dict) else {}
         text = arguments.get("message")
         if relation.schema is not None:
-            inner = Judge(relation.schema, config.name).read(_told(relation.schema, config, inner, text))
+            inner = Judge(relation.schema, config.name).read(
+                _with_message(relation.schema, config, inner, text)
+            )
         message = text if isinstance(text, str) and text else spoken(inner, config.init_user_message_property)
         named = [*paths(arguments, "attachments"), *paths(inner, config.init_attachments_property)]
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
@@ -122,13 +124,13 @@ class Subagents:
             raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._spoken, state, child.id, text, named, report))
+        state.speak(partial(self._speech, state, child.id, text, named, report))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
         return ToolResult.ok({"reference": child.id, "status": status})
 
-    async def _spoken(
+    async def _speech(
         self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
     ) -> Speak:
         """The message as an effect, made anew where one of its files has lost its name to another."""
@@ -263,7 +265,9 @@ class Subagents:
         return [await state.drafts.get(path) for path in named]
 
 
-def _told(schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON) -> JSONObject:
+def _with_message(
+    schema: JSONObject, config: SubagentToolConfig, arguments: JSONObject, message: JSON
+) -> JSONObject:
     """The arguments, with the message as the property that is one, where they do not have it themselves."""
     name = config.init_user_message_property or "message"
     wanted = schema.get("properties")

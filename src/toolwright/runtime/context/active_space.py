@@ -68,7 +68,7 @@ class ActiveSpace:
 
     async def look(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
-        for space_id in self._near():
+        for space_id in self._space_ids():
             if await self._retry(lambda one=space_id: self._store.spaces.space(one)) is None:
                 self._gone.add(space_id)
         if self.space_id in self._gone:
@@ -84,12 +84,12 @@ class ActiveSpace:
             changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
 
     async def unspoken(self) -> Redactor:
-        """What must not be said where the run is seen: the secrets of the agents there."""
+        """Redactor for where the run is seen: of the secrets of the agents there."""
         unspoken = NOTHING
-        for space_id in self._near():
+        for space_id in self._space_ids():
             there = await self._retry(lambda one=space_id: self._membership.redactor(one))
             unspoken = there.with_secrets(unspoken.secrets)
         return unspoken
 
-    def _near(self) -> list[str]:
+    def _space_ids(self) -> list[str]:
         return [one for one in (self.space_id, self.trigger_space_id) if one is not None]

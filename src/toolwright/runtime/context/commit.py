@@ -78,11 +78,11 @@ class UnitWriter:
 
     async def _write_again(self, unit: Advance, error: StoreError) -> Committed | Conflict:
         """Commit the unit, for which the journal was unavailable."""
-        delay = await self._rest(error, None)
+        delay = await self._back_off(error, None)
         return await self.retry_until_available(lambda: self._store.commit(unit), delay)
 
     async def write_once(self, unit: Advance) -> Committed | Conflict:
-        """The same, tried once; raises `StoreError`."""
+        """Commits the unit once; raises `StoreError`."""
         return await self._store.commit(unit)
 
     async def left(self) -> Advance | None:
@@ -97,9 +97,9 @@ class UnitWriter:
             try:
                 return await work()
             except StoreError as error:
-                delay = await self._rest(error, delay)
+                delay = await self._back_off(error, delay)
 
-    async def _rest(self, error: StoreError, delay: float | None) -> float:
+    async def _back_off(self, error: StoreError, delay: float | None) -> float:
         """Wait longer than the last time; how many seconds that was."""
         log.warning("Thread %s waits for the journal: %s", self._thread_id, error)
         delay = backoff.longer(delay)
@@ -132,7 +132,7 @@ class Listeners:
             self.woken(thread_id)
 
     def _take_back(self, unit: Advance, streamed: dict[str, str]) -> None:
-        """What was shown of a call while the model wrote it, and came to nothing, is taken back."""
+        """Takes back the stream of a call that came to nothing."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
             streamed.pop(call_shown_by(post.message.id), None)
         for change in [*unit.calls, *unit.changes]:

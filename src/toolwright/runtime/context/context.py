@@ -83,7 +83,7 @@ class RunContext(RunRecord):
 
     @property
     def active(self) -> ActiveAgent:
-        """Who speaks."""
+        """The active agent."""
         active = self.frame.active
         assert active is not None, "a run of an agent that is not there ends before it speaks"
         return active
@@ -128,11 +128,11 @@ class RunContext(RunRecord):
 
     @property
     def env(self) -> ThreadEnv:
-        """What holds in the thread for whoever speaks."""
+        """Env of the thread for whoever speaks."""
         return self.env_for(self.frame.active)
 
     def env_for(self, active: ActiveAgent | None) -> ThreadEnv:
-        """What holds in the thread for that active agent."""
+        """Env of the thread for that active agent."""
         env = self._envs.get(id(active))
         if env is None:
             env = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
@@ -175,7 +175,7 @@ class RunContext(RunRecord):
         self.stopping = True
 
     def waits_since(self, call_id: str) -> float:
-        """When the run began to wait for that call in memory, by the monotonic clock: now, if it has not."""
+        """Start of the run's wait for that call in memory, by the monotonic clock: now, if it has not begun."""
         return self._waits.setdefault(call_id, self.clock.monotonic())
 
     def stream_call(self, call_id: str, space_id: str) -> None:
@@ -183,7 +183,7 @@ class RunContext(RunRecord):
         self._streamed[call_id] = space_id
 
     def abort_stream(self, call_id: str) -> None:
-        """What was shown of a call came to nothing, and was taken back."""
+        """Forgets the stream of a call, which was taken back."""
         self._streamed.pop(call_id, None)
 
     def is_streamed(self, call_id: str) -> bool:
@@ -249,7 +249,7 @@ class RunContext(RunRecord):
         changes.events.append(message_event(message))
 
     def put(self, changes: Changes, message: Message) -> None:
-        """The same for a message whose texts have all come without secrets through another door (decision 8)."""
+        """Puts a message whose texts have all come without secrets through another door (decision 8)."""
         changes.messages.append(message)
         changes.events.append(message_event(message))
 

@@ -55,7 +55,7 @@ def prompted(messages: list[Message], at: Message | None) -> list[Message]:
 
 
 def _words(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:
-    """What a side has said, also by the tool that ends its turn."""
+    """Words of a side, also those of the tool that ends its turn."""
     if side is None or side.stop_tool is None:
         return message.content
     for call in message.calls:

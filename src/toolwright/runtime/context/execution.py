@@ -99,7 +99,7 @@ class RunExecution:
         return self.stopped or self.side_stopped or self.skipped is not None
 
     def hear(self, below: "RunExecution") -> None:
-        """What a call within this one has asked for, this one asks for too."""
+        """Takes over the requests of a call within this one."""
         self.stopped |= below.stopped
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
@@ -111,12 +111,12 @@ class Writing(Protocol):
 
     @property
     def execution(self) -> RunExecution:
-        """Where the call stands."""
+        """Execution of the call."""
         ...
 
 
 def writes(member: Member) -> Member:
-    """The same, which raises `InvalidRequest` once the call is over."""
+    """Makes a write raise `InvalidRequest` once the call is over."""
 
     @wraps(member)
     def checked(state: Writing, *args: object, **named: object) -> object:
@@ -127,7 +127,7 @@ def writes(member: Member) -> Member:
 
 
 def writes_later(member: Later) -> Later:
-    """The same for what waits; also if the call has ended meanwhile."""
+    """Makes an async write raise `InvalidRequest`, also if the call has ended meanwhile."""
 
     @wraps(member)
     async def checked(state: Writing, *args: object, **named: object) -> object:

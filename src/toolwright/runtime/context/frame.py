@@ -45,12 +45,12 @@ class Frame:
 
     @property
     def steps(self) -> int:
-        """How often something was said or called in it, for that of a prompt tool."""
+        """Number of steps in it, for the frame of a prompt tool."""
         return sum(message.role == "assistant" for message in self.messages)
 
     @property
     def turns(self) -> int:
-        """How often its model has answered in it."""
+        """Number of its model's answers."""
         return sum(message.role == "assistant" and message.by is not None for message in self.messages)
 
     def unanswered(self) -> list[Call]:

@@ -73,7 +73,7 @@ class RunRecord:
         return self.seq + len(changes.messages) + 1
 
     def leaving(self, now: datetime) -> Leaving:
-        """How to leave when the run is over: come back at once if the inbox still holds something."""
+        """Leaving when the run is over: due at once if the inbox still holds something."""
         rest = any(event.run_id != self.run.id for event in self.inbox.values())
         return Leaving(gen=self.gen, due=now if rest else None)
 
@@ -131,7 +131,7 @@ class RunRecord:
         return begun
 
     def _absorb_rest(self, unit: Advance) -> None:
-        """What few units do: to messages that were said, to the inbox and to the thread."""
+        """Absorbs what few units do: to messages that were said, to the inbox and to the thread."""
         for edited in unit.edited:
             self.root.messages = [edited if each.id == edited.id else each for each in self.root.messages]
         for event_id in unit.read:

@@ -119,7 +119,7 @@ class Environment:
         above: Sequence[Above] = (),
         hidden: frozenset[str] = NO_NAMES,
     ) -> ThreadEnv:
-        """What holds in the thread of that agent, whose stored values are `rows`.
+        """Env of the thread for that agent, whose stored values are `rows`.
 
         `above` are the threads above it, the nearest first; `hidden` are names that its models may not see the
         values of, beside the agent's own.
@@ -220,7 +220,7 @@ class Environment:
         return self._cipher.key
 
     def resealed(self, row: EnvRow) -> EnvRow | None:
-        """The same value, sealed by the first key; None if it cannot be read."""
+        """Copy of the value sealed by the first key; None if it cannot be read."""
         value = self._value(row)
         if not isinstance(value, EnvVar):
             return None
@@ -252,7 +252,7 @@ def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
 
 
 def _secret(row: EnvRow, var: EnvVar) -> str:
-    """What must not be seen: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
+    """Secret text: of a tenv, the text within its JSON. An absent one, null, hides nothing."""
     if row.kind == "env":
         return var.value
     value = json.loads(var.value)
@@ -260,4 +260,4 @@ def _secret(row: EnvRow, var: EnvVar) -> str:
 
 
 Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
-"""What holds in a thread for an agent through one of its prompts, from the rows of values."""
+"""Env of a thread for an agent through one of its prompts, from the rows of values."""

@@ -37,7 +37,7 @@ def clean_message(message: Message, redactor: Redactor) -> Message:
 
 
 def _clean_content(message: Message, redactor: Redactor) -> str:
-    """What a message says; what a tool has said in JSON stays JSON."""
+    """Content without secrets; what a tool has said in JSON stays JSON."""
     if message.role != "tool":
         return redactor.text(message.content)
     if _SCALAR.fullmatch(message.content):
@@ -89,7 +89,7 @@ def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
 
 
 def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
-    """What a built-in tool has done, without secrets in what an agent keeps in mind."""
+    """Effect of a built-in tool, without secrets in what an agent keeps in mind."""
     if not redactor:
         return effect
     match effect:

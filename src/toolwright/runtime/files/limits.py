@@ -50,7 +50,7 @@ def recordable(result: ToolResult, most: int) -> ToolResult:
 
 
 def _stack(stack: str, most: int) -> str:
-    """Where it began and where it ended: the middle is what is missed least."""
+    """Beginning and end of a stack: the middle is what is missed least."""
     content = as_bytes(stack) if len(stack) * 4 > most else b""
     if len(content) <= most:
         return stack

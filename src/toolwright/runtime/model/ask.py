@@ -29,12 +29,12 @@ SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more of
 class AnswerLimit:
     """Ends an answer after so many seconds of silence, when the whole of it takes too long, or by an abort."""
 
-    __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_whole")
+    __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_total")
 
     def __init__(self, silence: float, total: float, abort: Abort) -> None:
         self._reading: Supervision[Any] | None = None
         self._loop = asyncio.get_running_loop()
-        self._silence, self._whole = silence, total
+        self._silence, self._total = silence, total
         self._abort = abort
         self._ring = silence * (1 + SLACK)
         now = self._loop.time()
@@ -42,7 +42,7 @@ class AnswerLimit:
         self._again = now + silence * SLACK
 
     def begin(self, reading: "Supervision[Any]") -> None:
-        """What is limited is this."""
+        """Limits this reading."""
         self._reading = reading
         reading.limit(min(self._loop.time() + self._ring, self._end))
         self._abort.within(reading)
@@ -68,7 +68,7 @@ class AnswerLimit:
         if self._abort.aborted:
             return
         if self._loop.time() >= self._end:
-            raise ModelUnavailable(f"The model's answer was not complete after {self._whole:g} s.")
+            raise ModelUnavailable(f"The model's answer was not complete after {self._total:g} s.")
         raise ModelUnavailable(f"The model was silent for {self._silence:g} s within its answer.")
 
 
@@ -174,7 +174,7 @@ class ModelAnswers:
         return response
 
     async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> str:
-        """What an agent with toolkits is told. A space that it may be in no longer it is put out of (D10)."""
+        """System prompt of an agent with toolkits. A space that it may be in no longer it is put out of (D10)."""
         await context.where.check(changes, context.author)
         parts = sections(
             active,

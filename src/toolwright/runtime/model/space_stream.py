@@ -18,7 +18,7 @@ MOST_SHOWN = 32 * 1024  # characters of one stream
 
 @dataclass(slots=True)
 class _Stream:
-    """What was shown of one call."""
+    """Text shown of one call."""
 
     call_id: str
     speech: bool
@@ -91,7 +91,7 @@ class SpaceStream:
         spoken = partial.get("text") if isinstance(partial, dict) else None
         if not isinstance(spoken, str):
             return
-        text = _shown(spoken, redactor)
+        text = _redacted_text(spoken, redactor)
         if text == stream.shown or len(text) > MOST_SHOWN:
             return
         delta = text[len(stream.shown) :] if text.startswith(stream.shown) else text
@@ -104,6 +104,6 @@ class SpaceStream:
         self._bus.publish([live_event(type_, run, payload, now, self._space_id)])
 
 
-def _shown(text: str, redactor: Redactor) -> str:
+def _redacted_text(text: str, redactor: Redactor) -> str:
     """The words without secrets, also those that JSON had spelled in another way."""
     return redactor.so_far(text)[0] if redactor else text

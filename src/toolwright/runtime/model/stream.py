@@ -41,7 +41,7 @@ class AnswerStream:
         self._attempt = ""
         self._in_space: SpaceStream | None = None  # once something was said
         self._unspoken = unspoken
-        self._known, self._both = NOTHING, unspoken
+        self._run_redactor, self._redactor_of_all = NOTHING, unspoken
 
     def take(self, event: ModelEvent) -> None:
         """Show one event of the model. All of it is kept, since a follower may come in the middle."""
@@ -85,10 +85,10 @@ class AnswerStream:
     @property
     def _redactor(self) -> Redactor:
         """All that may not be shown: a run may learn more while it goes on."""
-        if self._known is not self._context.redactor:
-            self._known = self._context.redactor
-            self._both = self._known.with_secrets(self._unspoken.secrets)
-        return self._both
+        if self._run_redactor is not self._context.redactor:
+            self._run_redactor = self._context.redactor
+            self._redactor_of_all = self._run_redactor.with_secrets(self._unspoken.secrets)
+        return self._redactor_of_all
 
     def _wanted(self, in_space: SpaceStream) -> bool:
         return in_space.wanted or self._bus.wanted(self._context.thread.id, self._context.run.id)

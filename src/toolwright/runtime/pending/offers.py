@@ -28,7 +28,7 @@ log = logger("toolwright.runtime")
 BACKLOG = 2_000  # offers that may wait for one reader
 MOST_BYTES = 1024 * 1024  # of offers that may wait for one reader, unless it is a single one
 OVERLAP = timedelta(seconds=60)
-"""How late a call may be seen in the journal after it began, and how far the clocks of processes may differ."""
+"""Delay, at most, until a begun call is seen in the journal, and difference of the clocks of processes."""
 
 
 class OfferQueue:
@@ -66,7 +66,7 @@ class OfferQueue:
         self._came.set()
 
     def take(self) -> Sequence[Event]:
-        """What has come."""
+        """Events that came."""
         self._came.clear()
         taken = tuple(self._waiting)
         self._waiting.clear()
@@ -74,7 +74,7 @@ class OfferQueue:
         return taken
 
     async def next(self) -> Sequence[Event]:
-        """The same, once something has."""
+        """Events, once there are some."""
         await self._came.wait()
         return self.take()
 
@@ -102,7 +102,7 @@ class Offers:
         self._queues = set[OfferQueue]()
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._told: dict[str, datetime] = {}  # when those began that the readers were told of lately
+        self._start_times: dict[str, datetime] = {}  # when those began that the readers were told of lately
         self._again: dict[str, datetime] = {}  # the ends of leases of which they were told
 
     def opened(self, call: Call, agent: str) -> None:
@@ -123,7 +123,7 @@ class Offers:
             self._queues.discard(queue)
             if not self._queues:
                 self._wanted.clear()
-                self._told.clear()
+                self._start_times.clear()
 
     async def run(self) -> None:
         """Look at the journal again and again as long as anybody reads, for ever."""
@@ -144,7 +144,9 @@ class Offers:
         """Tell of calls that began lately, and of leases over at `since` or later; since when to look next."""
         now = self._clock.now()
         horizon = now - OVERLAP
-        self._told = {call_id: began for call_id, began in self._told.items() if began >= horizon}
+        self._start_times = {
+            call_id: began for call_id, began in self._start_times.items() if began >= horizon
+        }
         self._again = {call_id: ended for call_id, ended in self._again.items() if ended >= horizon}
         after = (horizon, "")
         while page := await self._store.offers.begun(now, after=after, before=now + OVERLAP, limit=PAGE):
@@ -157,9 +159,9 @@ class Offers:
 
     def _tell(self, offer: Offer) -> None:
         call = offer.call
-        if call.id in self._told:
+        if call.id in self._start_times:
             return
-        self._told[call.id] = _began(call)
+        self._start_times[call.id] = _began(call)
         readers = [queue for queue in self._readers(call) if queue.meets(call.id, _began(call))]
         self._put(offer, readers)
 

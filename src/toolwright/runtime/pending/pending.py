@@ -66,7 +66,7 @@ class PendingCalls:
         self._motor = motor
         self._agents = agents
         self._lineages = lineages
-        self._known = known
+        self._redactor_of = known
         self._files = files
         self._membership = membership
         self._clock = clock
@@ -140,7 +140,7 @@ class PendingCalls:
                 self._motor.wake(call.thread_id)
                 return answer.route or "inline"
             if answer.guard != "file":  # else a path was taken meanwhile: the file gets another name
-                raise _why(await self.get(call_id))
+                raise _refusal(await self.get(call_id))
 
     async def cancel(self, call_id: str) -> Call:
         """Take an open call back: the agent reads the error `Tool call cancelled`; the call as it is then.
@@ -187,7 +187,7 @@ class PendingCalls:
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
             raise CallClaimed
-        raise _why(call)
+        raise _refusal(call)
 
     async def _thread(self, call: Call) -> Thread:
         """The call's thread. Raises if nobody will read a result: the run has gone on, and thread or agent is gone."""
@@ -203,7 +203,7 @@ class PendingCalls:
         run, caller = await self._store.run(call.run_id), call.agent or thread.agent
         revision = run.revision if run is not None and run.agent == caller else None
         env = await self._lineages.env(thread, await self._agents.usable(caller, revision))
-        redactor = env.redactor.with_secrets(self._known(thread.id).secrets)
+        redactor = env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
         parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
         return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
 
@@ -218,7 +218,7 @@ class PendingCalls:
         return settlement(Submit, call, outcome, await self._settling(call, outcome, now), files)
 
     async def _settling(self, call: Call, outcome: ToolResult, at: datetime) -> Settling:
-        """What its unit has to know beside the call: how deep its run is, and what is seen of it in a space."""
+        """Facts for its unit beside the call: how deep its run is, and what is seen of it in a space."""
         run = await self._store.run(call.run_id)
         agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)
@@ -231,7 +231,7 @@ class PendingCalls:
         )
 
 
-def _why(call: Call) -> ToolwrightError:
+def _refusal(call: Call) -> ToolwrightError:
     match call.status:
         case "resolved":
             return CallResolved()
@@ -250,7 +250,7 @@ def _why_not_cancelled(call: Call) -> ToolwrightError:
         case "expired":
             return AlreadyOver("Tool call expired")
         case _:
-            return _why(call)
+            return _refusal(call)
 
 
 def _claimable(worker: str, lease: float) -> None:

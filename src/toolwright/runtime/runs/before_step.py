@@ -143,7 +143,7 @@ def _answering(context: RunContext) -> str:
 
 
 def _rounds(context: RunContext) -> int:
-    """How often something was called since a model has spoken last, with the time when it did."""
+    """Number of rounds of calls since a model has spoken last, with its own."""
     run = context.run
     return sum(
         m.run_id == run.id and m.role == "assistant" and m.step == run.step_count

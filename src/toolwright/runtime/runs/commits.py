@@ -72,7 +72,7 @@ def presence(context: RunContext, space_id: str | None, type_: EventType) -> lis
 
 
 def last_words(context: RunContext, end: End) -> LastWords:
-    """What the calls that have no answer yet read when the run ends so."""
+    """Last answers of the calls that have none yet when the run ends so."""
     stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
     match end.status:
         case "cancelled":
@@ -130,7 +130,7 @@ class RunCommits:
         kind, changes, run = following.kind, following.changes, following.run
         if following.forced:
             return await self.end(context, kind, changes, end)
-        answer = await context.commit(kind, *await self._ended(context, changes, run, end))
+        answer = await context.commit(kind, *await self._end_changes(context, changes, run, end))
         return None if answer in ("unread", "cancel") else answer
 
     async def end(
@@ -150,7 +150,9 @@ class RunCommits:
                     all_changes,
                     own_message(event, context.run, context.run.step_count, context.place(all_changes)),
                 )
-            outcome = await context.commit(kind, *await self._ended(context, all_changes, context.run, end))
+            outcome = await context.commit(
+                kind, *await self._end_changes(context, all_changes, context.run, end)
+            )
             if outcome in ("done", "space", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
@@ -168,7 +170,9 @@ class RunCommits:
             context, changes, last_words(context, end), await self._nested.open_below(context)
         )
 
-    async def _ended(self, context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
+    async def _end_changes(
+        self, context: RunContext, changes: Changes, run: Run, end: End
+    ) -> tuple[Changes, Run]:
         """The changes and the run's row that end it, with what that does to other threads of the family."""
         all_changes, over = ended(context, changes, run, end)
         return await self.told(context, all_changes, over, terminated=end.terminated), over
@@ -192,7 +196,7 @@ class RunCommits:
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
-        """How the run ends if it may make no further step."""
+        """End of a run that may make no further step."""
         return End("completed", "max_steps") if run.step_count >= self._limit(context) else None
 
     def exhausted(self, context: RunContext) -> bool:

@@ -125,7 +125,7 @@ class Drainer:
         """A run that cannot go on now: it still waits, or it may only run by itself."""
         assert view.wake is not None, "checked by the caller"
         if run.status == "waiting" and run.cancel_requested_at is None:
-            left = await self._left(view, run)
+            left = await self._time_left(view, run)
             if left > 0:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
@@ -133,8 +133,8 @@ class Drainer:
             return Alone(backoff.nth(run.lives + 1 - LONELY_LIVES))
         return None
 
-    async def _left(self, view: ThreadView, run: Run) -> float:
-        """How many seconds a parked run has still to wait, as far as can be known."""
+    async def _time_left(self, view: ThreadView, run: Run) -> float:
+        """Seconds that a parked run has still to wait, as far as can be known."""
         if (run.waiting or {}).get("reason") == "variables":
             return await self._lacks(view, run)
         open_calls = [call for call in view.calls if call.status == "waiting"]
@@ -150,7 +150,7 @@ class Drainer:
         return [call for call in calls if call is not None and call.status == "waiting"]
 
     async def _lacks(self, view: ThreadView, run: Run) -> float:
-        """The same for one that waits for values. It looks once more when what was at work as it parked is over."""
+        """Seconds that a run waits for values. It looks once more when what was at work as it parked is over."""
         active = await self._speakers.of(view.thread, run)
         if isinstance(active, str):
             return 0.0
@@ -256,7 +256,7 @@ class Drainer:
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
     ) -> None:
-        """What the run was to read cannot be read: it is failed, its own messages kept, the rest given back (D21)."""
+        """Fails a run whose messages cannot be read: its own are kept, the rest given back (D21)."""
         now = self._clock.now()
         status: RunStatus = "failed" if context.run.cancel_requested_at is None else "cancelled"
         over = changed(context.run, status=status, error=error, started_at=now, completed_at=now)

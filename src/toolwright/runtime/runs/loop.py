@@ -36,7 +36,7 @@ from toolwright.wire.event import run_event, step_event
 log = logger("toolwright.runtime")
 
 MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
-"""What is the model's fault, or that of how it was named, and not of what it was asked (D21)."""
+"""Errors that are the model's fault, or that of how it was named, and not of what it was asked (D21)."""
 
 
 class Loop:

@@ -78,14 +78,14 @@ class PromptRuns:
             await self._step(context, frame)
 
     async def _step(self, context: RunContext, frame: Frame) -> None:
-        response = await self._asked(context, frame)
+        response = await self._answer(context, frame)
         if isinstance(response, ToolResult):
             await self._answered(context, frame, response)
         elif response is not None:
             usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
             await self._say(context, frame, response, changed(context.run, usage=usage, cost=cost))
 
-    async def _asked(self, context: RunContext, frame: Frame) -> ModelResponse | ToolResult | None:
+    async def _answer(self, context: RunContext, frame: Frame) -> ModelResponse | ToolResult | None:
         """The model's answer; the error that its failure is to the caller; None if the run was cancelled."""
         try:
             response = await self._model_answers.ask_within(context, frame)

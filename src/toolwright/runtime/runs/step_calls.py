@@ -147,7 +147,7 @@ class StepCalls:
             await self._commit(context, changes)
 
     async def _result(self, context: RunContext, call: Call, ran: Ran, outcome: Outcome) -> Next:
-        """What became of a call, with what follows from it."""
+        """Next unit: the result of a call, with what follows."""
         kept, changes = await self._handlers.keep(context, ran, call, outcome)
         await self.close_below(context, changes, call)
         execution = ran.state.execution
@@ -192,7 +192,7 @@ class StepCalls:
         turn, reason = run.turn, None
         stops = context.active.stops
         if stops.stop_tool or stops.session_stop or stops.session_fail:
-            run, reason = after_calls(context.active, run, _made(context, changes))
+            run, reason = after_calls(context.active, run, _calls_of_step(context, changes))
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
@@ -205,14 +205,14 @@ class StepCalls:
         changes.events.append(step_event("step.done", context.run.step_count))
         if execution.skipped is not None:
             end = End("skipped", reason=execution.skipped.reason)
-            return _forced(context.run, changes, end)
+            return _forced_end(context.run, changes, end)
         if execution.stopped:
             end = End("completed", "session_stop", terminated=execution.terminated)
-            return _forced(context.run, changes, end)
+            return _forced_end(context.run, changes, end)
         assert context.root.active is not None, "somebody speaks"
         run, reason = side_over(context.root.active, changed(context.run, queued=()), "end_turn")
         if reason is not None:
-            return _forced(context.run, changes, End("completed", reason))
+            return _forced_end(context.run, changes, End("completed", reason))
         await self._commits.give_up(context, changes, End("completed"))
         end = self._commits.limit_end(context, run)
         return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
@@ -240,7 +240,7 @@ def _queueing(context: RunContext, execution: RunExecution) -> Run:
     return changed(context.run, queued=(*context.run.queued, *queued))
 
 
-def _forced(run: Run, changes: Changes, end: End) -> Next:
+def _forced_end(run: Run, changes: Changes, end: End) -> Next:
     return Next(kind=Result, changes=changes, run=run, end=end, forced=True)
 
 
@@ -252,7 +252,7 @@ def _at_work(call: Call) -> bool:
     return call.status in ("created", "running", "waiting")
 
 
-def _made(context: RunContext, changes: Changes) -> list[Made]:
+def _calls_of_step(context: RunContext, changes: Changes) -> list[Made]:
     """The calls of the step with how they went, some of them by these changes."""
     calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls.values())}
     status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}

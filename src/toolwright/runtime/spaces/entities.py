@@ -56,7 +56,7 @@ class Entities:
         return (await self.register(**fields)).entity
 
     async def register(self, **fields: Unpack[EntityFields]) -> Registered:
-        """The same, and whether there was none before. Of those who race with one external id, one makes it."""
+        """A human as by `create`, and whether it is new. Of those who race with one external id, one makes it."""
         checked = _checked(fields)
         now = self._clock.now()
         new = Entity(id=self._new_id("ent"), type="human", metadata={}, created_at=now, updated_at=now)
@@ -97,7 +97,7 @@ class Entities:
         return None if agent is None else entity_of(agent)
 
     async def shown(self, entity_id: str) -> Entity | None:
-        """The same to be shown beside something else: None too for one whose row is broken."""
+        """The entity to be shown beside something else: None too if its row is broken."""
         try:
             return await self.known(entity_id)
         except RowBroken as error:

@@ -91,7 +91,7 @@ def metadata_of(value: object) -> JSONObject:
 
 def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
     """The space with the fields given, told by its instant from the one before, though the clock may stand."""
-    _known(fields)
+    _refuse_unknown(fields)
     new = changed(was, updated_at=max(now, was.updated_at + _TICK))
     if "name" in fields:
         new = changed(new, name=name_of("name", fields["name"]))
@@ -107,7 +107,7 @@ def faulty(path: str, fault: str) -> InvalidRequest:
     return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
-def _known(names: Iterable[str]) -> None:
+def _refuse_unknown(names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in SpaceFields.__annotations__]
     if unknown:
         raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")

@@ -44,13 +44,13 @@ class Prompts:
         """
         active = self._equip(await self._agents.active(agent))
         if space_id is None:
-            open_space_id = await self._here(active)
+            open_space_id = await self._home_space(active)
         elif (open_space_id := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
         parts = sections(active, await self._system_prompts.of(active), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
-    async def _here(self, active: ActiveAgent) -> str | None:
+    async def _home_space(self, active: ActiveAgent) -> str | None:
         thread = await self._store.thread(active.agent.home_thread_id)
         if thread is None or thread.space_id is None:
             return None

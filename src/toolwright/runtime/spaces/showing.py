@@ -17,4 +17,4 @@ class Showing:
 
 
 Intended: TypeAlias = Effect | Showing
-"""What a unit is to do: as it is, or as it may be shown."""
+"""Message of a unit: as it is, or as it may be shown."""

@@ -219,7 +219,7 @@ class Spaces:
         return await self.member(space_id, entity_id)
 
     async def _guest(self, entity: str) -> Entity:
-        """Who is to come into a space."""
+        """Entity to come into a space."""
         guest = await self._entities.find(entity)
         await self._membership.admit(guest)
         return guest

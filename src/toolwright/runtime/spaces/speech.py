@@ -35,7 +35,7 @@ class Speech:
         stream_id: str | None = None,
         source: Source = NOBODY,
     ) -> Post:
-        """What it takes to say that, without the secrets of the agents that are there.
+        """Effect that posts the message without the secrets of the agents that are there.
 
         `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
         there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.
@@ -61,7 +61,7 @@ class Speech:
             revision=space.revision,
             deliveries=await self._deliveries.of_message(message, space, author, members, depth),
             joining=None if is_member else _joining(space, author, message),
-            events=(*_told(author, is_member=is_member), said_event(message, author, stream_id)),
+            events=(*_join_events(author, is_member=is_member), said_event(message, author, stream_id)),
         )
 
     async def check_parent(self, message: SpaceMessage) -> None:
@@ -91,7 +91,7 @@ def own_metadata(value: object) -> JSONObject:
     return metadata
 
 
-def _told(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
+def _join_events(author: Entity, *, is_member: bool) -> Sequence[EventDraft]:
     return () if is_member else (joined_event(author.id, "member"),)
 
 

@@ -28,14 +28,14 @@ class CallEnv:
 
     @property
     def tenvs(self) -> Tenvs:
-        """What the thread was created to bring."""
+        """Tenvs of the thread's creation."""
         if self._tenvs is None:
             self._tenvs = Tenvs(self._context.env_for(self._active).tenvs)
         return self._tenvs
 
     @property
     def own_tenvs(self) -> JSONObject:
-        """What the thread itself was created to bring, for agents that it is handed over to."""
+        """Tenvs that the thread itself was created with, for agents that it is handed over to."""
         return self._context.env.own_tenvs
 
     async def get(self, name: str) -> EnvVar | None:
@@ -62,7 +62,7 @@ class CallEnv:
 
     @property
     def changes(self) -> tuple[EnvChange, ...]:
-        """What was set, as its unit takes it, and what was dropped."""
+        """Changes of values, set and dropped, as a unit takes them."""
         return (*[self._change(name, var) for name, var in self._set.items()], *self._dropped)
 
     def drop(self, rows: Sequence[EnvRow]) -> None:

@@ -45,7 +45,7 @@ class Facts:
 
     @property
     def missing_home_tenvs(self) -> Lacking:
-        """What the agent's tools need and its home thread would not have, for built-in tools."""
+        """Values that the agent's tools need and its home thread would lack, for built-in tools."""
         active = self._context.base
         at_home = active is None or self._context.thread.id == home_thread_id_of(self._context.thread.agent)
         return Lacking() if at_home or active is None else active.lacks_at_home
@@ -101,7 +101,7 @@ class Facts:
 
     @property
     def chain_depth(self) -> int:
-        """How deep the run is in a chain of agents, for built-in tools."""
+        """Depth of the run in a chain of agents, for built-in tools."""
         return self._context.run.chain_depth
 
     @property
@@ -196,7 +196,7 @@ class Words:
 
     @property
     def injected(self) -> list[Injected]:
-        """What is said with the call's result."""
+        """Messages beside the call's result."""
         return [*self._injected.values()]
 
     @property
@@ -206,7 +206,7 @@ class Words:
         return [clean_message(each, self._context.redactor) for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
-        """What was said, and what this call says, which has no place yet."""
+        """Messages, with those of this call, which have no place yet."""
         there = self._context.root.messages
         if not self._injected:
             return there

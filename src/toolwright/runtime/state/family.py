@@ -72,8 +72,8 @@ class Family:
         self._store = store
         self._children = children
         self._execution = execution
-        self._ended: set[str] = set()
-        self._said = 0
+        self._terminated_ids: set[str] = set()
+        self._last_number = 0
         self.makers: list[Make] = []
 
     @property
@@ -105,11 +105,11 @@ class Family:
         return None if thread is None else Relative(thread, self)
 
     def status_of(self, thread: Thread) -> ChildStatus:
-        """How a thread of the family stands, with what this call has done to it."""
-        return "terminated" if thread.id in self._ended else thread.child_status
+        """Status of a thread of the family, with what this call has done to it."""
+        return "terminated" if thread.id in self._terminated_ids else thread.child_status
 
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
-        """What was said in a thread of the family."""
+        """Messages of a thread of the family."""
         given.page(limit, offset)
         return all_of(
             await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))
@@ -125,7 +125,7 @@ class Family:
     def may_speak(self, thread: Thread, text: str) -> str:
         """The text, if it can be said there. Raises `InvalidRequest` or `ThreadTerminated` otherwise."""
         self._execution.check()
-        if thread.id in self._ended:
+        if thread.id in self._terminated_ids:
             raise _terminated(thread)
         _check_open(thread)
         return given.message(text)
@@ -180,11 +180,11 @@ class Family:
 
     def ends(self, thread_id: str) -> None:
         """From now on this call sees that thread as terminated."""
-        self._ended.add(thread_id)
+        self._terminated_ids.add(thread_id)
 
     def _next(self) -> int:
-        self._said += 1
-        return self._said
+        self._last_number += 1
+        return self._last_number
 
 
 def _check_open(thread: Thread) -> None:

@@ -57,7 +57,7 @@ class RunState(Facts):
         "_family_or_none",
         "_files",
         "_invoke",
-        "_made",
+        "_makers",
         "_sandbox",
         "_store",
         "_values",
@@ -91,7 +91,7 @@ class RunState(Facts):
         self._values: dict[str, str | None] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
-        self._made: list[Callable[[], Awaitable[Effect]]] = []
+        self._makers: list[Callable[[], Awaitable[Effect]]] = []
         self._drafts: FileDrafts | None = None
         self._words_or_none: Words | None = None  # these are made when they are first used
         self._env_or_none: CallEnv | None = None
@@ -130,7 +130,7 @@ class RunState(Facts):
 
     @property
     def tenvs(self) -> Tenvs:
-        """What the thread was created to bring."""
+        """Tenvs of the thread's creation."""
         return self._env.tenvs
 
     async def env(self, name: str) -> str | None:
@@ -157,7 +157,7 @@ class RunState(Facts):
 
     @property
     def own_tenvs(self) -> JSONObject:
-        """What the thread itself was created to bring, for agents that it is handed over to."""
+        """Tenvs that the thread itself was created with, for agents that it is handed over to."""
         return self._env.own_tenvs
 
     @property
@@ -169,7 +169,7 @@ class RunState(Facts):
 
     @property
     def drafted(self) -> FileDrafts | None:
-        """The same, None if the call has not looked at any file."""
+        """The drafts, None if the call has not looked at any file."""
         return self._drafts
 
     async def read_file(self, path: str) -> bytes:
@@ -199,7 +199,7 @@ class RunState(Facts):
         return await self.drafts.matching(pattern)
 
     async def stat_file(self, path: str) -> AttachmentRef | None:
-        """What is known of a file, None if there is none."""
+        """Metadata of a file, None if there is none."""
         file = await self.drafts.at(path)
         return None if file is None else file.ref
 
@@ -301,7 +301,7 @@ class RunState(Facts):
 
     @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there
-        """What the calls of one run share in this process; it is recorded nowhere, and gone after a restart."""
+        """Values that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
         return self._context.handler_context
 
     async def invoke_tool(self, name: str, arguments: JSONObject | str | None = None) -> ToolResult:
@@ -326,7 +326,7 @@ class RunState(Facts):
         self._calls.queue(name, arguments, self._context.redactor)
 
     async def hear(self, below: RunExecution) -> None:
-        """What a call within this one asks for, this one asks for too; and it sees the files that were written."""
+        """Takes over the requests of a call within this one, and what it queued."""
         self.execution.hear(below)
         self.execution.queued = (*self.execution.queued, *below.queued)
 
@@ -346,7 +346,7 @@ class RunState(Facts):
         self._emitted.append(EventDraft(type=event_type, payload=payload))
 
     def written(self) -> Changes:
-        """What the call has said, set and emitted, as its unit takes it, without the secrets that are known by now."""
+        """Changes of the call, as its unit takes them, without the secrets that are known by now."""
         changes = Changes()
         if self._emitted:
             redactor = self._context.redactor
@@ -367,7 +367,7 @@ class RunState(Facts):
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
         """Have an effect that is made when the result is committed, for built-in tools."""
-        self._made.append(make)
+        self._makers.append(make)
 
     async def effects(self) -> list[Effect]:
         """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
@@ -376,13 +376,13 @@ class RunState(Facts):
             SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
         ]
         makers = () if self._family_or_none is None else self._family_or_none.makers
-        return done + [await self._context.retry_until_available(make) for make in (*self._made, *makers)]
+        return done + [await self._context.retry_until_available(make) for make in (*self._makers, *makers)]
 
     @property
     def has_effects(self) -> bool:
         """Whether the call has any."""
         makers = () if self._family_or_none is None else self._family_or_none.makers
-        return bool(self._effects or self._values or self._made or makers)
+        return bool(self._effects or self._values or self._makers or makers)
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""

@@ -42,7 +42,7 @@ class Events:
         """Recorded events with a number above `after`, in order, without the first `offset` of them."""
         page(limit, after)
         page(limit, offset)
-        _known(topic)
+        _check_topic(topic)
         return await self._store.events(topic, after, limit, offset)
 
     async def follow(self, topic: Topic, after: int | None = None) -> AsyncIterator[Event]:
@@ -58,7 +58,7 @@ class Events:
     @asynccontextmanager
     async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Following]:
         """The events of `follow`; once the block is entered, nothing that happens is missed."""
-        _known(topic)
+        _check_topic(topic)
         by_kind("after", after, (int, NoneType), "the number of an event")
         with self._bus.subscribe(topic) as follower:
             start = await self._start(topic, after)
@@ -92,7 +92,7 @@ class Events:
                 return
 
     async def _live(self, topic: Topic, follower: Follower, last: int) -> AsyncIterator[Event]:
-        """What comes over the bus, until there is a reason to read the journal: a gap, or a long silence.
+        """Events of the bus, until there is a reason to read the journal: a gap, or a long silence.
 
         A space has but some of the numbers: that none of its events is left out the bus itself sees.
         """
@@ -111,6 +111,6 @@ class Events:
             await asyncio.sleep(0)
 
 
-def _known(topic: Topic) -> None:
+def _check_topic(topic: Topic) -> None:
     by_kind("topic", topic, Topic, "a topic: a thread, a run or a space, by its id")
     by_id(topic.kind, topic.id)

@@ -38,7 +38,7 @@ def child_id_of(call_id: str) -> str:
 async def copy_files(
     thread_id: str, drafts: FileDrafts, files: Sequence[File], clock: Clock, new_id: NewId
 ) -> tuple[AttachmentRef, ...]:
-    """The same files in another thread, under names that are free there; they are in its drafts then (S0 §7)."""
+    """Copies the files to another thread, under free names there; they are in its drafts then (S0 §7)."""
     refs: list[AttachmentRef] = []
     for each in files:
         path = await drafts.free_path(each.name)

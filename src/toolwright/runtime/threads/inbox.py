@@ -84,7 +84,7 @@ def line(event: InboxEvent) -> str:
 
 
 def _of_subagent(content: JSONObject) -> str:
-    """What a child has said, or has come to."""
+    """Text of a child's message or result."""
     name = content.get("name")
     who = "Subagent" if name is None else f"Subagent: {_plain(str(name))}"
     at = f"reference: {content.get('reference')}, status: {content.get('status')}"
@@ -104,7 +104,7 @@ def preview(events: Sequence[InboxEvent]) -> str | None:
 
 
 def depth_of(events: Sequence[InboxEvent], run: Run) -> int:
-    """How deep the run is in a chain of agents that wake each other: as deep as what it reads (D15)."""
+    """Depth of the run in a chain of agents that wake each other: that of what it reads (D15)."""
     return max([run.chain_depth, *[event.depth for event in events]])
 
 

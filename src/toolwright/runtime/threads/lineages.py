@@ -20,7 +20,7 @@ class Lineages:
         self._environment = environment
 
     async def resolver(self, thread: Thread) -> Resolve:
-        """What says which values hold in the thread for an agent, given the rows of all who have a say."""
+        """Resolver of the thread's env for an agent, given the rows of all who have a say."""
         above = await self._above(thread) if thread.parent_id is not None else []
         _, hidden = await self._agent(thread.agent)
 
@@ -33,15 +33,15 @@ class Lineages:
         return resolve
 
     async def env(self, thread: Thread, active: ActiveAgent | None) -> ThreadEnv:
-        """What holds in the thread now."""
+        """Env of the thread now."""
         resolve = await self.resolver(thread)
         return resolve(thread, active, await self._store.env(thread.id))
 
     async def _above(self, thread: Thread) -> list[Above]:
         """The threads above it, the nearest first."""
-        return [await self._seen(each) for each in await self._store.children.lineage(thread.id)]
+        return [await self._scope_of(each) for each in await self._store.children.lineage(thread.id)]
 
-    async def _seen(self, thread: Thread) -> Above:
+    async def _scope_of(self, thread: Thread) -> Above:
         scoped, hidden = await self._agent(thread.answering)
         if thread.active_agent is not None:
             hidden |= (await self._agent(thread.agent))[1]

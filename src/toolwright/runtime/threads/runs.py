@@ -57,7 +57,7 @@ class Runs:
         return await self._store.steps(by_id("run", run_id))
 
     async def messages(self, run_id: str) -> Sequence[Message]:
-        """What was said in the run, in order."""
+        """Messages of the run, in order."""
         return await self._store.run_messages(by_id("run", run_id))
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:

@@ -42,7 +42,7 @@ class BuiltinState(Protocol):
 
     @property
     def missing_home_tenvs(self) -> Lacking:
-        """What the agent's tools need and its home thread would not have."""
+        """Values that the agent's tools need and its home thread would lack."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class BuiltinState(Protocol):
 
     @property
     def chain_depth(self) -> int:
-        """How deep the run is in a chain of agents that wake each other (D15)."""
+        """Depth of the run in a chain of agents that wake each other (D15)."""
         ...
 
     @property

@@ -27,7 +27,7 @@ from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_r
 from toolwright.wire.agent import goal_json, memory_json, plan_json
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
-"""How many of each an agent keeps."""
+"""Most of each that an agent keeps."""
 LONGEST_TEXT, LONGEST_NAME = 4_000, 200
 """Characters of a description, value or instruction; and of a name, key, status or priority."""
 
@@ -94,7 +94,7 @@ def item_id(prefix: str, value: str | None, call_id: str, n: int) -> str:
 
 
 def text(where: str, value: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
-    """What was given, else what is kept; refused where there is neither, or where it is blank or too long."""
+    """The given text, else the kept one; `InvalidRequest` for neither, or one that is blank or too long."""
     if value is None and kept is not None:
         return kept
     if value is None or not value.strip():
@@ -307,7 +307,7 @@ def _plan(
     where: str, change: GivenPlan, was: Plan | None, agent_id: str, plan_id: str, now: datetime
 ) -> Plan:
     try:
-        when = _when(change, was, now)
+        when = _schedule(change, was, now)
     except InvalidRequest as error:
         raise InvalidRequest(f"{where}: {error.message}") from error
     return Plan(
@@ -322,8 +322,8 @@ def _plan(
     )
 
 
-def _when(change: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
-    """When it runs: as was said now, else as before; a cron may be read in another zone from now on."""
+def _schedule(change: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
+    """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
     if was is None or change.says_when:
         return read_schedule(
             now,

@@ -75,7 +75,9 @@ class SpacesToolkit:
     # ── what they do ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _enter(self, run: BuiltinState, space_id: str, limit: int) -> JSON:
-        space = await run.retry_until_available(lambda: self._seen(run, space_id, _not_yours(space_id)))
+        space = await run.retry_until_available(
+            lambda: self._accessible_space(run, space_id, _not_yours(space_id))
+        )
         members = all_of(await run.retry_until_available(lambda: self._spaces.members(space.id)))
         messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
@@ -104,7 +106,7 @@ class SpacesToolkit:
         content = run.clean(words_of(text, "text"))
         author = run.author
         assert author is not None, "an agent that runs is an entity"
-        await run.retry_until_available(lambda: self._seen(run, space_id, NO_LONGER_HERE))
+        await run.retry_until_available(lambda: self._accessible_space(run, space_id, NO_LONGER_HERE))
         message = SpaceMessage(
             id=message_id_of(run.call_id),
             space_id=space_id,
@@ -118,7 +120,9 @@ class SpacesToolkit:
         return {"messageId": message.id}
 
     async def _read(self, run: BuiltinState, space_id: str, offset: int, limit: int) -> JSON:
-        space = await run.retry_until_available(lambda: self._seen(run, space_id, _not_yours(space_id)))
+        space = await run.retry_until_available(
+            lambda: self._accessible_space(run, space_id, _not_yours(space_id))
+        )
         messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit, offset))
         return {"messages": _messages(messages)}
 
@@ -126,7 +130,7 @@ class SpacesToolkit:
         run.skip(None if reason is None else run.clean(reason))
         return {"skipped": True}
 
-    async def _seen(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
+    async def _accessible_space(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
         """The space, if the agent may read and speak there."""
         me = "" if run.author is None else run.author.id
         try:
@@ -140,7 +144,7 @@ def _not_yours(space_id: str) -> str:
 
 
 def _origin(run: BuiltinState, space_id: str) -> JSONObject:
-    """Where the word came from that made the agent speak, if that was another space."""
+    """Origin of the word that made the agent speak, if that was another space."""
     trigger = run.trigger
     if trigger is None or trigger.get("spaceId") in (None, space_id):
         return {}

@@ -11,19 +11,19 @@ class Frames:
     """The frames of the newest events."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
+        self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
     def of(self, event: Event) -> bytes:
         """The event's frame. A recorded event is known by its number, a live one by being the same object."""
         whose = event.thread_id if event.space_id is None else None  # all spaces are numbered together
         key = id(event) if event.n is None else (whose, event.n)
-        entry = self._made.get(key)
+        entry = self._frames.get(key)
         if entry is not None and (event.n is not None or entry[0] is event):
             return entry[1]
         made = frame_of(event)
-        if len(self._made) >= KEPT:
-            del self._made[next(iter(self._made))]
-        self._made[key] = (event, made)
+        if len(self._frames) >= KEPT:
+            del self._frames[next(iter(self._frames))]
+        self._frames[key] = (event, made)
         return made
 
 

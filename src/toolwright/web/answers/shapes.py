@@ -1,4 +1,4 @@
-"""What all answers of the OpenAPI document have in common; those of a noun lie beside its routes."""
+"""Shapes that all answers of the OpenAPI document share; those of a noun lie beside its routes."""
 
 from typing import Any, Literal
 

@@ -30,22 +30,22 @@ class Caller:
 
     @property
     def user_ids(self) -> tuple[str, ...]:
-        """What threads of theirs have as `userId`; of a service nothing."""
+        """Values of `userId` of their threads; of a service none."""
         return tuple(one for one in (self.entity_id, self.external_id) if one is not None)
 
     @property
     def users(self) -> tuple[str, ...] | None:
-        """Whose things they see: None for a service, which sees everybody's."""
+        """Owners that they may see: None for a service, which sees everybody's."""
         return None if self.kind == "service" else self.user_ids
 
     @property
     def presentation(self) -> Presentation:
-        """How messages and events are shown to them."""
+        """Presentation of messages and events for them."""
         return FOR_SERVICES if self.kind == "service" else FOR_PEOPLE
 
     @property
     def sight(self) -> Sight | None:
-        """Whose calls they see: None for a service, which sees all."""
+        """Sight of calls: None for a service, which sees all."""
         return None if self.entity_id is None else Sight(users=self.user_ids, entity_id=self.entity_id)
 
 
@@ -127,11 +127,11 @@ class _Keys:
     """Keys that are compared in constant time."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
-        self._known = [key.encode("utf-8", "surrogateescape") for key in keys]
+        self._keys = [key.encode("utf-8", "surrogateescape") for key in keys]
 
     def __contains__(self, key: str) -> bool:
         sent = key.encode("latin-1", "replace")  # headers are read as latin-1: these are the bytes sent
-        same = [hmac.compare_digest(sent, known) for known in self._known]  # all of them: no early end
+        same = [hmac.compare_digest(sent, known) for known in self._keys]  # all of them: no early end
         return any(same)
 
 

@@ -158,7 +158,7 @@ class Permits:
 
 
 def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
-    """Whose a new thread is: a person's is theirs, whoever they say. `Forbidden` if they name somebody else."""
+    """Owner of a new thread: a person owns theirs. `Forbidden` if they name somebody else."""
     if caller.kind == "service":
         return user_id
     if user_id is not None and user_id not in caller.user_ids:
@@ -167,19 +167,19 @@ def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
 
 
 def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
-    """Whose things a list holds, None for all: a person's are their own, whoever they name."""
+    """Owner of a list's things, None for all: a person's are their own, whoever they name."""
     return entity_id if caller.kind == "service" else caller.entity_id or ""
 
 
 def sight_of_run(*, owns: bool, caused: bool) -> Sight | None:
-    """How much a person sees of a run: all of those in their threads, the status of those they caused elsewhere."""
+    """Sight of a run for a person: all of those in their threads, the status of those they caused elsewhere."""
     if owns:
         return "whole"
     return "status" if caused else None
 
 
 def speaker(caller: Caller, entity_id: str | None) -> str:
-    """Who speaks: a person as themselves, whoever they name; a service says for whom it speaks."""
+    """Speaker: a person as themselves, whoever they name; a service says for whom it speaks."""
     if caller.kind == "person":
         return caller.entity_id or ""
     if entity_id is None:

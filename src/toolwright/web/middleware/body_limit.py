@@ -29,7 +29,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = self._limit(scope)
-        if _said(scope) > limit:
+        if _content_length(scope) > limit:
             await answer_error(_too_large(limit))(scope, receive, send)
             return
         read, complete = 0, False
@@ -64,7 +64,7 @@ def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"The body is larger than the limit of {quantity(limit, 'byte')}.")
 
 
-def _said(scope: Scope) -> int:
+def _content_length(scope: Scope) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length":
             return int(value) if value.isdigit() and len(value) < 20 else 0

@@ -46,7 +46,7 @@ class Form(BaseModel):
 
 F = TypeVar("F", bound=Form)
 DEFINITIONS = "#/components/schemas/{model}"
-"""Where the schemas of an OpenAPI document lie."""
+"""Place of schemas in an OpenAPI document."""
 
 
 def reads(form: type[F]) -> Callable[[Request], Awaitable[F]]:
@@ -81,7 +81,7 @@ def parse(path: str, text: str, request: Request) -> JSON:
 
 
 def described(form: type[Form]) -> dict[str, Any]:  # a part of an OpenAPI document
-    """What `reads` takes, for the route's OpenAPI description; `correct_document` moves its parts where they belong."""
+    """OpenAPI description of what `reads` takes; `correct_document` moves its parts where they belong."""
     schema = form.model_json_schema(ref_template=DEFINITIONS)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

@@ -74,7 +74,7 @@ Name = Annotated[Words, Field(max_length=MAX_NAME)]
 """A name, a label or another short text."""
 
 Reference = Annotated[Words, Field(max_length=MAX_ID)]
-"""What names something else: its id, or a name that serves as one."""
+"""Name of something else: its id, or a name that serves as one."""
 
 Description = Annotated[Words, Field(max_length=MAX_DESCRIPTION)]
 """A text that says what something is."""
@@ -84,7 +84,7 @@ Metadata = Annotated[
     AfterValidator(_short_keys),
     Field(json_schema_extra={"propertyNames": {"maxLength": MAX_NAME}}),
 ]
-"""What programs keep beside something, by short keys."""
+"""Data that programs keep beside something, by short keys."""
 
 Id = Annotated[Words, Path(description="The id.")]
 

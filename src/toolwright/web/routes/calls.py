@@ -74,7 +74,7 @@ class Submission(Form):
 
     @property
     def outcome(self) -> JSON | ToolResult:
-        """What becomes of the call."""
+        """Result of the call. Raises `InvalidRequest`."""
         if "error" not in self.model_fields_set:
             return self.result
         if "result" in self.model_fields_set or self.error is None:

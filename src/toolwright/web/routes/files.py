@@ -95,7 +95,7 @@ async def describe_file(caller: Known, serving: Here, thread_id: Id, path: FileP
 
 
 def _headers(file: FileRow) -> dict[str, str]:
-    """What a browser needs to know, and what it must not do with somebody else's file."""
+    """Headers of a file, so that a browser runs nothing of somebody else's."""
     inline = file.mime_type in SHOWN
     charset = "; charset=utf-8" if file.mime_type.startswith("text/") else ""
     name = quote(file.name, safe="")

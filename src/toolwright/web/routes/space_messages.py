@@ -1,4 +1,4 @@
-"""What is said in spaces: messages, reactions."""
+"""Routes of messages and reactions in spaces."""
 
 from typing import Annotated
 

@@ -110,7 +110,8 @@ async def create_space(
 ) -> Answer:
     """A new space, without members yet."""
     return answer(
-        _both(await runtime.spaces.create(new.name, new.kind, new.description, new.metadata, new.id)), 201
+        _space_fields(await runtime.spaces.create(new.name, new.kind, new.description, new.metadata, new.id)),
+        201,
     )
 
 
@@ -125,7 +126,7 @@ async def list_spaces(caller: Known, runtime: AtWork, limit: Limit = 50, offset:
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
 async def get_space(caller: Known, serving: Here, space_id: Id) -> Answer:
     """One space."""
-    return answer(_both(await serving.permits.space(caller, space_id)))
+    return answer(_space_fields(await serving.permits.space(caller, space_id)))
 
 
 @router.patch(
@@ -137,7 +138,7 @@ async def change_space(
     _: Service, runtime: AtWork, space_id: Id, change: Annotated[SpaceChange, Depends(reads(SpaceChange))]
 ) -> Answer:
     """Change a space."""
-    return answer(_both(await runtime.spaces.update(space_id, **change.fields)))
+    return answer(_space_fields(await runtime.spaces.update(space_id, **change.fields)))
 
 
 @router.delete("/{space_id}", responses=answers(Deleted, "It is deleted.", errors=(404,)))
@@ -207,7 +208,7 @@ async def mark_read(
     return answer({"membership": await _member(serving.runtime, member)})
 
 
-def _both(space: SpaceRow) -> dict[str, JSON]:
+def _space_fields(space: SpaceRow) -> dict[str, JSON]:
     fields = space_json(space)
     return {"space": fields, "smartSpace": fields}
 

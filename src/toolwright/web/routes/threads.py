@@ -21,7 +21,7 @@ from toolwright.wire.shape import Absent, Shape
 from toolwright.wire.thread import Child, Thread, child_json, thread_json
 
 MOST_LISTED = 1_000
-"""What a body lists; how many files a message may have is told in other words where they are kept."""
+"""Most items of a body's lists; how many files a message may have is told in other words where they are kept."""
 
 router = noun("/api/threads", "threads")
 

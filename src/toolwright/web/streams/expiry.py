@@ -17,7 +17,7 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
     if caller.entity_id is None:
         await anyio.sleep_forever()
         return
-    while await _there(serving, caller.entity_id):
+    while await _is_registered(serving, caller.entity_id):
         patience = serving.options.keep_alive
         if caller.until is not None:
             left = caller.until - serving.options.clock.now().timestamp()
@@ -27,7 +27,7 @@ async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
         await anyio.sleep(patience)
 
 
-async def _there(serving: Serving, entity_id: str) -> bool:
+async def _is_registered(serving: Serving, entity_id: str) -> bool:
     """True also while the journal cannot be read: that ends streams in its own way."""
     with suppress(StoreError):
         return await serving.runtime.entities.human(entity_id) is not None

@@ -107,7 +107,7 @@ class EventStream(StreamingResponse):
         async with anyio.create_task_group() as tasks:
             scope = tasks.cancel_scope
             tasks.start_soon(_end_after, self._serving.options.closing.wait, scope)
-            tasks.start_soon(_end_after, lambda: _gone(receive), scope)
+            tasks.start_soon(_end_after, lambda: _wait_for_disconnect(receive), scope)
             tasks.start_soon(_end_after, too_much, scope)
             tasks.start_soon(_end_after, no_longer, scope)
             tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
@@ -128,7 +128,7 @@ class EventStream(StreamingResponse):
             log.warning("The stream of the %s %s breaks off: %s", self._topic.kind, self._topic.id, error)
 
     def _frame(self, event: Event) -> bytes:
-        """What all readers of a kind see is made once; of an event that people see otherwise theirs is not kept."""
+        """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""
         presented = self._caller.presentation.event(event)
         return self._serving.frames.of(event) if presented is event else frame_of(presented)
 
@@ -146,7 +146,7 @@ async def _keep_alive(send: Send, interval: float) -> None:
         await _write(send, KEEP_ALIVE)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

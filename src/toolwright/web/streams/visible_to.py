@@ -7,7 +7,7 @@ from toolwright.web.serving import Serving
 
 
 class Eyes:
-    """What one follower sees of the followed thing, which they may read.
+    """Sight of one follower of the followed thing, which they may read.
 
     The events themselves tell when a person comes to a space, and when they go.
     """

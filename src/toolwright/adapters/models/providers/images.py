@@ -21,7 +21,7 @@ class Pictures:
     """Loads the images that a request's messages refer to, by their digests."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
 
     async def of(self, request: ModelRequest) -> Mapping[str, bytes]:
@@ -29,14 +29,14 @@ class Pictures:
         found: dict[str, bytes] = {}
         for ref in _images(request.messages):
             assert ref.digest is not None, "checked by _images"
-            picture = self._kept.pop(ref.digest, None)
+            picture = self._cache.pop(ref.digest, None)
             if picture is None:
                 picture = await _loaded(request, ref)
                 self._size += len(picture or b"")
             if picture is not None:
-                found[ref.digest] = self._kept[ref.digest] = picture
+                found[ref.digest] = self._cache[ref.digest] = picture
         while self._size > KEPT:
-            self._size -= len(self._kept.popitem(last=False)[1])
+            self._size -= len(self._cache.popitem(last=False)[1])
         return found
 
 

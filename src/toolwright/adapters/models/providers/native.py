@@ -1,4 +1,4 @@
-"""What only the provider understands (thinking, signatures, item ids): kept as JSON, replayed later."""
+"""Native parts that only the provider understands (thinking, signatures): kept as JSON, replayed later."""
 
 from collections.abc import Sequence
 

@@ -38,6 +38,6 @@ def schema_for(model: Model, schema: JSONObject) -> JSONObject:
 
 
 def strictness(model: Model) -> bool | None:
-    """What to say of a tool's strictness: nothing, except where silence would close its objects."""
+    """Value of a tool's `strict`: None, except where silence would close its objects."""
     fitted = model.profile.get("json_schema_transformer")
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None

@@ -33,19 +33,19 @@ class Recent(Generic[Source, Made]):
     def __init__(self, make: Callable[[Source], Made], size: int) -> None:
         self._make = make
         self._size = size
-        self._kept: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
+        self._cache: OrderedDict[int, tuple[Source, Made]] = OrderedDict()
 
     def get(self, source: Source) -> Made:
-        """What `make` returned for this very object (which is kept alive, so its id stays its own)."""
+        """Result of `make` for this very object (which is kept alive, so its id stays its own)."""
         key = id(source)
-        entry = self._kept.get(key)
+        entry = self._cache.get(key)
         if entry is not None:
-            self._kept.move_to_end(key)
+            self._cache.move_to_end(key)
             return entry[1]
         made = self._make(source)
-        self._kept[key] = (source, made)
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+        self._cache[key] = (source, made)
+        if len(self._cache) > self._size:
+            self._cache.popitem(last=False)
         return made
 
 
@@ -63,7 +63,7 @@ class Transcript:
     def __init__(self, aliases: Aliases, *, flags_errors: bool) -> None:
         self._aliases = aliases
         self._flags_errors = flags_errors
-        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._made, KEPT_MESSAGES)
+        self._pieces: Recent[Message, ModelRequestPart | ModelResponse] = Recent(self._convert, KEPT_MESSAGES)
 
     def convert(
         self, messages: Iterable[Message], seen: Mapping[str, bytes] | None = None
@@ -76,7 +76,7 @@ class Transcript:
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
         for message in messages:
-            piece = self._made(message, seen or {}) if message.attachments else self._piece(message)
+            piece = self._convert(message, seen or {}) if message.attachments else self._piece(message)
             if not isinstance(piece, ModelResponse):
                 (results if message.role == "tool" else prompts).append(piece)
                 continue
@@ -91,9 +91,9 @@ class Transcript:
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
         """Long texts are not kept alive for the sake of a few microseconds."""
         keep = message.role == "assistant" or len(message.content) <= LONGEST_KEPT
-        return self._pieces.get(message) if keep else self._made(message)
+        return self._pieces.get(message) if keep else self._convert(message)
 
-    def _made(
+    def _convert(
         self, message: Message, seen: Mapping[str, bytes] = NOTHING_SEEN
     ) -> ModelRequestPart | ModelResponse:
         match message.role:

@@ -1,1 +1,1 @@
-"""How a program of statements runs on any database: its operations, outcome, and codecs."""
+"""Engine that runs programs of statements on any database: operations, outcome, codecs."""

@@ -1,4 +1,4 @@
-"""How values lie in columns: instants, JSON, texts; and what cannot be read of them.
+"""Codecs of columns: instants, JSON, texts; and errors of what cannot be read.
 
 A row is a sequence in the order of the table's columns.
 """
@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 NOT_JSON = (ValueError, TypeError, RecursionError)
 MISSHAPEN = (ValueError, TypeError, LookupError, AttributeError, ToolwrightError)
-"""What is raised for a text that is no JSON, and for JSON of another shape."""
+"""Errors of a text that is no JSON, and of JSON of another shape."""
 
 Row: TypeAlias = Sequence[Any]  # a driver's row: its types are those of the table's columns
 Param: TypeAlias = str | int | float | bool | None
@@ -48,7 +48,7 @@ def text_or_none(value: JSON) -> str | None:
 
 
 def long_text_or_none(value: JSON) -> str | None:
-    """The same for what may be long and is never compared, as arguments and results are."""
+    """JSON of long values that are never compared, such as arguments and results."""
     return None if value is None else dumps_unescaped(value)
 
 

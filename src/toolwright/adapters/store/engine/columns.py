@@ -91,7 +91,7 @@ class Columns:
 
 
 def blank(column: Column[Any]) -> str | int | None:  # of any type
-    """What may stand in the place of a value that cannot."""
+    """Placeholder for a value that cannot be read."""
     if column.nullable:
         return None
     return 0 if isinstance(column.type, Integer | Float | Boolean) else ""

@@ -1,4 +1,4 @@
-"""What a store needs of a database: something that runs programs on it."""
+"""Driver of a store: runs programs on a database."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Driver(Protocol):
 async def read_rows(
     driver: Driver, made: Callable[[Sequence[Row]], T], statement: Statement, params: Params
 ) -> T:
-    """What is made of the rows of one query: by a mapping's `each`, `all` or `first`, or by whatever else."""
+    """Runs one query and makes a value of its rows: by a mapping's `each`, `all` or `first`, or another."""
 
     def reading() -> Reading[T]:
         return made((yield Op(statement, params)))

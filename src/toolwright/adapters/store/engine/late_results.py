@@ -53,7 +53,7 @@ def without_late_results(
     over = [moved[call_id] for call_id in pending_calls(unit) if call_id in moved]
     own = {each.message.id: each.message for each in unit.effects if isinstance(each, Post | Edit)}
     ends = {edit.message.id: edit for edit in shown_cancelled(over, {**messages, **own})}
-    posted = [_ended(each, ends) for each in unit.effects]
+    posted = [_post_with_end(each, ends) for each in unit.effects]
     new = {call.id for call in (*unit.calls, *unit.nested) if call.status == "pending"}
     changes = [
         CallChange(id=call.id, was="pending", now="cancelled", at=unit.at, result=RESULT)
@@ -71,7 +71,7 @@ def without_late_results(
 
 
 def cancelled_event(call: Call) -> EventDraft:
-    """What the followers of the call's thread read."""
+    """Event for the followers of the call's thread."""
     return outcome_event(call.id, call.name, CALL_CANCELLED)
 
 
@@ -83,7 +83,7 @@ def dropped_timers(calls: Iterable[Call]) -> list[DropTimer]:
 def shown_cancelled(
     calls: Iterable[Call], messages: Mapping[str, SpaceMessage], author: Entity | None = None
 ) -> list[Edit]:
-    """What the spaces see in which the calls are shown; `author` is whose calls they are, where it is there still.
+    """Edits in the spaces that show the calls; `author` is the entity that made them, where it is there still.
 
     A message is as it was but for its call's status: nothing in it is new, and so no secret is.
     """
@@ -91,11 +91,11 @@ def shown_cancelled(
     for call in calls:
         message = None if call.space_id is None else messages.get(message_id_of(call.id))
         if message is not None:
-            edits.append(_shown(call, message, author))
+            edits.append(_cancelled_edit(call, message, author))
     return edits
 
 
-def _shown(call: Call, message: SpaceMessage, author: Entity | None) -> Edit:
+def _cancelled_edit(call: Call, message: SpaceMessage, author: Entity | None) -> Edit:
     rest = {name: value for name, value in message.metadata.items() if name != "timedOut"}
     metadata: JSONObject = {**rest, "result": s3_result(CALL_CANCELLED), "status": "error"}
     shown = changed(message, metadata=metadata, edited_at=None)
@@ -105,7 +105,7 @@ def _shown(call: Call, message: SpaceMessage, author: Entity | None) -> Edit:
     return Edit(space_id=message.space_id, source=source, message=shown, events=told)
 
 
-def _ended(effect: Effect, ends: dict[str, Edit]) -> Effect:
+def _post_with_end(effect: Effect, ends: dict[str, Edit]) -> Effect:
     """A message that is posted and ended by one unit is posted as it ends: no unit writes a row twice."""
     if not isinstance(effect, Post) or effect.message.id not in ends:
         return effect

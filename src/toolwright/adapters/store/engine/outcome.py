@@ -1,4 +1,4 @@
-"""What comes of a unit: it is written, or one of its guards failed."""
+"""Outcome of a unit: it is written, or one of its guards failed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ NO_EVENTS: Sequence[Event] = ()
 
 
 class Written(NamedTuple):  # every commit makes one, and a tuple is the cheapest of values
-    """What a unit did: the answer for the caller, and the events for the bus."""
+    """Result of a unit: the answer for the caller, and the events for the bus."""
 
     answer: Committed
     events: Sequence[Event] = NO_EVENTS
@@ -69,7 +69,7 @@ def _with_place(payload: JSONObject, seq: int | None) -> JSONObject:
 
 @dataclass(slots=True)
 class Performed:
-    """What came of a unit's effects; `shown` is what these have to show in spaces of calls that they have ended."""
+    """Result of a unit's effects; `shown` are edits in spaces of calls that they have ended."""
 
     events: list[Event] = field(default_factory=list[Event])
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])

@@ -1,4 +1,4 @@
-"""What programs yield: statements to run, singly, several at once, or as a whole.
+"""Operations of programs: statements to run, singly, several at once, or as a whole.
 
 Three things a driver may do to spare round trips. A program may yield several ops at once, on different rows, and
 is sent one row of each: they may be run as one statement. What returns nothing may be run any time
@@ -52,7 +52,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Whole):
-    """The same of a program that goes another way if a guard fails: sent nothing, unless it is run as one statement."""
+    """All ops of a program that goes another way if a guard fails: sent nothing, unless it runs as one statement."""
 
 
 Ops: TypeAlias = Op | Sequence[Op] | Whole
@@ -69,7 +69,7 @@ def behind(first: Op, ops: Sequence[Op]) -> list[Op]:
 
 
 def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T:
-    """What a program or a reading returns, each of whose ops is run by `run`."""
+    """Drives a program or a reading: runs its ops by `run`, returns its result."""
     rows: list[Row] | None = None
     while True:
         try:
@@ -80,7 +80,7 @@ def drive(steps: Generator[Y, list[Row], T], run: Callable[[Y], list[Row]]) -> T
 
 
 async def drive_async(steps: Generator[Y, list[Row], T], run: Callable[[Y], Awaitable[list[Row]]]) -> T:
-    """The same on a session that is waited for."""
+    """Drives a program or a reading by the async `run`."""
     rows: list[Row] | None = None
     while True:
         try:

@@ -31,7 +31,7 @@ def advance(unit: Advance, tables: Tables) -> Written:
         stored = [tables.calls[call_id] for call_id in pending if call_id in tables.calls]
         unit = without_late_results(unit, stored, tables.space_messages)
     run = unit.run
-    moved = _moved(unit, tables) if unit.changes else {}
+    moved = _move_calls(unit, tables) if unit.changes else {}
     calls = (*unit.calls, *unit.nested) if unit.nested else unit.calls
     if calls or unit.step is not None:
         _check_new(calls, unit.step, tables)
@@ -106,7 +106,7 @@ def _change_thread(unit: Advance, thread: ThreadRow) -> None:
         thread.messages = [edited if each.seq == edited.seq else each for each in thread.messages]
 
 
-def _moved(unit: Advance, tables: Tables) -> Moved:
+def _move_calls(unit: Advance, tables: Tables) -> Moved:
     moved: Moved = {}
     for change in unit.changes:
         call = moved.get(change.id) or tables.calls.get(change.id)

@@ -1,4 +1,4 @@
-"""What is read of agents, children, front-ends, offers and spaces in memory."""
+"""Reads of agents, children, front-ends, offers and spaces in memory."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

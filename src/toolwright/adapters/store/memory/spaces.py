@@ -44,13 +44,13 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     done = Performed()
     for delivery in deliveries_of(effects):
         deliver(delivery, unit, tables, done)
-    told = _told(effects, unit, tables, done)
+    told = _space_events(effects, unit, tables, done)
     for effect in effects:
         if isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
         else:
-            _rest(effect, tables)
-    told += _told(done.shown, unit, tables, done)
+            _apply_other(effect, tables)
+    told += _space_events(done.shown, unit, tables, done)
     if told:
         first = tables.counters.get(SPACE_EVENTS, 0) + 1
         tables.counters[SPACE_EVENTS] = first + len(told) - 1
@@ -60,8 +60,8 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     return done
 
 
-def _told(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
-    """What those on spaces tell there, as they are done."""
+def _space_events(effects: Sequence[Effect], unit: Unit, tables: Tables, done: Performed) -> list[Event]:
+    """Performs effects on spaces and returns their events."""
     told: list[Event] = []
     for effect in sorted(_in_spaces(effects), key=lambda each: each.space_id):
         told += placed(effect, _space(effect, tables, done), unit.at)
@@ -172,7 +172,7 @@ def _message(effect: SpaceEffect, tables: Tables) -> int | None:
     return None
 
 
-def _rest(effect: Effect, tables: Tables) -> None:
+def _apply_other(effect: Effect, tables: Tables) -> None:
     match effect:
         case Enter():
             tables.threads[effect.thread_id].space_id = effect.space_id

@@ -25,7 +25,7 @@ class Undo:
 
     def __init__(self, tables: Tables) -> None:
         self._back: list[Callable[[], object]] = []
-        self._kept: set[int] = set()  # rows and tables that are kept whole
+        self._kept_ids: set[int] = set()  # rows and tables that are kept whole
         columns: dict[str, Any] = {field.name: getattr(tables, field.name) for field in fields(Tables)}
         for name, rows in columns.items():
             if isinstance(rows, dict):
@@ -36,7 +36,7 @@ class Undo:
     def apply(self, unit: Unit) -> Written:
         """Apply the unit, or raise with nothing written."""
         self._back.clear()
-        self._kept.clear()
+        self._kept_ids.clear()
         self.keep(self._tables.space_events)
         try:
             return apply(unit, self._tables)
@@ -46,7 +46,7 @@ class Undo:
             raise
 
     def add(self, back: Callable[[], object]) -> None:
-        """How one change is taken back."""
+        """Adds the undoing of one change."""
         self._back.append(back)
 
     def keep(self, value: object) -> None:
@@ -60,9 +60,9 @@ class Undo:
 
     def is_first(self, whole: object) -> bool:
         """Whether nobody has kept this in this unit."""
-        if id(whole) in self._kept:
+        if id(whole) in self._kept_ids:
             return False
-        self._kept.add(id(whole))
+        self._kept_ids.add(id(whole))
         return True
 
 
@@ -108,7 +108,7 @@ class Recorded(MutableMapping[K, V]):
 
 
 def _row_back(row: ThreadRow) -> Callable[[], None]:
-    """How a thread becomes what it is now: its lists grow, and what changes in its inbox was unread or being read."""
+    """Action that restores a thread's row: its lists grow, and what changes in its inbox was unread or being read."""
     before = {name: getattr(row, name) for name in _FIELDS}
     messages, events, inbox = len(row.messages), len(row.events), len(row.inbox)
     unread, reading, files = dict(row.unread), dict(row.reading), dict(row.files)

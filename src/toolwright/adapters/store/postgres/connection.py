@@ -38,7 +38,7 @@ _SESSION = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many sessions a journal may have, and how long anything may take, in seconds.
+    """Limits of a journal: its number of sessions, and times in seconds.
 
     The server ends a `statement` after that time; an `attempt` on one session is given up when even this does
     not come to pass, for then the session is silent; after `patience` whoever waits is told.

@@ -151,7 +151,7 @@ class Attempts:
     async def settle(self) -> Written | Conflict:
         """One attempt."""
         async with lent(self._pool) as connection:
-            if self._doubtful and (known := await self._known(connection)):
+            if self._doubtful and (known := await self._earlier_result(connection)):
                 return known
             self._doubtful = True  # from now on
             try:
@@ -159,15 +159,15 @@ class Attempts:
                     return written
                 return await Transaction(connection, self._unit, self._sql).run()
             except GuardFailed as failed:
-                return await self._known(connection) or Conflict(guard=failed.guard)
+                return await self._earlier_result(connection) or Conflict(guard=failed.guard)
             except asyncpg.UniqueViolationError:
-                if known := await self._known(connection):
+                if known := await self._earlier_result(connection):
                     return known
                 raise
             except ToolwrightError as error:
                 raise Unwritable(f"The journal cannot hold this: {error}") from error
 
-    async def _known(self, connection: Connection) -> Written | None:
+    async def _earlier_result(self, connection: Connection) -> Written | None:
         known = await written_before(connection, self._unit, self._sql)
         self.repeated = known is not None
         return known
@@ -182,7 +182,7 @@ async def _drive(connection: Connection, steps: Reading[T]) -> T:
 
 
 def _tell(outcome: "asyncio.Future[T]", done: "asyncio.Task[T]") -> None:
-    """What became of a commit. One that a deadline cancelled as it ended may be in the journal or not."""
+    """Passes on the result of a commit. One that a deadline cancelled as it ended may be in the journal or not."""
     if outcome.done():
         return
     if done.cancelled():

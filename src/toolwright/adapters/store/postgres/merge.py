@@ -64,7 +64,7 @@ _TABLE = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 
 @lru_cache(maxsize=1_000)
 def _written(sql: str) -> tuple[str, str]:
-    """Which table a statement writes, and how: `new` rows, an `upsert`, or a `change` of rows that are there."""
+    """Table of a statement, and its kind: `new` rows, an `upsert`, or a `change` of rows that are there."""
     found = _TABLE.search(sql)
     table = found[1] if found else ""
     if found is None or not sql.startswith("INSERT"):
@@ -131,7 +131,7 @@ def _followed_by(parts: tuple[tuple[str, int], ...], last: str) -> str:
 
 
 class _Part(NamedTuple):
-    """What the text of a whole depends on."""
+    """Key of the cached text of a whole."""
 
     sql: str
     order: tuple[str, ...]
@@ -149,8 +149,8 @@ def _part(op: Op) -> _Part:
     )
 
 
-def _kept(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
-    """Which parameters a value must be sent for."""
+def _value_indexes(order: tuple[str, ...], given: Container[str] | None) -> list[int]:
+    """Indexes of the parameters to be sent."""
     return [i for i, name in enumerate(order) if given is None or name not in given]
 
 
@@ -177,7 +177,7 @@ def _at_once(parts: tuple[_Part, ...]) -> str:
 def _placed(part: _Part, places: int) -> tuple[str, int]:
     """The part's text for its rows, its parameters numbered from there on, and how many they are."""
     given = dict(part.given)
-    kept = _kept(part.order, given)
+    kept = _value_indexes(part.order, given)
     named = {index: name for index, name in enumerate(part.order) if name in given}
 
     def row(text: str, start: int) -> str:

@@ -13,7 +13,7 @@ class _Turn:
 
 
 class Turns:
-    """Who comes to a key that is taken waits for those before."""
+    """Queue of each key: a taker waits for those before."""
 
     def __init__(self) -> None:
         self._turns: dict[str, _Turn] = {}

@@ -120,7 +120,7 @@ class Transaction:
         return rows_of(ops, [(row[0], row[1]) for row in await self._connection.fetch(sql, *values)])
 
     async def _write_later(self, written: Written) -> None:
-        """What returns nothing, and last of all the token with the answer."""
+        """Writes what returns nothing, and last of all the token with the answer."""
         unit = self._unit
         params: Params = {"token": unit.token, "answer": dumps(_recorded(written)), "at": micros(unit.at)}
         token = (self._sql.insert_commit, self._sql.insert_commit.bind(params))
@@ -133,7 +133,7 @@ class Transaction:
 
 
 def _finished(steps: Program, found: list[Row]) -> Written:
-    """What a program with a single step returns."""
+    """Result of a program with a single step."""
     try:
         steps.send(found)
     except StopIteration as stop:
@@ -152,7 +152,7 @@ def _recorded(written: Written) -> JSONObject:
 
 
 def _spans(events: Sequence[Event]) -> JSON:
-    """Where events lie: by thread, the first and the last number. Those of spaces have none yet."""
+    """Spans of events: by thread, the first and the last number. Those of spaces have none yet."""
     spans: dict[str | None, list[Event]] = {}
     for event in events:
         if event.n is not None:
@@ -161,7 +161,7 @@ def _spans(events: Sequence[Event]) -> JSON:
 
 
 async def written_before(connection: Connection, unit: Unit, sql: Statements) -> Written | None:
-    """What the unit with this token did, if it is in the journal."""
+    """Result of the unit with this token, if it is in the journal."""
     found = await connection.fetchval(sql.commit_answer.sql, unit.token)
     if found is None:
         return None

@@ -86,7 +86,7 @@ def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: Perfor
 def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
     """Threads that wait for one of these names look again."""
     for name in sorted({change.name for change in env if change.kind == "env"}):
-        yield Op(sql.children.wake_askers, {"name": name, **_now(unit)})
+        yield Op(sql.children.wake_askers, {"name": name, **_wake_params(unit)})
 
 
 def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps:
@@ -102,7 +102,7 @@ def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: Performed) -> Steps
 
 
 def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> Steps:
-    params: Params = {"thread_id": effect.thread_id, "at": micros(unit.at), **_now(unit)}
+    params: Params = {"thread_id": effect.thread_id, "at": micros(unit.at), **_wake_params(unit)}
     for statement in statements:
         yield Op(statement, params)
 
@@ -130,7 +130,7 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: Performed) -> Steps
         return
     yield from _files(effect.files, sql)
     yield Op(sql.insert_inbox, INBOX.params(changed(effect.event, run_id=run_id), n=posted), "duplicate")
-    yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
+    yield Op(sql.wake, {"thread_id": effect.thread_id, **_wake_params(unit)})
     done.runs.append((effect.thread_id, run_id))
 
 
@@ -145,7 +145,7 @@ def _begin(
     events = numbered((effect.queued,), ev, unit, effect.thread_id, run.id, run.agent)
     yield Op(sql.insert_event, EVENTS.params(events[0], base=0))
     done.events += events
-    yield Op(sql.wake, {"thread_id": effect.thread_id, **_now(unit)})
+    yield Op(sql.wake, {"thread_id": effect.thread_id, **_wake_params(unit)})
     done.runs.append((effect.thread_id, run.id))
 
 
@@ -184,7 +184,7 @@ def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: Per
         [(posted,)] = yield Op(sql.count_posted, parent, "thread")
         yield Op(sql.insert_inbox, INBOX.params(effect.late, n=posted), "duplicate")
     yield from _tell(effect.parent.id, effect.told, run_id, unit, sql, done)
-    yield Op(sql.wake, {**parent, **_now(unit)})
+    yield Op(sql.wake, {**parent, **_wake_params(unit)})
     done.runs.append((effect.parent.id, run_id))
 
 
@@ -247,6 +247,6 @@ def _files(changes: Iterable[FileChange], sql: Statements) -> Steps:
             yield Op(sql.insert_file, FILES.params(change.file), "file")
 
 
-def _now(unit: Unit) -> Params:
+def _wake_params(unit: Unit) -> Params:
     at = micros(unit.at)
     return {"due": at, "gen": at}

@@ -81,13 +81,13 @@ def give_up(
 def shown(
     calls: Sequence[Call], sql: Statements, author: Entity | None = None
 ) -> Generator[Ops, list[Row], list[Edit]]:
-    """What the spaces see in which these calls are shown."""
+    """Edits of the spaces that show these calls."""
     places = [(call.id, call.space_id) for call in calls if call.space_id is not None]
     return shown_cancelled(calls, (yield from _messages(places, sql)), author)
 
 
 def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
-    """Where the calls are shown, by their ids."""
+    """Ids of calls and of the spaces that show them."""
     places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
     places |= {change.id: change.space_id for change in unit.changes if change.space_id is not None}
     return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]

@@ -1,4 +1,4 @@
-"""What many programs are made of: locks, and the ops for files, values, events and wakes."""
+"""Parts of many programs: locks, and the ops for files, values, events and wakes."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -65,7 +65,7 @@ def _written(effect: ChildEffect) -> set[str]:
 
 
 def leaving(thread_id: str, leaving: Leaving, sql: Statements) -> Op:
-    """How a drain leaves its thread, if the wake is the one that it saw."""
+    """Op of a drain that leaves its thread, if the wake is the one that it saw."""
     seen: Params = {"thread_id": thread_id, "gen": leaving.gen}
     if leaving.due is None:
         return Op(sql.drop_wake, seen)

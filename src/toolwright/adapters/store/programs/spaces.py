@@ -61,7 +61,7 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
         if isinstance(effect, ChildEffect):
             yield from perform_child(effect, unit, sql, done)
         else:
-            yield _rest(effect, unit, sql)
+            yield _other_ops(effect, unit, sql)
     told += yield from _in_spaces(done.shown, unit, sql, done)
     if told and sql.spaces.numbers_later:
         params = [SPACE_EVENTS.params(event, unit=unit.token, i=i) for i, event in enumerate(told)]
@@ -174,7 +174,7 @@ def _message(effect: Edit | Erase | React | Unreact, sql: Statements) -> Generat
             return (yield Op(sql.spaces.drop_reaction, {**this}))
 
 
-def _rest(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
+def _other_ops(effect: Effect, unit: Unit, sql: Statements) -> list[Op]:
     match effect:
         case Enter():
             return [Op(sql.spaces.enter, {"thread_id": effect.thread_id, "space_id": effect.space_id})]

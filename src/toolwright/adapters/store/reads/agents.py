@@ -1,4 +1,4 @@
-"""What is read of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
+"""Reads of configured agents and minds on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is read of families of threads on SQL: the queries of one dialect, and the port over a driver."""
+"""Reads of families of threads on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What is read of calls on offer on SQL: the queries of one dialect, and the port over a driver."""
+"""Reads of calls on offer on SQL: the queries of one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
 from datetime import datetime

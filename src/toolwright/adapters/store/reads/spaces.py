@@ -1,4 +1,4 @@
-"""What is read of spaces on SQL: the queries, compiled for one dialect, and the port over a driver."""
+"""Reads of spaces on SQL: the queries, compiled for one dialect, and the port over a driver."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -37,7 +37,7 @@ MOST = 2**63 - 1
 """The last number: on SQLite whatever is none is more than all numbers, and neither an event's place nor a time."""
 
 _CALL, _SHOWING = "call_", literal("msg_", Text)
-"""How the ids of calls begin, and those of the messages that show them (see `wire.call_shown`)."""
+"""Prefixes of the ids of calls, and of the messages that show them (see `wire.call_shown`)."""
 
 
 class Queries:

@@ -13,7 +13,7 @@ from toolwright.adapters.store.statements.threads import Statements
 from toolwright.core.journal.units import Unit
 
 SIZES = (64, 16, 8, 4, 3, 2, 1)
-"""How many rows one INSERT takes: few sizes, so that the connection keeps each of them prepared."""
+"""Numbers of rows for one INSERT: few sizes, so that the connection keeps each of them prepared."""
 
 
 class Writing:

@@ -67,7 +67,7 @@ class AgentStatements:
         )
 
     def _end_statements(self, compiled: Compiler) -> None:
-        """What a deletion and whoever counts on the agent agree by: its first revision, which is never rewritten."""
+        """Locks that deletion and users of an agent share: on its first revision, which is never rewritten."""
         mine = string("agent_id")
         rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
         first = rows.where(agent_revisions.c.agent_id == mine)
@@ -78,7 +78,7 @@ class AgentStatements:
         self._late_result_statements(answering, compiled)
 
     def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
-        """What tells whose calls are pending, and what cancels those that nobody hopes for."""
+        """Statements for threads with pending calls, and to cancel calls that nobody hopes for."""
         pending, mine = calls.c.status == "pending", string("agent_id")
         hoping = select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
         self.hoping = compiled(hoping.where(pending, answering == mine))

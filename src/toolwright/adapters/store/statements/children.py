@@ -129,7 +129,7 @@ class ChildStatements:
         self.below = compiled(select(_family(children).c.id))
 
     def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # statements of SQLAlchemy
-        """What stops those threads and all below them: their runs, also those that are to follow.
+        """Statements to stop those threads and all below them: their runs, also those that are to follow.
 
         Nobody is told, and so calls that still hoped for a late result are cancelled. Those that wait are ended by
         their own runs.

@@ -17,7 +17,7 @@ _NESTED = text("within IS NOT NULL")
 
 
 def _body_text(message: Message) -> str:
-    """What a message has beside its place, its run and its time: what it lacks is left out."""
+    """JSON of a message without its place, its run and its time: what it lacks is left out."""
     body: JSONObject = {"content": message.content}
     if message.calls:
         body["calls"] = [[c.id, c.name, c.arguments, c.model_call_id] for c in message.calls]
