@@ -131,3 +131,15 @@ def test_every_loop_has_its_own(count: int) -> None:
     finally:
         for loop in loops:
             loop.close()
+
+
+def test_loops_that_are_closed_are_let_go() -> None:
+    kept: list[weakref.ref[Ahead]] = []
+    for _ in range(10):
+        loop = Ahead()
+        kept.append(weakref.ref(loop))
+        deadlines_of(loop).add(loop.time() + 600, list[str]().clear)
+        loop.close()
+        del loop
+    gc.collect()
+    assert sum(each() is not None for each in kept) <= 1  # the last, until there is another

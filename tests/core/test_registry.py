@@ -333,3 +333,51 @@ async def test_methods_partials_and_callable_objects_are_handlers() -> None:
         (await call(registry, name, {"userName": "Ada"})).result for name in ("method", "object", "partial")
     ]
     assert answers == ["Hello Ada", "object Ada", "AdaAda"]
+
+
+async def test_an_activity_that_nobody_has_bound_is_refused_by_an_app_and_fails_in_a_toolset() -> None:
+    schema: JSONObject = {"properties": {"_activity": {"const": "payOut"}, "_output": {"type": "string"}}}
+    pay = Tool.from_schema("pay", schema)
+    with pytest.raises(
+        DefinitionError, match="names the handler 'payOut' as its _activity, and none is bound"
+    ):
+        tw.App(tools=[pay])
+    with pytest.raises(DefinitionError, match="none is bound"):
+        tw.App(agents=[tw.Agent("payer", tw.Prompt("payer", tools=[pay]))])
+    result = await Toolset([pay]).call("pay", {})
+    assert (result.status, result.error_code, result.error) == (
+        "error",
+        "no_handler",
+        "Tool 'pay' has no handler.",
+    )
+
+
+def test_the_tools_of_a_registry_are_the_same_each_time() -> None:
+    registry = tw.Registry()
+    registry.tool("greetUser", GREET)
+    registry.handler("greetUser", greet)
+    assert registry.tools() == registry.tools()
+    prompt = tw.Prompt("host", tools=registry.tools())
+    app = tw.App(agents=[tw.Agent("host", prompt)], registry=registry)
+    assert [tool.name for tool in app.catalog.tools] == ["greetUser"]
+
+
+async def test_the_name_of_other_arguments_may_be_that_of_an_argument() -> None:
+    registry = tw.Registry()
+    registry.tool("note", {"properties": {"arguments": {"type": "string"}}})
+    registry.handler("note", names_of)
+    assert await call(registry, "note", {}) == ToolResult.ok("")
+    assert await call(registry, "note", {"arguments": "x"}) == ToolResult.ok("arguments")
+
+
+def test_a_parameter_for_the_call_that_has_an_arguments_name_is_refused() -> None:
+    def note(call: tw.Call, **arguments: JSON) -> str:
+        return f"{call} {arguments}"
+
+    registry = tw.Registry()
+    registry.tool("note", {"properties": {"call": {"type": "string"}}})
+    registry.handler("note", note)
+    with pytest.raises(
+        DefinitionError, match="has a parameter 'call' that gets no argument, but so is an argument"
+    ):
+        registry.tools()

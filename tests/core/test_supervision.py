@@ -1,6 +1,8 @@
 """Supervision of other people's coroutines: whoever waits for one is never kept longer than its grace."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -31,3 +33,47 @@ async def test_a_cancel_at_the_moment_at_which_patience_ends_is_not_waited_for_a
         await asyncio.wait_for(waiting, 10)
     released.set()
     await asyncio.sleep(0)
+
+
+class Finished(asyncio.Future[Any]):
+    """A task that was over when it was made, as an eager one may be."""
+
+    def get_name(self) -> str:
+        return "finished"
+
+    def set_name(self, name: str) -> None:
+        assert name
+
+
+def eager(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **_: object) -> Finished:
+    task = Finished(loop=loop)
+    try:
+        work.send(None)
+    except StopIteration as end:
+        task.set_result(end.value)
+    return task
+
+
+async def seven() -> int:
+    return 7
+
+
+async def test_work_that_is_over_as_soon_as_its_task_is_made_has_its_result() -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(eager)  # type: ignore[arg-type]  # as much of a task as is asked for
+    try:
+        work = Supervision(seven(), "seven", 30.0)
+    finally:
+        loop.set_task_factory(None)
+    assert await work.end()
+    assert work.result() == 7
+
+
+async def test_work_that_somebody_else_cancels_before_it_begins_is_not_waited_for() -> None:
+    work = Supervision(seven(), "seven")
+    [task] = [each for each in asyncio.all_tasks() if each.get_name() == "seven"]
+    task.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            assert await work.end()
+            work.result()

@@ -140,3 +140,28 @@ async def test_an_idle_session_that_was_cut_off_is_not_lent_again() -> None:
     await lending.release(session)
     cast("Any", session).closed = True
     assert (await lending.acquire() is session, pool.out) == (False, 1)
+
+
+async def test_a_session_of_one_who_is_cancelled_while_the_pool_closes_is_the_pools_again() -> None:
+    pool = Sessions()
+    lending = Lending(pool, 1)
+    session = await lending.acquire()
+    waiting = asyncio.create_task(lending.acquire())
+    await asyncio.sleep(0)
+    await lending.release(session)  # to the one who waits, and who does not know it yet
+    waiting.cancel()
+    async with asyncio.timeout(10):
+        await lending.close()
+    assert pool.out == 0
+
+
+async def test_a_session_that_is_cut_off_on_its_way_to_who_waits_is_not_lent() -> None:
+    pool = Sessions()
+    lending = Lending(pool, 1)
+    session = await lending.acquire()
+    waiting = asyncio.create_task(lending.acquire())
+    await asyncio.sleep(0)
+    await lending.release(session)
+    cast("Any", session).closed = True
+    async with asyncio.timeout(10):
+        assert (await waiting is session, pool.out) == (False, 1)

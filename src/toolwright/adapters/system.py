@@ -21,10 +21,9 @@ class SystemClock:
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))
-_chances: list[
-    str
-] = []  # drawn a few at a time: the system is asked for them, which takes longer than all the rest
-os.register_at_fork(after_in_child=_chances.clear)
+# The random parts of the next ids: to ask the system for one takes longer than all the rest.
+_randoms: list[str] = []
+os.register_at_fork(after_in_child=_randoms.clear)
 
 
 def new_id(prefix: str) -> str:
@@ -33,13 +32,14 @@ def new_id(prefix: str) -> str:
     Ids that a process makes rise, also within a millisecond, but once in 16 million.
     """
     try:
-        chance = _chances.pop()
+        random = _randoms.pop()
     except IndexError:
-        chance = _draw()
-    return f"{prefix}_{time.time_ns() // 1_000_000:011x}{next(_number) & 0xFFFFFF:06x}{chance}"
+        random = _draw()
+    return f"{prefix}_{time.time_ns() // 1_000_000:011x}{next(_number) & 0xFFFFFF:06x}{random}"
 
 
 def _draw() -> str:
     drawn = os.urandom(5 * 200).hex()
-    _chances.extend(map("".join, zip(*[iter(drawn)] * 10, strict=True)))  # ten characters each
-    return _chances.pop()
+    first, *others = map("".join, zip(*[iter(drawn)] * 10, strict=True))  # ten characters each
+    _randoms.extend(others)  # for whoever comes next, of whichever thread
+    return first

@@ -52,7 +52,7 @@ def show_tool(name: str, target: str | None) -> None:
         "name": tool.name,
         "description": tool.description,
         "kind": tool.kind,
-        "parameters": tool.parameters,
+        "parameters": tool.offered,
         "timeout": tool.timeout,
         "visible": tool.visible,
         "readOnly": tool.read_only,

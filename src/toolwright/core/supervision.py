@@ -25,7 +25,7 @@ log = logger("toolwright.supervision")
 
 
 class Deadlines:
-    """The deadlines of one event loop, in its own seconds. Nothing is kept of work that has ended in time."""
+    """The deadlines of one event loop, in its own seconds. Nothing but a number is kept of work that ended in time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -81,6 +81,9 @@ def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
     try:
         return _of_loops[loop]
     except KeyError:
+        for each in [*_of_loops]:  # a loop's deadlines know it: it would stay for ever
+            if each.is_closed():
+                _of_loops.pop(each, None)
         return _of_loops.setdefault(loop, Deadlines(loop))
 
 
@@ -109,17 +112,20 @@ class Supervision(Generic[T]):
     def __init__(self, work: Coroutine[Any, Any, T], what: str, seconds: float | None = None) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self._work = work
-        self._task = loop.create_task(self._run(), name=what)
         self._deadlines = deadlines_of(loop)
         self._deadline: int | None = None
-        if seconds is not None:
-            self.limit(loop.time() + seconds)
         self._abort: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._overdue = False
         self._waiter: asyncio.Future[None] = loop.create_future()
         self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
+        self._task = loop.create_task(self._run(), name=what)  # the last of all: an eager one runs at once
+        self._task.add_done_callback(
+            self._on_end
+        )  # of one that is cancelled before it begins `_run` says nothing
+        if seconds is not None:
+            self.limit(loop.time() + seconds)
 
     def limit(self, when: float) -> None:
         """From now on the work's time is over at that time of the loop."""
@@ -199,7 +205,6 @@ class Supervision(Generic[T]):
 
     def _cancel(self) -> None:
         if self._patience is None and not self._task.done():
-            self._task.add_done_callback(self._on_end)  # of one that had not begun `_run` says nothing
             self._task.cancel()
             self._patience = self._loop.call_later(GRACE, self._give_up)
 

@@ -68,7 +68,7 @@ def _methods(names: list[str], shown_fields: list[str]) -> list[str]:
     ]
 
 
-def changed(old: T, **new: object) -> T:
+def changed(old: T, /, **new: object) -> T:
     """A dataclass with these fields new: `dataclasses.replace` at a sixth of its cost."""
     return _changer(type(old), *new)(old, new)
 

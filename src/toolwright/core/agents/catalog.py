@@ -179,10 +179,15 @@ def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
 
 
 def _check_meta(tool: Tool) -> None:
-    """Refuse a schema tool with a meta-property that no run carries out."""
+    """Refuse a schema tool whose handler is not there, or with a meta-property that no run carries out."""
     meta = tool.meta
     if meta is None:
         return
+    if meta.activity is not None and tool.handler is None:
+        raise DefinitionError(
+            f"The tool {tool.name!r} names the handler {meta.activity!r} as its _activity, and none is bound to it: "
+            "register both with a Registry."
+        )
     fixed = {"_delegate": meta.delegate, "_outputPath": meta.output_path, "_instance": meta.instance}
     name = next((name for name, value in fixed.items() if value is not None or name in meta.choices), None)
     if name is not None:

@@ -66,9 +66,9 @@ _TYPE = attrgetter("type")
 
 
 class RunEvents(Sequence[Event]):
-    """The events of one unit in one run, the last of which has the number `last`; made when somebody reads them."""
+    """The events of one unit in one run, numbered from `first` to `last`; each is made when somebody reads it."""
 
-    __slots__ = ("_agent", "_at", "_drafts", "_last", "_run_id", "_thread_id")
+    __slots__ = ("_agent", "_drafts", "_thread_id", "at", "last", "run_id")
 
     def __init__(
         self,
@@ -80,13 +80,23 @@ class RunEvents(Sequence[Event]):
         agent: str,
     ) -> None:
         self._drafts = drafts
-        self._last = last
-        self._at = at
-        self._thread_id, self._run_id, self._agent = thread_id, run_id, agent
+        self.last = last
+        self.at = at
+        self._thread_id, self.run_id, self._agent = thread_id, run_id, agent
+
+    @property
+    def first(self) -> int:
+        """The number of the first of them."""
+        return self.last - len(self._drafts) + 1
 
     def has_any(self, types: Set[str | None]) -> bool:
         """Whether one of them is of these types."""
         return not types.isdisjoint(map(_TYPE, self._drafts))
+
+    def without(self, count: int) -> "RunEvents | None":
+        """Those behind the first `count` of them, None if there are none."""
+        drafts, agent = self._drafts[count:], self._agent
+        return RunEvents(drafts, self.last, self.at, self._thread_id, self.run_id, agent) if drafts else None
 
     def __len__(self) -> int:
         return len(self._drafts)
@@ -108,12 +118,12 @@ class RunEvents(Sequence[Event]):
         draft = self._drafts[place]
         return Event(
             thread_id=self._thread_id,
-            run_id=self._run_id,
+            run_id=self.run_id,
             agent=self._agent,
             type=draft.type,
             payload=draft.payload,
-            at=self._at,
-            n=self._last - len(self._drafts) + 1 + place,
+            at=self.at,
+            n=self.first + place,
         )
 
 

@@ -133,6 +133,7 @@ def ends_at_once(executor: object, tool: Tool) -> bool:
         and tool.carrier == "function"
         and tool.signature is not None
         and not tool.signature.waits
+        and tool.result_judge is None  # a large result is judged in a thread
     )
 
 

@@ -148,8 +148,8 @@ async def answer_latent(prepared: PreparedCall, state: ThreadState) -> ToolResul
 def answer_by_model(prepared: PreparedCall) -> ToolResult:
     """The result of a latent call at once: what the model has given as its output (S1)."""
     tool = prepared.tool
-    if tool.meta is None:
-        return ToolResult.fail(f"Tool {tool.name!r} is no schema tool.", error_code="no_executor")
+    if tool.meta is None or not tool.latent:
+        return ToolResult.fail(f"Tool {tool.name!r} has no handler.", error_code="no_handler")
     call = read_call(tool.name, tool.meta, prepared.arguments, tool.latent)
     return latent_result(tool.meta, call)
 

@@ -24,6 +24,7 @@ class Registry:
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
         self._handlers: dict[str, Handler] = {}
+        self._given: dict[str, Tool] = {}
 
     def tool(self, name: str, schema: object) -> Callable[[H], H]:
         """Register a tool by its schema, as `Tool.from_schema` takes it; above a function also that, as its handler.
@@ -72,7 +73,14 @@ class Registry:
 
         Raises `DefinitionError` for an `_activity` without a handler, and for a handler that does not fit its tool.
         """
-        return resolve(self._tools.values(), self._handlers)
+        tools = resolve(self._tools.values(), self._handlers)
+        self._given = {tool.name: self._same(tool) for tool in tools}
+        return tuple(self._given.values())
+
+    def _same(self, tool: Tool) -> Tool:
+        """The tool as it was given before, if its handler is the same: tools are known by their identity."""
+        before = self._given.get(tool.name, tool)
+        return before if before.handler is tool.handler else tool
 
     def _known(self, name: str) -> None:
         if name not in self._handlers:
@@ -131,7 +139,7 @@ class HandlerBinding(Binding):
         own = {
             name: each
             for name, each in parameters.items()
-            if name not in (self.state, self._call, self._tool)
+            if name not in (self.state, self._call, self._tool) and each.kind is not each.VAR_KEYWORD
         }
         properties = cast("JSONObject", tool.parameters["properties"])
         self._named = {name: each.default is each.empty for name, each in own.items() if name in properties}
@@ -152,6 +160,11 @@ class HandlerBinding(Binding):
 
     def _check(self, properties: JSONObject, unknown: list[str]) -> None:
         what = f"The handler of the tool {self._interface.name!r}"
+        taken = [name for name in (self.state, self._call, self._tool) if name in properties]
+        if taken:
+            raise DefinitionError(
+                f"{what} has a parameter {taken[0]!r} that gets no argument, but so is an argument named: rename it."
+            )
         if unknown:
             names = ", ".join(properties) or "none"
             raise DefinitionError(

@@ -90,7 +90,7 @@ class Tool:
     needs: Needs | None = field(default=None, init=False, repr=False)
     carrier: Kind = field(default="function", init=False, repr=False)
     stands_alone: bool = field(default=False, init=False, repr=False)
-    result_judge: ResultJudge | None = field(default=None, init=False, repr=False, compare=False)
+    result_judge: ResultJudge | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -104,8 +104,8 @@ class Tool:
         object.__setattr__(self, "carrier", "gateway" if over_http else self.kind)
         object.__setattr__(self, "variables", _variables(self))
         object.__setattr__(self, "stands_alone", _stands_alone(self))
-        if self.tenvs is not None:
-            object.__setattr__(self, "needs", Needs(self.tenvs, self.name))
+        object.__setattr__(self, "needs", None if self.tenvs is None else Needs(self.tenvs, self.name))
+        object.__setattr__(self, "result_judge", None)
         if self.meta is not None:
             schema = call_schema(self.name, self.parameters, self.meta, self.latent)
             object.__setattr__(self, "judge", Judge(schema, self.name))

@@ -243,10 +243,7 @@ class RunContext(RunRecord):
 
     def say(self, changes: Changes, message: Message) -> None:
         """Put a message, made for its `place`, into the changes, with its event; no secret gets past here."""
-        if self.redactor.secrets:
-            message = clean_message(message, self.redactor)
-        changes.messages.append(message)
-        changes.events.append(message_event(message))
+        self.put(changes, clean_message(message, self.redactor) if self.redactor.secrets else message)
 
     def put(self, changes: Changes, message: Message) -> None:
         """Puts a message whose texts have all come without secrets through another door (decision 8)."""

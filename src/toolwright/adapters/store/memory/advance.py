@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.late_results import handed_to, pending_calls, without_late_results
-from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, Written
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, NOTHING, GuardFailed, Written, numbered
 from toolwright.adapters.store.memory import spaces
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import Event, RunEvents
+from toolwright.core.threads.event import Event
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.value import changed
 
@@ -86,7 +86,7 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
     if not unit.events:
         return NO_EVENTS
     thread.ev += len(unit.events)
-    events = RunEvents(unit.events, thread.ev, unit.at, unit.thread_id, run.id, run.agent)
+    events = numbered(unit.events, thread.ev, unit, unit.thread_id, run.id, run.agent)
     thread.events.append(events)
     return events
 

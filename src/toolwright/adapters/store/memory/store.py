@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros_or_none
@@ -29,7 +30,7 @@ from toolwright.core.journal.store import Sight, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.call import Call, CallStatus
-from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step
@@ -37,6 +38,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.wire.call import message_id_of
 
 T = TypeVar("T")
+_LAST = attrgetter("last")
 
 
 class MemoryStore:
@@ -212,21 +214,31 @@ class MemoryStore:
         return _page((event for event in self._events(topic, after) if _number(event) > after), limit, offset)
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
-        found = [_number(event) for event in self._events(topic)]
-        return (found[0], found[-1]) if found else (0, 0)
-
-    def _events(self, topic: Topic, after: int = 0) -> Iterator[Event]:
-        """The events of the topic in order, those behind `after` among them."""
         if topic.kind in ("space", "spaces"):
-            told = self._tables.space_events
-            behind = islice(told, bisect_right(told, after, key=_number), None)
-            return (event for event in behind if topic.kind == "spaces" or event.space_id == topic.id)
+            told = [_number(event) for event in self._told(topic)]
+            return (told[0], told[-1]) if told else (0, 0)
+        units = self._units(topic)
+        return (units[0].first, units[-1].last) if units else (0, 0)
+
+    def _events(self, topic: Topic, after: int) -> Iterator[Event]:
+        """The events of the topic in order, with all that have a number above `after`."""
+        if topic.kind in ("space", "spaces"):
+            return self._told(topic, after)
+        return chain.from_iterable(self._units(topic, after))
+
+    def _told(self, topic: Topic, after: int = 0) -> Iterator[Event]:
+        told = self._tables.space_events
+        later = islice(told, bisect_right(told, after, key=_number), None)
+        return (event for event in later if topic.kind == "spaces" or event.space_id == topic.id)
+
+    def _units(self, topic: Topic, after: int = 0) -> list[RunEvents]:
+        """The events of a thread or a run by unit: those that end above `after`."""
         run = self._tables.runs.get(topic.id) if topic.kind == "run" else None
         row = self._tables.threads.get(topic.id if run is None else run.thread_id)
-        units = [] if row is None else row.events
-        first = bisect_right(units, after, key=_last_number)
-        happened = chain.from_iterable(units[first:])
-        return happened if topic.kind == "thread" else (e for e in happened if e.run_id == topic.id)
+        if row is None:
+            return []
+        later = row.events[bisect_right(row.events, after, key=_LAST) :]
+        return later if run is None else [unit for unit in later if unit.run_id == run.id]
 
     async def entity(self, entity_id: str) -> Entity | None:
         return self._tables.entities.get(entity_id)
@@ -256,10 +268,6 @@ class MemoryStore:
 
 def _number(event: Event) -> int:
     return event.n or 0
-
-
-def _last_number(events: Sequence[Event]) -> int:
-    return _number(events[-1]) if events else 0
 
 
 def _page(found: Iterable[T], limit: int, offset: int) -> list[T]:

@@ -17,7 +17,7 @@ from toolwright.core.spaces.entity import Entity, FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
-from toolwright.core.threads.event import Event
+from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side, Step
@@ -27,7 +27,7 @@ from toolwright.core.value import changed
 
 @dataclass(slots=True)
 class ThreadRow:
-    """A thread with all that is kept by thread. `born` is its value when it was created, `events` its units'."""
+    """A thread with all that is kept by thread. `born` is its value when it was created; `events` are kept by unit."""
 
     born: Thread
     run_id: str | None
@@ -48,7 +48,7 @@ class ThreadRow:
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     unread: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
     reading: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
-    events: list[Sequence[Event]] = field(default_factory=list[Sequence[Event]])
+    events: list[RunEvents] = field(default_factory=list[RunEvents])
     files: dict[str, File] = field(default_factory=dict[str, File])
 
     @property

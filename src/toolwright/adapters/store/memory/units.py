@@ -1,7 +1,6 @@
 """Units of work on the tables in memory: their own guards come before they write, those of their effects in turn."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
 from toolwright.adapters.store.memory import spaces
@@ -273,11 +272,16 @@ def _front_end(unit: SaveFrontEnd | DropFrontEnd, tables: Tables) -> Written:
 
 
 def _prune(unit: Prune, tables: Tables) -> Written:
-    old = [event for row in tables.threads.values() for event in chain(*row.events) if event.at < unit.before]
-    gone = {(event.thread_id, event.n) for event in sorted(old, key=lambda e: e.at)[: unit.limit]}
-    for thread_id in {thread_id for thread_id, _ in gone if thread_id is not None}:
-        row = tables.threads[thread_id]
-        row.events = [[event for event in chain(*row.events) if (thread_id, event.n) not in gone]]
-    told = [event for event in tables.space_events if event.at < unit.before][: unit.limit - len(gone)]
-    del tables.space_events[: len(told)]
-    return Written(Committed(count=len(gone) + len(told)))
+    left = unit.limit
+    old = [(told, row) for row in tables.threads.values() for told in row.events if told.at < unit.before]
+    for told, row in sorted(old, key=lambda each: each[0].at):
+        if not left:
+            break
+        row.events.remove(told)  # of a thread, the oldest come first
+        rest = told.without(left)
+        if rest is not None:
+            row.events.insert(0, rest)
+        left -= len(told) - (0 if rest is None else len(rest))
+    gone = [event for event in tables.space_events if event.at < unit.before][:left]
+    del tables.space_events[: len(gone)]
+    return Written(Committed(count=unit.limit - left + len(gone)))

@@ -104,8 +104,10 @@ class Lending:
             if self._out < self._most:
                 return await self._open()
             handed = await self._wait()
-            if handed is not None:
+            if handed is not None and _is_fit(handed):
                 return handed
+            if handed is not None:
+                await self._give_back(handed)
 
     async def release(self, connection: Connection) -> None:
         if _is_fit(connection) and not self._closing:
@@ -147,6 +149,8 @@ class Lending:
                 handed = waiter.result()
                 if handed is None:
                     self._wake_next(None)
+                elif self._closing:
+                    await asyncio.shield(self._give_back(handed))
                 else:
                     self._hand_on(handed)
             raise
