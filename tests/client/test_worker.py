@@ -341,7 +341,13 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         async def resolved() -> Sequence[Call] | None:
             return await again.rt.calls.list(status=["resolved"]) or None
 
+        async def was_read() -> bool | None:
+            return len(await again.rt.runs.list(thread_id=thread.id, status="completed")) == 2 or None
+
         assert [call.name for call in await until(resolved)] == ["slow"]
+        assert await until(
+            was_read
+        )  # else both messages are read by one run, and the last of them asks for no call
         await again.rt.threads.send(thread.id, "Go")
         async with asyncio.timeout(20):
             await began.acquire()
