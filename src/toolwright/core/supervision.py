@@ -97,6 +97,7 @@ class Supervision(Generic[T]):
 
     __slots__ = (
         "_abort",
+        "_begun",
         "_cancelled",
         "_deadline",
         "_deadlines",
@@ -105,6 +106,7 @@ class Supervision(Generic[T]):
         "_patience",
         "_task",
         "_waiter",
+        "_watched",
         "_work",
         "cut_off",
     )
@@ -120,10 +122,11 @@ class Supervision(Generic[T]):
         self._waiter: asyncio.Future[None] = loop.create_future()
         self._cancelled: asyncio.CancelledError | None = None
         self.cut_off: CutOff | None = None
+        self._begun = self._watched = False
         self._task = loop.create_task(self._run(), name=what)  # the last of all: an eager one runs at once
-        self._task.add_done_callback(
-            self._on_end
-        )  # of one that is cancelled before it begins `_run` says nothing
+        if not self._begun:  # if it is cancelled before it begins, `_run` says nothing
+            self._task.add_done_callback(self._on_end)
+            self._watched = True
         if seconds is not None:
             self.limit(loop.time() + seconds)
 
@@ -190,6 +193,9 @@ class Supervision(Generic[T]):
 
     async def _run(self) -> T:
         """The work; whoever waits goes on in the loop's next turn, when the task has ended."""
+        self._begun = True
+        if self._watched:
+            self._task.remove_done_callback(self._on_end)
         try:
             return await self._work
         finally:
