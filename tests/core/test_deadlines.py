@@ -2,13 +2,13 @@
 
 import asyncio
 import gc
+import sys
 import weakref
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
-from toolwright.core.supervision import SPENT, Deadlines, deadlines_of
+from toolwright.core.supervision import SPENT, Deadlines, Supervision, deadlines_of
 
 
 class Ahead(asyncio.SelectorEventLoop):
@@ -122,24 +122,46 @@ def test_an_error_of_one_does_not_silence_the_others() -> None:
     on_the_loop(body)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_every_loop_has_its_own(count: int) -> None:
-    loops = [Ahead() for _ in range(count)]
+def test_every_loop_has_its_own() -> None:
+    loops = [Ahead(), Ahead()]
     try:
-        assert len({id(deadlines_of(loop)) for loop in loops}) == count
-        assert all(deadlines_of(loop) is deadlines_of(loop) for loop in loops)
+        first, second = [deadlines_of(loop) for loop in loops]
+        assert first is not second
+        assert deadlines_of(loops[1]) is second
     finally:
         for loop in loops:
             loop.close()
 
 
-def test_loops_that_are_closed_are_let_go() -> None:
+def test_loops_of_many_threads_do_not_disturb_each_other() -> None:
+    async def work() -> int:
+        supervised = Supervision(asyncio.sleep(0, 7), "seven", 30.0)
+        assert await supervised.end()
+        return supervised.result()
+
+    def run(_: int) -> int:
+        return sum(asyncio.run(work()) for _ in range(20))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(16) as threads:
+            assert sum(threads.map(run, range(16))) == 16 * 20 * 7
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_loops_that_are_left_are_let_go() -> None:
     kept: list[weakref.ref[Ahead]] = []
-    for _ in range(10):
-        loop = Ahead()
-        kept.append(weakref.ref(loop))
-        deadlines_of(loop).add(loop.time() + 600, list[str]().clear)
-        loop.close()
-        del loop
+
+    def use() -> None:
+        loops = [Ahead() for _ in range(10)]
+        for loop in loops:
+            kept.append(weakref.ref(loop))
+            deadlines_of(loop).add(loop.time() + 600, list[str]().clear)
+        for loop in loops:
+            loop.close()
+
+    use()
     gc.collect()
-    assert sum(each() is not None for each in kept) <= 1  # the last, until there is another
+    assert sum(each() is not None for each in kept) <= 1  # that which had them last, until another has

@@ -2,11 +2,11 @@
 
 import asyncio
 import ctypes
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from toolwright.core.env.logs import logger
 from toolwright.core.results.result import ToolResult
@@ -28,7 +28,7 @@ class Deadlines:
     """The deadlines of one event loop, in its own seconds. Nothing but a number is kept of work that ended in time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._rings: dict[int, Callable[[], None]] = {}
         self._times: list[tuple[float, int]] = []  # a heap, with some that are over
         self._numbers = count()
@@ -55,15 +55,15 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._next = when
-        self._timer = self._loop.call_at(when, self._ring)
+        self._timer = self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
         self._timer, self._next = None, float("inf")
-        now = self._loop.time()
+        now = self.loop.time()
         while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._rings):
             number = heappop(self._times)[1]
             if number in self._rings:
-                self._loop.call_soon(self._ring_one, number)
+                self.loop.call_soon(self._ring_one, number)
         if self._times:
             self._arm(self._times[0][0])
 
@@ -73,18 +73,21 @@ class Deadlines:
             ring()
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines] = WeakKeyDictionary()
+class _OfThread(threading.local):
+    """The deadlines of the loop that this thread has run last: they are let go with the next, or with the thread."""
+
+    last: Deadlines | None = None
+
+
+_of_thread = _OfThread()
 
 
 def deadlines_of(loop: asyncio.AbstractEventLoop) -> Deadlines:
-    """The deadlines of that loop."""
-    try:
-        return _of_loops[loop]
-    except KeyError:
-        for each in [*_of_loops]:  # a loop's deadlines know it: it would stay for ever
-            if each.is_closed():
-                _of_loops.pop(each, None)
-        return _of_loops.setdefault(loop, Deadlines(loop))
+    """The deadlines of the loop that this thread runs."""
+    deadlines = _of_thread.last
+    if deadlines is None or deadlines.loop is not loop:
+        deadlines = _of_thread.last = Deadlines(loop)
+    return deadlines
 
 
 class Supervision(Generic[T]):
