@@ -78,7 +78,7 @@ _MODULES = {
     "compose": "core.tools.compose",
     "tool": "core.tools.tool",
 }
-"""Where each public name is made, below this package."""
+"""Modules of the public names, below this package."""
 
 
 def __getattr__(name: str) -> Any:  # whatever the module has under that name

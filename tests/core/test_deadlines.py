@@ -8,21 +8,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tests.ahead import Ahead
+
 from toolwright.core.supervision import SPENT, Deadlines, Supervision, deadlines_of
-
-
-class Ahead(asyncio.SelectorEventLoop):
-    """A loop that is so many seconds ahead, and counts its timers."""
-
-    ahead = 0.0
-    timers = 0
-
-    def time(self) -> float:
-        return super().time() + self.ahead
-
-    def call_at(self, *args: Any, **named: Any) -> asyncio.TimerHandle:  # as the loop takes them
-        self.timers += 1
-        return super().call_at(*args, **named)
 
 
 def on_the_loop(body: Callable[[Ahead, Deadlines, list[str]], Awaitable[None]]) -> None:
@@ -134,8 +122,11 @@ def test_every_loop_has_its_own() -> None:
 
 
 def test_loops_of_many_threads_do_not_disturb_each_other() -> None:
+    async def seven() -> int:
+        return 7
+
     async def work() -> int:
-        supervised = Supervision(asyncio.sleep(0, 7), "seven", 30.0)
+        supervised = Supervision(seven(), "seven", 30.0)
         assert await supervised.end()
         return supervised.result()
 

@@ -6,24 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.ahead import Ahead
 from toolwright.core.errors import ModelUnavailable
 from toolwright.core.supervision import Supervision
 from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.model.ask import AnswerLimit
-
-
-class Ahead(asyncio.SelectorEventLoop):
-    """A loop that is so many seconds ahead."""
-
-    ahead = 0.0
-    timers = 0
-
-    def time(self) -> float:
-        return super().time() + self.ahead
-
-    def call_at(self, *args: Any, **named: Any) -> asyncio.TimerHandle:  # as the loop takes them
-        self.timers += 1
-        return super().call_at(*args, **named)
 
 
 def on_the_loop(body: Callable[[Ahead], Awaitable[None]]) -> None:

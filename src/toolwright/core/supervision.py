@@ -29,48 +29,48 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._rings: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, Callable[[], None]] = {}
         self._times: list[tuple[float, int]] = []  # a heap, with some that are over
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
         self._next = float("inf")
 
-    def add(self, when: float, ring: Callable[[], None]) -> int:
-        """Call `ring` at that time, unless what this gives is removed before."""
+    def add(self, when: float, callback: Callable[[], None]) -> int:
+        """Set a deadline, at which `callback` is called; its number, by which it can be removed."""
         number = next(self._numbers)
-        self._rings[number] = ring
+        self._callbacks[number] = callback
         heappush(self._times, (when, number))
         if when < self._next:
             self._arm(when)
         return number
 
     def remove(self, number: int) -> None:
-        """What had this deadline has ended, or has another one."""
-        self._rings.pop(number, None)
-        if len(self._times) > 2 * len(self._rings) + SPENT:
-            self._times = [each for each in self._times if each[1] in self._rings]
+        """Take a deadline away, if it has not come: its work has ended, or has another one."""
+        self._callbacks.pop(number, None)
+        if len(self._times) > 2 * len(self._callbacks) + SPENT:
+            self._times = [each for each in self._times if each[1] in self._callbacks]
             heapify(self._times)
 
     def _arm(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._next = when
-        self._timer = self.loop.call_at(when, self._ring)
+        self._timer = self.loop.call_at(when, self._call_due)
 
-    def _ring(self) -> None:
+    def _call_due(self) -> None:
         self._timer, self._next = None, float("inf")
         now = self.loop.time()
-        while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._rings):
+        while self._times and (self._times[0][0] <= now or self._times[0][1] not in self._callbacks):
             number = heappop(self._times)[1]
-            if number in self._rings:
-                self.loop.call_soon(self._ring_one, number)
+            if number in self._callbacks:
+                self.loop.call_soon(self._call, number)
         if self._times:
             self._arm(self._times[0][0])
 
-    def _ring_one(self, number: int) -> None:
-        ring = self._rings.pop(number, None)
-        if ring is not None:
-            ring()
+    def _call(self, number: int) -> None:
+        callback = self._callbacks.pop(number, None)
+        if callback is not None:
+            callback()
 
 
 class _OfThread(threading.local):

@@ -132,9 +132,8 @@ class MemoryBus:
     def __init__(self) -> None:
         self._followers: dict[tuple[str, str], list[QueueFollower]] = {}
         self._last_number = 0
-        self._types: Counter[str | None] = (
-            Counter()
-        )  # how many followers want each type, None for those that want all
+        # How many followers want each type; None stands for those that want all.
+        self._types: Counter[str | None] = Counter()
 
     def publish(self, events: Sequence[Event]) -> None:
         types = self._types

@@ -144,9 +144,8 @@ class TypeReader:
 
     def _union(self, members: tuple[object, ...], path: str) -> Annotation:
         seen = [self.read(member, path) for member in members]
-        self.classes |= (
-            len([member for member in members if member is not type(None)]) > 1
-        )  # one has to be chosen
+        others = [member for member in members if member is not type(None)]
+        self.classes |= len(others) > 1  # one has to be chosen
         if confused(members):
             if self._open:
                 raise self._fault(

@@ -297,7 +297,7 @@ def _touches_meta(key: str, schema: JSONObject, definitions: JSON) -> bool:
 
 
 def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults) -> Meta:
-    """What the properties that begin with `_` say of the tool."""
+    """Meta-properties of the tool: its properties that begin with `_`."""
     schemas: dict[str, JSONObject] = {}
     for key, schema in properties.items():
         if key == REASONING:

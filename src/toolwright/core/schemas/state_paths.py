@@ -157,7 +157,7 @@ def _apply(state: JSON, write: StateWrite, depth: int = 0) -> JSON:
 
 
 def _empty(write: StateWrite) -> JSON:
-    """What a method begins with where nothing is."""
+    """Initial value of a method where nothing is."""
     match write.method:
         case "set" | "merge":
             return {}

@@ -164,7 +164,7 @@ class Lending:
         self._wake_next(None)
 
     def _wake_next(self, connection: Connection | None) -> bool:
-        """Whether somebody waited who takes it."""
+        """Hand it to the first who waits; whether somebody did."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
