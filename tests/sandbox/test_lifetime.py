@@ -15,7 +15,7 @@ import pytest
 
 from tests.sandbox.rig import children, descriptors, folders, run, sandbox
 from toolwright.adapters.sandbox.deno import DenoSandbox
-from toolwright.adapters.sandbox.process import LifeLine, kill, sweep
+from toolwright.adapters.sandbox.process import LifeLine, kill, opened, sweep
 from toolwright.core.state.sandbox import CodeOptions
 
 pytestmark = pytest.mark.anyio
@@ -128,3 +128,27 @@ async def test_many_runs_that_end_in_all_ways_leave_nothing_open() -> None:
         assert not children() - before
         assert descriptors() == open_before
         assert not folders()
+
+
+async def test_a_run_that_is_cancelled_at_any_moment_leaves_neither_process_nor_folder() -> None:
+    async def use(running: asyncio.Event) -> None:
+        async with opened(lambda _: ["sleep", "60"], lambda _: {}, {"imports.json": "{}"}, 1024):
+            running.set()
+            await asyncio.Event().wait()
+
+    before = children()
+    for turns in range(30):
+        running = asyncio.Event()
+        task = asyncio.create_task(use(running))
+        if turns % 2:  # its end is cancelled too
+            await running.wait()
+            task.cancel()
+        for _ in range(turns // 2):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not folders()
+    async with asyncio.timeout(20):
+        while children() - before:  # noqa: ASYNC110 - the loop tells nobody that a process was reaped
+            await asyncio.sleep(0)

@@ -86,10 +86,18 @@ async def opened(
     files: dict[str, str],
     longest_line: int,
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """A process in a session of its own, with a new folder of these files. Both are gone afterwards."""
-    folder = await asyncio.to_thread(_new_folder, files)
-    life = LifeLine()
-    try:
+    """A process in a session of its own, with a new folder of these files. Both are gone afterwards.
+
+    The folder is made and removed without a wait between: a cancellation cannot leave it behind. It is small, its
+    files are bounded by `CodeLimits.source`.
+    """
+    with contextlib.ExitStack() as left:
+        life = LifeLine()
+        left.callback(life.close)
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        left.callback(shutil.rmtree, folder, ignore_errors=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
         process = await asyncio.create_subprocess_exec(
             *command(folder),
             cwd=folder,
@@ -106,9 +114,6 @@ async def opened(
             yield process
         finally:
             await _end(process)
-    finally:
-        life.close()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 def sweep(age: float = _LEFT) -> None:
@@ -123,13 +128,6 @@ def sweep(age: float = _LEFT) -> None:
             ours = seen.st_uid == os.getuid() and owner.isdecimal()
             if ours and time.time() - seen.st_mtime >= age and not Path("/proc", owner).exists():
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _new_folder(files: dict[str, str]) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
