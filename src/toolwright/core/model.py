@@ -26,13 +26,35 @@ class ToolDefinition:
 
 
 @value
+class AnswerSchema:
+    """What the text of an answer must be: JSON that fits the schema. `name` is for providers that want one."""
+
+    schema: JSONObject
+    name: str = "answer"
+
+
+@value
+class ModelSettings:
+    """Settings of a model that providers share; those that are None are the provider's own defaults.
+
+    `temperature` and `top_p` are as the provider takes them, `max_tokens` bounds the answer, in tokens.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+
+
+@value
 class ModelRequest:
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
     `step` is the number (1, 2, …) of this request within its run, or among those to this model; `who` names the
     agent and prompt that ask. `load` gives the bytes of an attachment of a message, for models that can see it;
     None if they are gone. `reasoning` is how hard the model is to think. `turn` is the number of this request among
-    those of its prompt, which differs from `step` where others speak in the run too.
+    those of its prompt, which differs from `step` where others speak in the run too. With an `answer` the text of the
+    response is JSON that fits its schema, as far as the provider keeps to it; it is the same object from step to step.
     """
 
     messages: tuple[Message, ...]
@@ -44,6 +66,8 @@ class ModelRequest:
     load: Load | None = None
     reasoning: Reasoning = None
     turn: int = 1
+    answer: AnswerSchema | None = None
+    settings: ModelSettings | None = None
 
 
 @value
