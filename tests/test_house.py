@@ -29,6 +29,7 @@ PUBLIC = [
     "Secret",
     "Settings",
     "Side",
+    "Solution",
     "SubagentToolConfig",
     "SubpromptConfig",
     "TextContent",
@@ -70,7 +71,7 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 360
+MOST_MODULES = 375  # 360 before composed requests came, a system of its own
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

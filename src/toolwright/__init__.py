@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from toolwright.core.agents.prompt import Prompt
     from toolwright.core.env.variable import Variable
     from toolwright.core.errors import ToolwrightError
+    from toolwright.core.requests.solution import Solution
     from toolwright.core.results.content import (
         Attachment,
         AttachmentRef,
@@ -39,6 +40,7 @@ __all__ = [
     "Secret",
     "Settings",
     "Side",
+    "Solution",
     "SubagentToolConfig",
     "SubpromptConfig",
     "TextContent",
@@ -65,6 +67,7 @@ _MODULES = {
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
     "Side": "core.agents.agent",
+    "Solution": "core.requests.solution",
     "SubagentToolConfig": "core.tools.relations",
     "SubpromptConfig": "core.tools.relations",
     "TextContent": "core.results.content",

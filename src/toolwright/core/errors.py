@@ -220,6 +220,17 @@ class TooSlow(ToolwrightError):
     code = "too_slow"
 
 
+class SolutionError(ToolwrightError):
+    """A composed request was not solved; `run_id` is its run, `thread_id` its thread (S1)."""
+
+    code = "solution"
+
+    def __init__(self, message: str | None = None, run_id: str = "", thread_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.thread_id = thread_id
+
+
 class ModelError(ToolwrightError):
     """The model did not answer."""
 

@@ -1,16 +1,19 @@
 """The runtime: what an app can do once it runs, by noun."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Motor
+from toolwright.core.requests.solution import Solution
+from toolwright.core.threads.run import Run
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.children.requests import Requests
+from toolwright.runtime.composed.requests import ComposedRequests
 from toolwright.runtime.env.redaction import Keys
 from toolwright.runtime.files.files import ThreadFiles
 from toolwright.runtime.health import Health
@@ -43,6 +46,7 @@ class Runtime:
         threads: Threads,
         runs: Runs,
         requests: Requests,
+        composed: ComposedRequests,
         calls: PendingCalls,
         offers: Offers,
         files: ThreadFiles,
@@ -67,6 +71,7 @@ class Runtime:
         self.threads = threads
         self.runs = runs
         self.requests = requests
+        self._composed = composed
         self.calls = calls
         self.offers = offers
         self.files = files
@@ -87,6 +92,31 @@ class Runtime:
     def tools(self) -> Toolset:
         """The app's own tools."""
         return self._catalog.tools
+
+    async def request(
+        self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
+    ) -> Solution:
+        """Ask a model for an output, by way of calls of tools, until there is one (S1).
+
+        `config` may have `model` (a name or an object), `system`, `temperature`, `top_p`, `max_tokens`, `seed`,
+        `reasoning`, `max_steps` and `call_reasoning`. `schema` is the output's JSON Schema, or a type. `context` is a
+        text, or a list of `{"type": "text", "text": …}`, messages `{"role": …, "content": …}`, `{"type": "tool",
+        "tool": {name: schema} or names of the app's tools}`, and `data`, `input` and `state` in the same form.
+
+        Raises `InvalidConfiguration` with the path of every fault, `DefinitionError` for tools that are not there, and
+        `SolutionError` if the run failed, also by an answer that broke its schema and two corrections of it.
+        """
+        return await self._composed.solve(config, schema, context)
+
+    async def begin_request(
+        self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
+    ) -> Run:
+        """Begin what `request` asks, and do not wait: the run, which can be watched like any other."""
+        return await self._composed.begin(config, schema, context)
+
+    async def solution(self, run_id: str) -> Solution:
+        """The solution of a request that was begun, here or in another process, once its run is over."""
+        return await self._composed.solution(run_id)
 
     @property
     def driving(self) -> bool:

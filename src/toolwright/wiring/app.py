@@ -33,7 +33,8 @@ class App:
     ) -> None:
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
-        self.catalog = Catalog(agents=agents, prompts=prompts, tools=all_tools, env=env)
+        handlers = None if registry is None else registry.handlers
+        self.catalog = Catalog(agents=agents, prompts=prompts, tools=all_tools, env=env, handlers=handlers)
 
     @asynccontextmanager
     async def runtime(

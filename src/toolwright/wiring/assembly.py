@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolkits import MIND, SPACES
@@ -23,6 +24,7 @@ from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.children.start import ChildStart
 from toolwright.runtime.children.step_tools import StepTools, lifecycle_tools
 from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.composed.requests import ComposedRequests
 from toolwright.runtime.context.commit import Listeners
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import Keys
@@ -91,7 +93,8 @@ def assemble(
     spaces = Spaces(store, EffectCommits(store, motor, clock, ids), entities, membership, speech, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
-    speakers = Speakers(agents, equipment.equip)
+    request_agents = RequestAgents(catalog)
+    speakers = Speakers(agents, equipment.equip, request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
     plans = Plans(store, agents, deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
@@ -99,6 +102,7 @@ def assemble(
     pending = PendingCalls(
         store, motor, agents, shared.lineages, drainer.known, keeper, membership, clock, ids
     )
+    threads = Threads(store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages)
     return Runtime(
         catalog=catalog,
         agents=agents,
@@ -106,8 +110,9 @@ def assemble(
         motor=motor,
         drainer=drainer,
         timers=Timers(store, drainer, {CALL: pending.expire, PLAN: plans.fire}, clock, ids),
-        threads=Threads(store, motor, agents, runs, environment, keeper, clock, ids, shared.lineages),
+        threads=threads,
         runs=runs,
+        composed=ComposedRequests(catalog, request_agents, store, threads, runs, clock, ids),
         requests=Requests(
             store, motor, agents, speakers, shared.lineages, shared.child_start, environment, clock, ids
         ),

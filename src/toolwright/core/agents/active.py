@@ -9,6 +9,8 @@ from toolwright.core.env.env import EnvVar
 from toolwright.core.env.types import EnvTypes
 from toolwright.core.env.variable import Variable
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import ModelSettings
+from toolwright.core.schemas.answer_form import AnswerForm
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tenvs_needed import Lacking, Needs, lacking
@@ -32,7 +34,7 @@ class ActiveAgent:
     `types` are those of values that are given as plain text, by what the whole agent declares.
     Of an agent that `has_relations` one of its prompts has them.
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
-    run at once, and to no model (D6).
+    run at once, and to no model (D6). `form` is what its answers must be, None for any; `settings` are the model's.
     """
 
     agent: Agent
@@ -58,6 +60,8 @@ class ActiveAgent:
     scoped: frozenset[str]
     hidden: frozenset[str]
     has_relations: bool
+    form: AnswerForm | None = None
+    settings: ModelSettings | None = None
 
     @property
     def system(self) -> str:

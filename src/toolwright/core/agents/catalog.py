@@ -8,6 +8,7 @@ from toolwright.core.agents.activation import activated, hint
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env, Prompt, check_values, deep_copy
+from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_list
 from toolwright.core.errors import DefinitionError, NotFound
 from toolwright.core.text import sentence
@@ -15,12 +16,15 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 
 T = TypeVar("T")
+REQUESTS = Agent("composed requests", Prompt("composed requests"), key="requests")
+"""The agent of the threads in which composed requests are solved (S1). It is in no list."""
 
 
 class Catalog:
     """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
 
-    `models` are used instead of those of the prompts, by the agents' ids.
+    `models` are used instead of those of the prompts, by the agents' ids. `handlers` carry out the schema tools that
+    composed requests bring.
     """
 
     def __init__(
@@ -31,12 +35,14 @@ class Catalog:
         tools: Iterable[Tool] = (),
         env: Env | None = None,
         models: Mapping[str, str] | None = None,
+        handlers: Mapping[str, Handler] | None = None,
     ) -> None:
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
         check_values("App", {}, {} if env is None else env)
         self._env = cast("Env", deep_copy({} if env is None else env))
         self._models = dict(models or {})
+        self.handlers = dict(handlers or {})
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
@@ -44,7 +50,7 @@ class Catalog:
         self._check_exposed()
         self._by_id = {agent.id: agent for agent in agents}
         self._check_names()
-        self._active = {agent.id: self.activate(agent) for agent in agents}
+        self._active = {agent.id: self.activate(agent) for agent in (*agents, REQUESTS)}
         self._check_immediate()
 
     def _check_names(self) -> None:
@@ -141,6 +147,7 @@ class Catalog:
             tools=self.tools,
             env=self._env,
             models={**self._models, self.active(agent_id).agent.id: model},
+            handlers=self.handlers,
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:

@@ -220,7 +220,7 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
         if seen in _SCALARS and not isinstance(parameter.default, FieldInfo):
             argument_schema = {"type": _SCALARS[seen]}
         else:
-            adapter = adapter_of(_with_field(seen, parameter), tool, key)
+            adapter = adapter_of(_with_field(seen, parameter), f"Tool {tool!r}: parameter {key!r}")
             adapters.append((key, "validation", adapter))
         schemas[key] = argument_schema
         if field.is_required():
@@ -312,7 +312,7 @@ def read_model(model: type[BaseModel], tool: str, what: str) -> tuple[JSONObject
         raise DefinitionError(f"Tool {tool!r}: {what}= takes a model of your own, not BaseModel itself.")
     reader = TypeReader(tool)
     reader.read_model(model)
-    adapter = adapter_of(model, tool, what)
+    adapter = adapter_of(model, f"Tool {tool!r}: parameter {what!r}")
     reader.judge_defaults()
     builder = _builder(adapter, reader)
     generated, shared = _json_schemas([(what, "validation", adapter)], tool)

@@ -1,4 +1,4 @@
-"""Pydantic's adapters of types, and why one cannot be made, in words that name the tool."""
+"""Pydantic's adapters of types, and why one cannot be made, in words that name what it is for."""
 
 import warnings
 from typing import Any
@@ -12,8 +12,8 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.text import sentence
 
 
-def adapter_of(annotation: Any, tool: str, path: str) -> TypeAdapter[object]:  # any annotation
-    """The adapter of a parameter's type; raises `DefinitionError` naming the tool and the path."""
+def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annotation
+    """The adapter of a type; raises `DefinitionError`, whose sentence begins with `what`."""
     try:
         with warnings.catch_warnings():
             # Only a model's field has an alias in pydantic's eyes; here it names the parameter in JSON.
@@ -26,4 +26,4 @@ def adapter_of(annotation: Any, tool: str, path: str) -> TypeAdapter[object]:  #
         SchemaError,
     ) as error:
         why = " ".join(str(error).partition("For further information")[0].split())
-        raise DefinitionError(sentence(f"Tool {tool!r}: parameter {path!r} cannot be used: {why}")) from error
+        raise DefinitionError(sentence(f"{what} cannot be used: {why}")) from error

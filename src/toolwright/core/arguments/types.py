@@ -304,7 +304,7 @@ class TypeReader:
     ) -> typing.Callable[[], object] | None:
         """A maker of the default for each call, None where it can serve all; refuses one that its type refuses."""
         try:
-            return fresh(adapter_of(annotation, self._tool, path), value)
+            return fresh(adapter_of(annotation, f"Tool {self._tool!r}: parameter {path!r}"), value)
         except ValidationError as error:
             raise self._fault(path, misfit_default(value, error)) from None
 

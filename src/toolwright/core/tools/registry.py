@@ -77,6 +77,11 @@ class Registry:
         self._given = {tool.name: self._same(tool) for tool in tools}
         return tuple(self._given.values())
 
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers by name, as they are now."""
+        return {**self._handlers}
+
     def _same(self, tool: Tool) -> Tool:
         """The tool as it was given before, if its handler is the same: tools are known by their identity."""
         before = self._given.get(tool.name, tool)

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
@@ -13,9 +15,12 @@ from toolwright.runtime.agents.agents import Agents
 class Speakers:
     """Finds agents for runs, with the tools of their toolkits."""
 
-    def __init__(self, agents: Agents, equip: Callable[[ActiveAgent], ActiveAgent]) -> None:
+    def __init__(
+        self, agents: Agents, equip: Callable[[ActiveAgent], ActiveAgent], requests: RequestAgents
+    ) -> None:
         self._agents = agents
         self._equip = equip
+        self._requests = requests
 
     async def of(self, thread: Thread, run: Run) -> ActiveAgent | str:
         """The agent as the run began with it, or as it is now; or why it cannot run.
@@ -26,6 +31,8 @@ class Speakers:
         began = run.started_at is not None and agent_id == run.agent
         waits = (run.waiting or {}).get("reason") == "variables"
         try:
+            if agent_id == REQUESTS.id:
+                return self._requests.of(thread)
             speaker = await self._agents.usable(agent_id) if began and waits else None
             if speaker is None:
                 speaker = await self._agents.find(agent_id, run.revision if began else None)

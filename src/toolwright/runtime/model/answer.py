@@ -5,6 +5,7 @@ from datetime import datetime
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.schemas.answer_form import AnswerFault, correction
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.run import QueuedCall, Step
@@ -75,6 +76,31 @@ def assistant_message(
         native=response.native,
         created_at=at,
     )
+
+
+CORRECTION = "fix_"
+"""How the ids of messages begin by which a model is told that its answer breaks its schema."""
+
+
+def correction_message(context: RunContext, fault: AnswerFault, step: int, seq: int) -> Message:
+    """The faults of an answer as a user message at the place `seq`, behind the answer."""
+    return Message(
+        id=context.new_id(CORRECTION.rstrip("_")),
+        role="user",
+        content=correction(fault),
+        seq=seq,
+        run_id=context.run.id,
+        step=step,
+        created_at=context.clock.now(),
+    )
+
+
+def corrections(messages: Sequence[Message]) -> int:
+    """How many answers in a row, up to the last message, were sent back to the model."""
+    count = 0
+    while len(messages) > 2 * count and messages[-1 - 2 * count].id.startswith(CORRECTION):
+        count += 1
+    return count
 
 
 def asked_call(

@@ -137,8 +137,9 @@ class ModelAnswers:
         number: int,
         turn: int,
     ) -> ModelRequest:
+        form = active.form
         return ModelRequest(
-            messages=tuple(messages),
+            messages=tuple(messages if form is None else form.heard(messages)),
             system=context.redactor.text(system) if context.redactor.secrets else system,
             tools=active.tools.model_definitions,
             tool_choice=active.prompt.tool_choice,
@@ -147,6 +148,8 @@ class ModelAnswers:
             load=self._files.load,
             reasoning=active.prompt.reasoning,
             turn=turn,
+            answer=None if form is None else form.schema,
+            settings=active.settings,
         )
 
     async def _answer(

@@ -10,7 +10,9 @@ from toolwright.core.errors import DefinitionError, MissingExtra, ModelError, St
 from toolwright.core.journal.units import Answer, Finish, Release
 from toolwright.core.model import ModelResponse
 from toolwright.core.results.result import ToolResult
-from toolwright.core.text import words
+from toolwright.core.schemas.answer_form import MOST_CORRECTIONS, AnswerFault, FormedAnswer
+from toolwright.core.text import brief, sentence, words
+from toolwright.core.threads.run import StopReason
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
@@ -22,7 +24,14 @@ from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
 from toolwright.runtime.env.redaction import clean_response
-from toolwright.runtime.model.answer import assistant_message, calls_of, step_row, total_cost
+from toolwright.runtime.model.answer import (
+    assistant_message,
+    calls_of,
+    correction_message,
+    corrections,
+    step_row,
+    total_cost,
+)
 from toolwright.runtime.model.ask import ModelAnswers
 from toolwright.runtime.runs.before_step import BeforeStep
 from toolwright.runtime.runs.commits import RunCommits
@@ -118,7 +127,15 @@ class Loop:
             response = await in_thread_if_large(
                 texts, clean_response, response, context.redactor, context.active.by_name
             )
-        await self._commits.commit(context, partial(self._answer, context, changes, response))
+        formed: FormedAnswer | None = None
+        if context.active.form is not None:
+            try:
+                formed = await in_thread_if_large(response.text, context.active.form.read, response)
+            except AnswerFault as fault:
+                await self._commits.commit(context, partial(self._correct, context, changes, response, fault))
+                return
+            response = formed.response
+        await self._commits.commit(context, partial(self._answer, context, changes, response, formed))
 
     async def _model_failed(self, context: RunContext, error: str) -> None:
         """A message of the thread's own is not tried again; what came otherwise waits for better times (D21)."""
@@ -130,7 +147,13 @@ class Loop:
         events = [] if retries(context.run) else [run_event(run)]  # once, however often it is tried
         await context.commit(Release, back_off(context, Changes(events=events)), run)
 
-    async def _answer(self, context: RunContext, before: Changes, response: ModelResponse) -> Next:
+    async def _answer(
+        self,
+        context: RunContext,
+        before: Changes,
+        response: ModelResponse,
+        formed: FormedAnswer | None = None,
+    ) -> Next:
         """The model's answer as it is recorded, with what follows from it; `before` it was told those changes."""
         changes = before.copy() if before.messages or before.effects else Changes()
         number, at = context.run.step_count + 1, context.clock.now()
@@ -147,16 +170,36 @@ class Loop:
             step_count=number,
             usage=context.run.usage + response.usage,
             cost=total_cost(context.run.cost, response.cost),
-            output=response.text or context.run.output,
+            output=(response.text or context.run.output) if formed is None else formed.output,
             error=None,
         )
         done = step_event("step.done", number, response.usage)
         if calls:
             return self._step_calls.begin(context, changes, calls, run, done)
         changes.events.append(done)
-        run, reason = after_text(context.active, changed(run, output=response.text))
+        reason: StopReason | None = None
+        if formed is None:
+            run = changed(run, output=response.text)
+        if formed is None or formed.over:
+            run, reason = after_text(context.active, run)
         end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)
         return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
+
+    async def _correct(
+        self, context: RunContext, before: Changes, response: ModelResponse, fault: AnswerFault
+    ) -> Next:
+        """An answer that breaks its schema, and the faults for the model; the run fails after too many in a row."""
+        following = await self._answer(
+            context, before, changed(response, calls=()), FormedAnswer(response=response)
+        )
+        if corrections(context.root.messages) >= MOST_CORRECTIONS:
+            error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
+            return changed(following, end=End("failed", error=sentence(error)))
+        changes = following.changes
+        context.say(
+            changes, correction_message(context, fault, context.run.step_count + 1, context.place(changes))
+        )
+        return following
 
 
 def _read_joined(context: RunContext, changes: Changes) -> None:

@@ -189,10 +189,12 @@ class StepCalls:
         """All calls of a step are answered: perhaps that ends a turn, or the run."""
         if context.frame.call is not None:
             return Next(kind=kind, changes=changes, run=run)
-        turn, reason = run.turn, None
-        stops = context.active.stops
+        turn, reason, active = run.turn, None, context.active
+        stops = active.stops
         if stops.stop_tool or stops.session_stop or stops.session_fail:
-            run, reason = after_calls(context.active, run, _calls_of_step(context, changes))
+            run, reason = after_calls(active, run, _calls_of_step(context, changes))
+        if reason is None and active.form is not None and run.output is not None:
+            reason = "end_turn"  # the answer that made the calls gave the output too
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn
         end = self._commits.limit_end(context, run) if reason is None else End("completed", reason)

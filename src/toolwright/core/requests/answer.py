@@ -1,0 +1,119 @@
+"""Answers to composed requests: `{output, calls}` as JSON text, judged, and read as calls of tools."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from toolwright.core.arguments.faults import ArgumentFault, Fault
+from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.model import AnswerSchema, ModelCall, ModelResponse
+from toolwright.core.requests.conversation import heard, opening_of
+from toolwright.core.requests.request import RequestForm
+from toolwright.core.schemas.answer_form import AnswerFault, FormedAnswer, read_answer
+from toolwright.core.schemas.meta import REASONING
+from toolwright.core.schemas.output import Output
+from toolwright.core.threads.message import Message
+from toolwright.core.tools.compose import compose
+from toolwright.core.tools.tool import Tool
+
+_REFERENCES = ("†state", "†input")
+
+
+class ComposedForm:
+    """The form of answers to a composed request (S1): `output`, or null while there is none, and `calls` of tools."""
+
+    def __init__(self, request: RequestForm, output: Output, tools: Sequence[Tool], at: datetime) -> None:
+        composed = compose(output.schema, tools, reasoning=request.config.call_reasoning)
+        self._schema = AnswerSchema(schema=composed, name="answer")
+        self._output = output
+        self._tools = {tool.name: tool for tool in tools}
+        self._instances = request.instances
+        self._opening = opening_of(request, at)
+        self._envelope = ResultJudge(_envelope([*self._tools]), "answer")
+
+    @property
+    def schema(self) -> AnswerSchema:
+        """The composed schema."""
+        return self._schema
+
+    def read(self, response: ModelResponse) -> FormedAnswer:
+        """The calls and the output; of an answer by the provider's own calls these. Raises `AnswerFault`."""
+        if response.calls:
+            return FormedAnswer(response=response)
+        answer = read_answer(response.text)
+        faults = self._envelope.faults(answer)
+        if faults or not isinstance(answer, dict):
+            raise AnswerFault(faults)
+        output, calls = answer["output"], _objects(answer["calls"])
+        if output is not None:
+            faults = [Fault(("output", *each.path), each.text) for each in self._output.faults(output)]
+        asked: list[ModelCall] = []
+        for number, call in enumerate(calls):
+            tool = self._tools[str(call["_tool"])]
+            arguments = _arguments(call, tool)
+            faults += [
+                Fault(("calls", number, *each.path), each.text) for each in self._faults(tool, arguments)
+            ]
+            asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
+        if faults:
+            raise AnswerFault(faults)
+        response = ModelResponse(
+            text=response.text,
+            calls=tuple(asked),
+            usage=response.usage,
+            cost=response.cost,
+            finish_reason=response.finish_reason,
+            model=response.model,
+            native=response.native,
+        )
+        return FormedAnswer(response=response, output=output, over=output is not None)
+
+    def heard(self, messages: list[Message]) -> list[Message]:
+        """The context's messages, then the conversation, calls and results as text."""
+        return [*self._opening, *heard(messages)]
+
+    def _faults(self, tool: Tool, arguments: JSONObject) -> list[Fault]:
+        """The faults of a call. What arguments refer to is known, and judged, when the call begins."""
+        chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
+        if chosen and self._instances and arguments["_instance"] not in self._instances:
+            return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
+        if _refers({name: each for name, each in arguments.items() if not name.startswith("_")}):
+            return []
+        assert tool.judge is not None, "set when the tool was made"
+        try:
+            tool.judge.read(arguments)
+        except ArgumentFault as fault:
+            return [*fault.faults]
+        return []
+
+
+def _envelope(names: list[str]) -> JSONObject:
+    """The schema of an answer, but for what its output and its calls hold."""
+    named: list[JSON] = [*names]
+    calls: JSONObject = {"type": "array", "maxItems": 0}
+    if names:
+        call: JSONObject = {"type": "object", "properties": {"_tool": {"enum": named}}, "required": ["_tool"]}
+        calls = {"type": "array", "items": call}
+    return {
+        "type": "object",
+        "properties": {"output": True, "calls": calls},
+        "required": ["calls", "output"],
+    }
+
+
+def _objects(calls: JSON) -> list[JSONObject]:
+    return [each for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
+
+
+def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
+    """The arguments of a call; those of a tool without a schema of its own have no meta-properties."""
+    added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
+    return {name: each for name, each in call.items() if name not in added}
+
+
+def _refers(part: JSON) -> bool:
+    """Whether a text in it is a reference."""
+    if isinstance(part, str):
+        return part.startswith(_REFERENCES)
+    parts = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    return any(map(_refers, parts))

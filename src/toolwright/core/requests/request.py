@@ -1,0 +1,232 @@
+"""Composed requests as they are asked for (S1): config, output schema and context, judged whole, with every fault."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, TypeAlias, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
+
+from toolwright.core.errors import InvalidConfiguration, InvalidJSON
+from toolwright.core.form_faults import form_fault
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
+from toolwright.core.model import ModelSettings, Reasoning
+from toolwright.core.plain import has_more_values, plain, surely_longer
+from toolwright.core.text import sentence
+
+MAX_REQUEST = 10 * 1024 * 1024
+"""Bytes of a request: config, schema and context together."""
+_NO_TYPE = "message"
+_TYPES = ("text", "tool", "data", "input", "state", _NO_TYPE)
+Role: TypeAlias = Literal["user", "assistant", "system"]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+class _Form(BaseModel):
+    """A part of a request: strict, in snake_case or camelCase, without unknown fields."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        frozen=True,
+        defer_build=True,
+    )
+
+
+class ConfigForm(_Form):
+    """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
+
+    With `call_reasoning` each call says why it is made.
+    """
+
+    model: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] | None = None
+    system: Annotated[str, Field(max_length=MAX_SYSTEM)] = ""
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_tokens: Count | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    reasoning: Reasoning = None
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    call_reasoning: bool = False
+
+    @property
+    def settings(self) -> ModelSettings:
+        """Settings of the model."""
+        return ModelSettings(
+            temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=self.seed
+        )
+
+
+class TextForm(_Form):
+    """A text, said by the user unless another role is named; of one instance, or of none."""
+
+    type: Literal["text"]
+    text: str
+    role: Role = "user"
+    instance: Name | None = None
+
+
+class MessageForm(_Form):
+    """A message of a conversation before."""
+
+    type: Literal["message"] = "message"
+    role: Role
+    content: str
+
+
+def _checked_tools(tool: JSON) -> JSON:
+    names = [*tool] if isinstance(tool, dict | list) else [tool]
+    if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME for name in names):
+        raise ValueError("must be schemas by name, the name of a tool of the app, or a list of such names")
+    return tool
+
+
+class ToolForm(_Form):
+    """Tools that may be called: schemas by name, or the names of the app's."""
+
+    type: Literal["tool"]
+    tool: Annotated[JsonValue, AfterValidator(_checked_tools)]
+
+    @property
+    def listed(self) -> list[str | tuple[str, JSON]]:
+        """The tools one by one."""
+        if isinstance(self.tool, dict):
+            return [*self.tool.items()]
+        names = self.tool if isinstance(self.tool, list) else [self.tool]
+        return [name for name in names if isinstance(name, str)]
+
+
+class DataForm(_Form):
+    """A JSON value that the model is shown; of one instance, or of none."""
+
+    type: Literal["data"]
+    data: JsonValue
+    name: Annotated[str, Field(max_length=MAX_NAME)] | None = None
+    instance: Name | None = None
+
+
+class InputForm(_Form):
+    """What arguments refer to as `†input.…`; of one instance, or of none."""
+
+    type: Literal["input"]
+    input: dict[str, JsonValue]
+    instance: Name | None = None
+
+
+class StateForm(_Form):
+    """Initial state, which arguments refer to as `†state.…`; of one instance, or of none."""
+
+    type: Literal["state"]
+    state: dict[str, JsonValue]
+    instance: Name | None = None
+
+
+def _type(item: object) -> str:
+    if isinstance(item, BaseModel):  # on its way to JSON
+        return str(getattr(item, "type", ""))
+    kind = cast("JSONObject", item).get("type", _NO_TYPE) if isinstance(item, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+Item: TypeAlias = Annotated[
+    Annotated[TextForm, Tag("text")]
+    | Annotated[ToolForm, Tag("tool")]
+    | Annotated[DataForm, Tag("data")]
+    | Annotated[InputForm, Tag("input")]
+    | Annotated[StateForm, Tag("state")]
+    | Annotated[MessageForm, Tag(_NO_TYPE)],
+    Discriminator(
+        _type,
+        custom_error_type="item_type",
+        custom_error_message=f"must have a type: {', '.join(_TYPES)}",
+    ),
+]
+
+
+class RequestForm(_Form):
+    """A composed request, as it is kept too: in a thread's arguments, or in the file of a saved one."""
+
+    config: ConfigForm = Field(default_factory=ConfigForm)
+    output: dict[str, JsonValue] = Field(alias="schema")
+    context: Annotated[list[Item], Field(max_length=10_000)] = Field(default_factory=list[Item])
+
+    @property
+    def kept(self) -> JSONObject:
+        """The request as JSON."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"schema": self.output}
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """The instances that the context names, in their order."""
+        named = [getattr(item, "instance", None) for item in self.context]
+        return tuple(dict.fromkeys([name for name in named if isinstance(name, str)]))
+
+    @property
+    def tools(self) -> list[str | tuple[str, JSON]]:
+        """The tools of the context: names of the app's, or names with schemas."""
+        return [each for item in self.context if isinstance(item, ToolForm) for each in item.listed]
+
+    def input_of(self, instance: str | None) -> JSONObject:
+        """What `†input` is for a call of that instance: its own names before those of no instance."""
+        inputs = [item for item in self.context if isinstance(item, InputForm)]
+        common = [item.input for item in inputs if item.instance is None]
+        own = [item.input for item in inputs if item.instance is not None and item.instance == instance]
+        return _merged([*common, *own])
+
+    def state_of(self, instance: str | None) -> JSONObject:
+        """Initial state of that instance, or that of no instance."""
+        states = [item for item in self.context if isinstance(item, StateForm)]
+        return _merged([item.state for item in states if item.instance == instance])
+
+
+def _merged(objects: Sequence[Mapping[str, JSON]]) -> JSONObject:
+    merged: JSONObject = {}
+    for each in objects:
+        merged.update(each)
+    return merged
+
+
+def read_request(what: str, written: object) -> RequestForm:
+    """The request that was written, as `{"config", "schema", "context"}`; `what` begins the sentence of its faults.
+
+    A context that is one text is that text. Raises `InvalidConfiguration` with the path of every fault.
+    """
+    try:
+        parsed = plain(written)
+    except InvalidJSON as error:
+        raise _faulty(what, [{"path": "", "message": error.message.rstrip(".")}]) from error
+    if has_more_values(parsed, MAX_JSON_VALUES) or surely_longer(parsed, MAX_REQUEST):
+        size = f"must have at most {MAX_REQUEST} bytes and {MAX_JSON_VALUES} values"
+        raise _faulty(what, [{"path": "", "message": size}])
+    if isinstance(parsed, dict) and isinstance(parsed.get("context"), str):
+        parsed["context"] = [{"type": "text", "text": parsed["context"]}]
+    try:
+        form = RequestForm.model_validate(parsed)
+    except ValidationError as error:
+        faults = [_fault(each["loc"], form_fault(each)) for each in error.errors(include_url=False)]
+        raise _faulty(what, faults[:MOST_FAULTS]) from None
+    return form
+
+
+def _fault(path: tuple[int | str, ...], message: str) -> dict[str, str]:
+    """Fault of one field; which kind of an item pydantic took it for is left out of the path."""
+    named = [str(part) for number, part in enumerate(path) if not (number == 2 and path[0] == "context")]
+    return {"path": ".".join(named), "message": message}
+
+
+def _faulty(what: str, faults: list[dict[str, str]]) -> InvalidConfiguration:
+    text = f"{faults[0]['path']} {faults[0]['message']}".strip()
+    return InvalidConfiguration(sentence(f"{what}: {text}"), faults)

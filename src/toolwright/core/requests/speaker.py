@@ -1,0 +1,96 @@
+"""The agent that answers composed requests: made anew of each request, with its tools and the form of its answers."""
+
+from datetime import datetime
+
+from toolwright.core.agents.activation import hint
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import Side
+from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.agents.prompt import Prompt
+from toolwright.core.errors import DefinitionError
+from toolwright.core.requests.answer import ComposedForm
+from toolwright.core.requests.conversation import system_of
+from toolwright.core.requests.request import RequestForm, read_request
+from toolwright.core.schemas.output import Output
+from toolwright.core.threads.run import Side as SideName
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.registry import resolve
+from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+
+OBJECT = "object:"
+"""How the model of a kept request is written that was an object of the process which began it."""
+
+
+class RequestAgents:
+    """Makes the agents of the threads of composed requests, whose arguments are the requests.
+
+    What JSON cannot carry, a model or an output type that is an object, is kept here while its request is solved.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._models: dict[str, object] = {}
+        self._outputs: dict[str, Output] = {}
+
+    def keep(self, thread_id: str, model: object, output: Output) -> None:
+        """The request of this thread is solved by that model object, if it is not None, for that output."""
+        if model is not None:
+            self._models[thread_id] = model
+        self._outputs[thread_id] = output
+
+    def forget(self, thread_id: str) -> None:
+        """The request of this thread is solved, or nobody waits for it."""
+        self._models.pop(thread_id, None)
+        self._outputs.pop(thread_id, None)
+
+    def output_of(self, thread_id: str, request: RequestForm) -> Output:
+        """The output that the request of that thread is for."""
+        return self._outputs.get(thread_id) or Output(request.output)
+
+    def of(self, thread: Thread) -> ActiveAgent:
+        """The agent of that thread. Raises `DefinitionError` for a request that does not fit the app any more."""
+        request = read_request("The request of this thread", thread.arguments)
+        output = self.output_of(thread.id, request)
+        model = self._models.get(thread.id, request.config.model)
+        if isinstance(model, str) and model.startswith(OBJECT):
+            raise DefinitionError(
+                f"The model {model.removeprefix(OBJECT)!r} of this request was an object of a process that is gone."
+            )
+        return request_agent(self._catalog, request, output, model, thread.created_at)
+
+
+def request_agent(
+    catalog: Catalog, request: RequestForm, output: Output, model: object, at: datetime
+) -> ActiveAgent:
+    """The agent that answers the request. Raises `DefinitionError` for tools that are not there or do not fit."""
+    tools = request_tools(catalog, request)
+    config = request.config
+    prompt = Prompt(
+        REQUESTS.name, prompt=system_of(request, tools), model=model, tools=tools, reasoning=config.reasoning
+    )
+    active = catalog.activate(changed(REQUESTS, side_a=Side(prompt, max_steps=config.max_steps)))
+    sides: dict[SideName, ActiveAgent] = {}
+    sides["side_a"] = changed(
+        active.offering((), tools),
+        form=ComposedForm(request, output, tools, at),
+        settings=config.settings,
+        sides=sides,
+    )
+    return sides["side_a"]
+
+
+def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
+    """The tools of the request, its own carried out by the handlers of the app's registry (D17)."""
+    listed: list[Tool] = []
+    for each in request.tools:
+        if not isinstance(each, str):
+            listed += resolve([Tool.from_schema(*each)], catalog.handlers)
+        elif each in catalog.tools:
+            listed.append(catalog.tools[each])
+        else:
+            names = [tool.name for tool in catalog.tools]
+            raise DefinitionError(
+                f"The request names the tool {each!r}, which the app does not have.{hint(each, names)}"
+            )
+    return tuple(listed)

@@ -1,0 +1,57 @@
+"""Outputs as they are declared: a JSON Schema, or a type such as a pydantic model, a dataclass or a union."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from toolwright.core.arguments.faults import Fault
+from toolwright.core.arguments.judge import ResultJudge
+from toolwright.core.arguments.type_adapter import adapter_of
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import DefinitionError, InvalidJSON
+from toolwright.core.form_faults import form_fault
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain
+from toolwright.core.schemas.schema_tool import read_schema
+
+_NO_TYPES = (str, bytes, list, tuple, int, float)
+
+
+class Output:
+    """An output as it is declared: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
+
+    Raises `InvalidConfiguration` with the path of every fault of a schema, `DefinitionError` for what has none.
+    """
+
+    def __init__(self, declared: object) -> None:
+        self._adapter: TypeAdapter[Any] | None = None
+        schema = declared
+        if not isinstance(declared, Mapping):
+            if declared is None or isinstance(declared, _NO_TYPES):
+                raise DefinitionError(
+                    f"An output is a JSON Schema or a type, not {brief_value(cast('object', declared))}."
+                )
+            self._adapter = adapter_of(declared, f"The output {declared!r}")
+            try:
+                schema = plain(self._adapter.json_schema())
+            except (InvalidJSON, ValueError, TypeError) as error:  # pydantic's own errors are these
+                raise DefinitionError("The type of the output has no JSON Schema.") from error
+        self.schema = read_schema("The output schema", cast("object", schema))
+        self._judge = ResultJudge(self.schema, "output")
+
+    def faults(self, output: JSON) -> list[Fault]:
+        """The faults of that output: by the schema, else by the validators of the type."""
+        faults = self._judge.faults(output)
+        if faults or self._adapter is None:
+            return faults
+        try:
+            self.load(output)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            return [Fault(tuple(each["loc"]), form_fault(each)) for each in details]
+        return []
+
+    def load(self, output: JSON) -> Any:  # an instance of whatever was declared
+        """The output as the declared type has it; that of a schema as it is. Raises pydantic's `ValidationError`."""
+        return output if self._adapter is None else self._adapter.validate_python(output)

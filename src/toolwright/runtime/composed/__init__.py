@@ -1,0 +1,1 @@
+"""Composed requests (S1): solved in threads of their own, watched and kept like any run."""
