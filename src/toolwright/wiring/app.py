@@ -1,8 +1,10 @@
 """An app: what a program declares, and the door to its runtime."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import NoneType
+from typing import Any
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
@@ -18,8 +20,9 @@ from toolwright.wiring.settings import Settings
 class App:
     """Agents, prompts and tools that belong together, and the `env` that all of them see (D5).
 
-    The tools of a `registry` are carried out as it says now: handlers that come later are not seen. Raises
-    `DefinitionError` where a name leads nowhere, also that of a handler.
+    The tools of a `registry` are carried out as it says now: handlers that come later are not seen. `requests` is a
+    folder of saved requests, JSON files of `{"config", "schema", "context"}`, that tools may name as their delegates.
+    Raises `DefinitionError` where a name leads nowhere, also that of a handler or a delegate.
     """
 
     def __init__(
@@ -30,11 +33,20 @@ class App:
         tools: Sequence[Tool] | Toolset = (),
         env: Env | None = None,
         registry: Registry | None = None,
+        requests: str | Path | None = None,
     ) -> None:
+        check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers
-        self.catalog = Catalog(agents=agents, prompts=prompts, tools=all_tools, env=env, handlers=handlers)
+        saved = None if requests is None else _saved_requests(Path(requests))
+        self.catalog = Catalog(
+            agents=agents, prompts=prompts, tools=all_tools, env=env, handlers=handlers, requests=saved
+        )
+        if saved:
+            from toolwright.wiring.saved_requests import check_saved_requests  # noqa: PLC0415 - few apps have them
+
+            check_saved_requests(self.catalog)
 
     @asynccontextmanager
     async def runtime(
@@ -55,3 +67,9 @@ class App:
             yield runtime
         finally:
             await runtime.stop(grace)
+
+
+def _saved_requests(folder: Path) -> Mapping[str, Any]:
+    from toolwright.wiring.saved_requests import read_saved_requests  # noqa: PLC0415 - few apps have them
+
+    return read_saved_requests(folder)

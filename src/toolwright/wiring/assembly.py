@@ -24,6 +24,7 @@ from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.children.start import ChildStart
 from toolwright.runtime.children.step_tools import StepTools, lifecycle_tools
 from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.composed.delegates import Delegates
 from toolwright.runtime.composed.requests import ComposedRequests
 from toolwright.runtime.context.commit import Listeners
 from toolwright.runtime.env.env import Environment
@@ -69,6 +70,8 @@ class _Shared:
     system_prompts: SystemPrompts
     child_start: ChildStart
     lineages: Lineages
+    catalog: Catalog
+    request_agents: RequestAgents
 
 
 def assemble(
@@ -93,8 +96,7 @@ def assemble(
     spaces = Spaces(store, EffectCommits(store, motor, clock, ids), entities, membership, speech, clock, ids)
     equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
     offers = Offers(store, motor, clock)
-    request_agents = RequestAgents(catalog)
-    speakers = Speakers(agents, equipment.equip, request_agents)
+    speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
     plans = Plans(store, agents, deliveries, motor.wake, clock, ids)
     keys = Keys(store, environment, clock, ids)
@@ -112,7 +114,7 @@ def assemble(
         timers=Timers(store, drainer, {CALL: pending.expire, PLAN: plans.fire}, clock, ids),
         threads=threads,
         runs=runs,
-        composed=ComposedRequests(catalog, request_agents, store, threads, runs, clock, ids),
+        composed=ComposedRequests(catalog, shared.request_agents, store, threads, runs, clock, ids),
         requests=Requests(
             store, motor, agents, speakers, shared.lineages, shared.child_start, environment, clock, ids
         ),
@@ -149,6 +151,8 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
         system_prompts=SystemPrompts(store, agents),
         child_start=ChildStart(store, environment, clock, ids),
         lineages=Lineages(store, agents, environment),
+        catalog=catalog,
+        request_agents=RequestAgents(catalog),
     )
 
 
@@ -163,7 +167,8 @@ def _drainer(
     parts, settings, keeper, environment = shared.parts, shared.settings, shared.keeper, shared.environment
     store, clock, ids = parts.store, parts.clock, parts.new_id
     subagents = Subagents(store, shared.agents, shared.child_start, clock, ids, settings.max_subagent_depth)
-    executors: Mapping[Kind, Executor] = {"agent": subagents, **parts.executors}
+    delegates = Delegates(shared.catalog, shared.agents, shared.request_agents, subagents)
+    executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
     calls = Calls(parts.instants, keeper)
     handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox, parts.abort_grace)
     model_answers = ModelAnswers(

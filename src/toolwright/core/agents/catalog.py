@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from toolwright.core.agents.activation import activated, hint
 from toolwright.core.agents.active import ActiveAgent
@@ -11,6 +11,7 @@ from toolwright.core.agents.prompt import Env, Prompt, check_values, deep_copy
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_list
 from toolwright.core.errors import DefinitionError, NotFound
+from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.text import sentence
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -24,7 +25,7 @@ class Catalog:
     """The app's agents and tools, by name or id. A name that leads nowhere raises `DefinitionError`.
 
     `models` are used instead of those of the prompts, by the agents' ids. `handlers` carry out the schema tools that
-    composed requests bring.
+    composed requests bring, `requests` are saved ones, by name, which delegates are made of.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Catalog:
         env: Env | None = None,
         models: Mapping[str, str] | None = None,
         handlers: Mapping[str, Handler] | None = None,
+        requests: Mapping[str, Any] | None = None,
     ) -> None:
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
@@ -43,6 +45,7 @@ class Catalog:
         self._env = cast("Env", deep_copy({} if env is None else env))
         self._models = dict(models or {})
         self.handlers = dict(handlers or {})
+        self.requests: Mapping[str, Any] = dict(requests or {})  # as `core/requests` reads them
         self.tools = Toolset(tools)
         self._prompts = _by_name("prompt", [(prompt.name, prompt) for prompt in prompts])
         self._agents = _by_name("agent", [(agent.name, agent) for agent in agents])
@@ -67,6 +70,7 @@ class Catalog:
         first_places: dict[str, tuple[Tool, str]] = {}
         for tool, place in self._tools_by_place(agents):
             _check_meta(tool)
+            self.check_delegate(tool)
             first, where = first_places.setdefault(tool.name, (tool, place))
             if where != place and first is not tool and first != tool:
                 raise DefinitionError(
@@ -135,6 +139,28 @@ class Catalog:
             raise NotFound(f"The agent {agent_id!r} of this thread is not configured in this app.")
         return active
 
+    @property
+    def delegates(self) -> Sequence[str]:
+        """The names of all that calls can be delegated to."""
+        return [ANONYMOUS, *self.requests, *self._agents]
+
+    def check_delegate(self, tool: Tool) -> None:
+        """Raise `DefinitionError` if the tool fixes or offers a delegate that the app does not have."""
+        if tool.meta is None:
+            return
+        offered = tool.meta.choices.get("_delegate", {}).get("enum")
+        for name in (tool.meta.delegate, *(offered if isinstance(offered, list) else [])):
+            if name is not None and name not in self.delegates:
+                known = ", ".join(map(repr, self.delegates))
+                raise DefinitionError(
+                    f"The tool {tool.name!r} has the delegate {brief_value(name)}; there are {known}."
+                )
+
+    def delegate_id(self, name_or_id: str) -> str:
+        """The id of the agent that a call names as its delegate."""
+        agent = self._agents.get(name_or_id)
+        return name_or_id if agent is None else agent.id
+
     def find(self, agent_id: str) -> ActiveAgent | None:
         """The active agent by its id, None if it is not configured."""
         return self._active.get(agent_id)
@@ -148,6 +174,7 @@ class Catalog:
             env=self._env,
             models={**self._models, self.active(agent_id).agent.id: model},
             handlers=self.handlers,
+            requests=self.requests,
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:
@@ -186,7 +213,7 @@ def _by_name(what: str, named: Sequence[tuple[str, T]]) -> dict[str, T]:
 
 
 def _check_meta(tool: Tool) -> None:
-    """Refuse a schema tool whose handler is not there, or with a meta-property that no run carries out."""
+    """Refuse a schema tool whose handler is not there."""
     meta = tool.meta
     if meta is None:
         return
@@ -195,7 +222,3 @@ def _check_meta(tool: Tool) -> None:
             f"The tool {tool.name!r} names the handler {meta.activity!r} as its _activity, and none is bound to it: "
             "register both with a Registry."
         )
-    fixed = {"_delegate": meta.delegate, "_outputPath": meta.output_path, "_instance": meta.instance}
-    name = next((name for name, value in fixed.items() if value is not None or name in meta.choices), None)
-    if name is not None:
-        raise DefinitionError(f"The tool {tool.name!r} declares {name}, which runs do not carry out yet.")

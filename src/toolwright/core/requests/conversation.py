@@ -37,7 +37,7 @@ _INSTANCES = "The instances are {names}; a call names the one that it is for in 
 def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
     """The system prompt: that of the config, those of the context, and how to answer."""
     said = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
-    parts = [request.config.system, *[_text(item) for item in said if item.role == "system"], _RULES]
+    parts = [request.config.system, *[text_of(item) for item in said if item.role == "system"], _RULES]
     if any(tool.latent and tool.meta is not None and tool.meta.output is not None for tool in tools):
         parts.append(_LATENT)
     if any(tool.meta is not None for tool in tools):
@@ -67,7 +67,7 @@ def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]
     said: list[tuple[Literal["user", "assistant"], str]] = []
     for item in request.context:
         role = item.role if isinstance(item, TextForm | MessageForm) else "user"
-        text = _text(item)
+        text = text_of(item)
         if role == "system" or not text.strip():
             continue
         if said and role == "user" and said[-1][0] == "user":
@@ -77,7 +77,7 @@ def _said(request: RequestForm) -> list[tuple[Literal["user", "assistant"], str]
     return said if said and said[-1][0] == "user" else [*said, ("user", GO_ON)]
 
 
-def _text(item: Item) -> str:
+def text_of(item: Item) -> str:
     """One part of the context as text."""
     match item:
         case TextForm(text=text, instance=None):

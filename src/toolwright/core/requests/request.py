@@ -49,9 +49,10 @@ class _Form(BaseModel):
 class ConfigForm(_Form):
     """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
 
-    With `call_reasoning` each call says why it is made.
+    `name` is that of the request in scripts of models. With `call_reasoning` each call says why it is made.
     """
 
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] = "request"
     model: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] | None = None
     system: Annotated[str, Field(max_length=MAX_SYSTEM)] = ""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

@@ -11,6 +11,7 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.requests.answer import ComposedForm
 from toolwright.core.requests.conversation import system_of
 from toolwright.core.requests.request import RequestForm, read_request
+from toolwright.core.schemas.answer_form import OutputForm
 from toolwright.core.schemas.output import Output
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
@@ -19,7 +20,9 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 
 OBJECT = "object:"
-"""How the model of a kept request is written that was an object of the process which began it."""
+"""How the model of a kept request is written that was an object: of the process that began it, or of that agent."""
+OUTPUT = "_output"
+"""Name, among the arguments of an agent's thread, of the schema that its answer must fit."""
 
 
 class RequestAgents:
@@ -54,10 +57,25 @@ class RequestAgents:
         output = self.output_of(thread.id, request)
         model = self._models.get(thread.id, request.config.model)
         if isinstance(model, str) and model.startswith(OBJECT):
-            raise DefinitionError(
-                f"The model {model.removeprefix(OBJECT)!r} of this request was an object of a process that is gone."
-            )
+            caller = self._catalog.find(model.removeprefix(OBJECT))
+            if caller is None or caller.model is None:
+                raise DefinitionError(
+                    f"The model {model.removeprefix(OBJECT)!r} of this request was an object of a process that is gone."
+                )
+            model = caller.model
         return request_agent(self._catalog, request, output, model, thread.created_at)
+
+
+    def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
+        """An agent that carries out a delegated call: its answer must be what the call's tool declares as `_output`."""
+        schema = None if thread.arguments is None else thread.arguments.get(OUTPUT)
+        if schema is None or thread.link is None:
+            return active
+        sides: dict[SideName, ActiveAgent] = {}
+        form = OutputForm(Output(schema))
+        for name, side in active.sides.items():
+            sides[name] = changed(side, form=form, sides=sides)
+        return sides[active.side]
 
 
 def request_agent(
@@ -67,7 +85,7 @@ def request_agent(
     tools = request_tools(catalog, request)
     config = request.config
     prompt = Prompt(
-        REQUESTS.name, prompt=system_of(request, tools), model=model, tools=tools, reasoning=config.reasoning
+        config.name, prompt=system_of(request, tools), model=model, tools=tools, reasoning=config.reasoning
     )
     active = catalog.activate(changed(REQUESTS, side_a=Side(prompt, max_steps=config.max_steps)))
     sides: dict[SideName, ActiveAgent] = {}
@@ -86,6 +104,7 @@ def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
     for each in request.tools:
         if not isinstance(each, str):
             listed += resolve([Tool.from_schema(*each)], catalog.handlers)
+            catalog.check_delegate(listed[-1])
         elif each in catalog.tools:
             listed.append(catalog.tools[each])
         else:

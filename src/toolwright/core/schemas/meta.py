@@ -11,26 +11,44 @@ from toolwright.core.schemas.state_paths import OUTPUT_PATH, OutputPath, read_ou
 from toolwright.core.value import value
 
 REASONING = "_reasoningForCall"
-META_PROPERTIES = ("_tool", "_output", "_activity", "_delegate", "_outputPath", "_instance")
+ANONYMOUS = "anonymous"
+"""The delegate that is a request with nothing of its own but the call."""
+META_PROPERTIES = ("_tool", "_output", "_activity", "_delegate", "_scopes", "_outputPath", "_instance")
 """Those that a tool's schema may declare."""
 
 _NAME: JSONObject = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
-_CHOICES: Mapping[str, JSONObject] = {"_delegate": _NAME, "_instance": _NAME, "_outputPath": OUTPUT_PATH}
+SCOPES: JSONObject = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "pattern": r"^(messages|data|tools|input|state|†(input|state)(\.[^.]+)+)$",
+        "maxLength": MAX_ID,
+    },
+    "maxItems": 100,
+}
+"""The schema of what a delegate is shown of its caller's context: kinds of it, and places in input and state."""
+_CHOICES: Mapping[str, JSONObject] = {
+    "_delegate": _NAME,
+    "_scopes": SCOPES,
+    "_instance": _NAME,
+    "_outputPath": OUTPUT_PATH,
+}
 
 
 @value
 class Meta:
     """The meta-properties of a schema tool; each is None where the tool does not fix it.
 
-    `output` is the schema of its result, `activity` and `delegate` name who carries it out, `output_path` is where
-    its result is written, `instance` whose call it is. `choices` are the schemas of those that each call may choose,
-    `definitions` what they and `output` refer to.
+    `output` is the schema of its result, `activity` and `delegate` name who carries it out, `scopes` what a delegate is
+    shown of the caller's context, `output_path` is where its result is written, `instance` whose call it is. `choices`
+    are the schemas of those that each call may choose, `definitions` what they and `output` refer to.
     """
 
     title: str | None = None
     output: JSONObject | None = None
     activity: str | None = None
     delegate: str | None = None
+    scopes: tuple[str, ...] | None = None
     output_path: OutputPath | None = None
     instance: str | None = None
     choices: Mapping[str, JSONObject] = field(default_factory=dict[str, JSONObject])
@@ -63,6 +81,12 @@ class Call:
         return _text(self.meta.get("_delegate"))
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """What its delegate is shown of the caller's context."""
+        written = self.meta.get("_scopes")
+        return tuple(map(str, written)) if isinstance(written, list) else ()
+
+    @property
     def output_path(self) -> OutputPath | None:
         """The place in the state where the result goes."""
         written = self.meta.get("_outputPath")
@@ -72,7 +96,10 @@ class Call:
 def offered(parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
     """The parameters as a model is told of them: with what it may choose, and the output of a latent tool (D16)."""
     output = {"_output": meta.output} if latent and meta.output is not None else {}
-    return _with_fields(parameters, meta, {**meta.choices, **output}, [*output])
+    required: list[JSON] = (
+        [] if "_delegate" in meta.choices else [*output]
+    )  # a call that has a delegate needs none
+    return _with_fields(parameters, meta, {**meta.choices, **output}, required)
 
 
 def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> JSONObject:
@@ -84,15 +111,27 @@ def call_schema(name: str, parameters: JSONObject, meta: Meta, latent: bool) -> 
     }
     if latent and meta.output is not None:
         del fields["_output"]
-    return _with_fields(offered(parameters, meta, latent), meta, fields, [])
+    schema = _with_fields(offered(parameters, meta, latent), meta, fields, [])
+    if latent and meta.output is not None and "_delegate" in meta.choices:
+        either: JSON = {"anyOf": [{"required": ["_output"]}, {"required": ["_delegate"]}]}
+        rules = schema.get("allOf")
+        return {**schema, "allOf": [*(rules if isinstance(rules, list) else []), either]}
+    return schema
 
 
 def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Call:
     """A call of arguments that its schema has accepted. Names that begin with `_` are never arguments."""
     path = None if meta.output_path is None else meta.output_path.written
-    fixed: dict[str, JSON] = {"_delegate": meta.delegate, "_outputPath": path, "_instance": meta.instance}
+    scopes: JSON = None if meta.scopes is None else [*meta.scopes]
+    fixed: dict[str, JSON] = {
+        "_delegate": meta.delegate,
+        "_scopes": scopes,
+        "_outputPath": path,
+        "_instance": meta.instance,
+    }
     chosen = {key: arguments.get(key) if key in meta.choices else value for key, value in fixed.items()}
-    output = {"_output": arguments.get("_output")} if latent and meta.output is not None else {}
+    gives = latent and meta.output is not None and "_output" in arguments
+    output = {"_output": arguments["_output"]} if gives else {}
     return Call(
         tool=name,
         args={key: each for key, each in arguments.items() if not key.startswith("_")},

@@ -19,7 +19,7 @@ from toolwright.core.limits import (
     MOST_FAULTS,
 )
 from toolwright.core.plain import Path, has_more_values, one_line, plain, spell, surely_longer
-from toolwright.core.schemas.meta import META_PROPERTIES, REASONING, Meta
+from toolwright.core.schemas.meta import META_PROPERTIES, REASONING, SCOPES, Meta
 from toolwright.core.schemas.state_paths import OutputPath, read_output_path
 from toolwright.core.text import brief, sentence
 
@@ -323,6 +323,7 @@ def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults)
         output=schemas.get("_output"),
         activity=activity or None,
         delegate=delegate,
+        scopes=_fixed_scopes(schemas.get("_scopes", {}), faults),
         output_path=_fixed_path(schemas.get("_outputPath", {}), faults),
         instance=_fixed_text("_instance", schemas, faults),
         choices=choices,
@@ -330,7 +331,7 @@ def _meta(name: str, whole: JSONObject, properties: JSONObject, faults: _Faults)
     )
 
 
-_CHOSEN = ("_delegate", "_outputPath", "_instance")
+_CHOSEN = ("_delegate", "_scopes", "_outputPath", "_instance")
 
 
 def _check_name(name: str, schema: JSONObject, whole: JSONObject, faults: _Faults) -> None:
@@ -364,6 +365,18 @@ def _fixed_path(schema: JSONObject, faults: _Faults) -> OutputPath | None:
     for number, option in enumerate(options if isinstance(options, list) else []):
         _read_path(option, (*path, "enum", number), faults)
     return _read_path(schema["const"], (*path, "const"), faults) if "const" in schema else None
+
+
+def _fixed_scopes(schema: JSONObject, faults: _Faults) -> tuple[str, ...] | None:
+    """The scopes that the tool fixes."""
+    if "const" not in schema:
+        return None
+    scopes = schema["const"]
+    if not isinstance(scopes, list) or not compile_schema(SCOPES, "_scopes").is_valid(scopes):
+        known = "messages, data, tools, input, state, †input.name and †state.name"
+        faults.add(("properties", "_scopes", "const"), f"must be a list of {known}")
+        return None
+    return tuple(map(str, scopes))
 
 
 def _read_path(written: JSON, path: Path, faults: _Faults) -> OutputPath | None:

@@ -82,6 +82,11 @@ class Call:
     started_at: datetime | None = None
     completed_at: datetime | None = None
 
+    @property
+    def has_child(self) -> bool:
+        """Whether a thread below this one carries the call out."""
+        return self.kind in ("agent", "delegate")
+
     def free_for(self, worker: str, at: datetime) -> bool:
         """Whether the worker may claim it: nobody else has, or their lease is over and it may be run again."""
         if self.expires_at is not None and self.expires_at <= at:

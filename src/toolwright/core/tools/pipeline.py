@@ -60,6 +60,8 @@ def prepare(
         return unknown_tool(name, tools)
     try:
         judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+        if tool.meta is not None and "_delegate" in judged and "_delegate" in tool.meta.choices:
+            return PreparedCall(tool=tool.delegated, arguments=judged, call_id=call_id)
         keywords = None if tool.signature is None else tool.signature.binding.bind(judged)
         return PreparedCall(tool=tool, arguments=judged, call_id=call_id, keywords=keywords)
     except (ArgumentFault, DefinitionError) as error:

@@ -5,10 +5,12 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from toolwright.core.arguments.judge import Judge, ResultJudge
 from toolwright.core.arguments.schema import with_definitions
@@ -16,7 +18,7 @@ from toolwright.core.arguments.signature import Handler, Signature, first_paragr
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.env.variable import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.meta import Meta, call_schema, offered
 from toolwright.core.schemas.schema_tool import read_schema_tool
@@ -149,7 +151,30 @@ class Tool:
     @property
     def repeatable(self) -> bool:
         """Whether a call may run again whose effect is unknown (D14); what it calls here goes on by itself."""
-        return self.read_only or self.idempotent or self.relation is not None
+        return self.read_only or self.idempotent or self.relation is not None or self.kind == "delegate"
+
+    def kind_of(self, arguments: str) -> Kind:
+        """The kind by which a call with these arguments, as JSON text, is carried out: it may choose its delegate."""
+        if self.meta is None or "_delegate" not in self.meta.choices or "_delegate" not in arguments:
+            return self.kind
+        try:
+            written: JSON = from_json(arguments)
+        except ValueError:
+            return self.kind
+        return "delegate" if isinstance(written, dict) and written.get("_delegate") is not None else self.kind
+
+    @property
+    def delegated(self) -> "Tool":
+        """The tool as it carries out a call that chooses its delegate."""
+        made = copy(self)
+        for name, each in {
+            "kind": "delegate",
+            "carrier": "delegate",
+            "timeout": None,
+            "result_judge": None,
+        }.items():
+            object.__setattr__(made, name, each)
+        return made
 
     @property
     def definition(self) -> ToolDefinition:

@@ -249,7 +249,7 @@ class Calls:
                     self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-                case "waiting" if call.kind == "agent" and words.stops_children:
+                case "waiting" if call.has_child and words.stops_children:
                     self.settle_lost(
                         context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                     )
@@ -269,7 +269,7 @@ class Calls:
         match call.status:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-            case "waiting" if call.kind == "agent" and (context.abort.aborted or words.stops_children):
+            case "waiting" if call.has_child and (context.abort.aborted or words.stops_children):
                 self.settle_lost(
                     context, changes, call, ToolResult.fail(words.running, error_code=words.code)
                 )

@@ -35,7 +35,7 @@ class Waiting:
         call = await context.reload_call(call.id)
         if call.status != "waiting":
             return None
-        if call.kind == "agent":
+        if call.has_child:
             return await self._wait_for_child(context, call)
         left = self._calls.left(call, context.clock)
         if left <= 0:
@@ -74,7 +74,7 @@ class Waiting:
 
     async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
         """Result that ends the wait for a call, put into the changes; None while it is to be waited for."""
-        if call.kind != "agent":
+        if not call.has_child:
             return (
                 None
                 if self._calls.left(call, context.clock) > 0
@@ -108,7 +108,7 @@ class Waiting:
         return changes
 
     async def _park(self, context: RunContext, call: Call, left: float) -> None:
-        reason = "child" if call.kind == "agent" else "calls"
+        reason = "child" if call.has_child else "calls"
         run = changed(context.run, status="waiting", waiting={"reason": reason, "callIds": [call.id]})
         due = None if math.isinf(left) else context.clock.now() + timedelta(seconds=left)
         changes = Changes(events=[run_event(run)], leaving=Leaving(gen=context.gen, due=due))

@@ -183,13 +183,7 @@ class Subagents:
             raise InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
             )
-        if await self._is_deep(state):
-            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
-            return ToolResult.fail(words, error_code="too_deep")
         agent = await self._usable(relation.agent_id)
-        lacking = agent.lacking({})
-        if lacking:
-            return lacks_tenvs(agent.agent.name, lacking)
         birth = Birth(
             thread_id=child_id_of(state.call_id),
             parent_id=state.thread_id,
@@ -203,17 +197,29 @@ class Subagents:
             most=relation.config.resumable.max_instances if relation.config.resumable else None,
             files=tuple(await self._files(state, named)),
         )
+        return await self.begin(state, birth, agent, relation)
+
+    async def begin(
+        self, state: RunState, birth: Birth, agent: ActiveAgent, relation: AgentCall | None = None
+    ) -> Outcome:
+        """Begin a child of that agent; or ask for what it lacks, and it begins when it is given."""
+        if await self._is_deep(state):
+            words = f"Agents call each other at most {self._max_depth} deep, and this one is the last."
+            return ToolResult.fail(words, error_code="too_deep")
+        lacking = agent.lacking({})
+        if lacking:
+            return lacks_tenvs(agent.agent.name, lacking)
         missing = await self._child_start.lacking(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
-        blocking = relation.config.blocking
+        blocking = birth.link.blocking
         if birth.most is not None:
             state.effect(ChildLimit(thread_id=birth.parent_id, agent=birth.agent_id, most=birth.most))
         state.speak(partial(self._spawned, relation, birth, state.call_id if blocking else None))
-        state.tell_created(birth.thread_id, name, relation.agent_id)
+        state.tell_created(birth.thread_id, birth.name, birth.agent_id)
         if blocking:
             return FOREVER
-        return ToolResult.ok({"reference": birth.thread_id, "name": name, "status": "running"})
+        return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
 
     async def _is_deep(self, state: RunState) -> bool:
         """Whether no thread may be below this one: agents that call each other in a circle come to an end."""
@@ -222,9 +228,10 @@ class Subagents:
         above = await state.retry_until_available(lambda: self._store.children.lineage(state.thread_id))
         return len(above) >= self._max_depth
 
-    async def _spawned(self, relation: AgentCall, birth: Birth, report: str | None) -> Spawn:
+    async def _spawned(self, relation: AgentCall | None, birth: Birth, report: str | None) -> Spawn:
         """The child's beginning, while there is room for it: others may have begun meanwhile."""
-        await self._check_room(birth.parent_id, relation)
+        if relation is not None:
+            await self._check_room(birth.parent_id, relation)
         return await self._child_start.spawn(birth, report)
 
     async def _check_room(self, thread_id: str, relation: AgentCall) -> None:

@@ -24,6 +24,9 @@ def new_call(
 ) -> Call:
     """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position."""
     tool = active.by_name.get(asked.name)
+    kind = "function" if tool is None else tool.kind
+    if tool is not None and tool.meta is not None:
+        kind = tool.kind_of(asked.arguments)
     return Call(
         id=ids[0],
         thread_id=context.thread.id,
@@ -32,7 +35,7 @@ def new_call(
         step=place[0],
         position=place[1],
         name=asked.name,
-        kind="function" if tool is None else tool.kind,
+        kind=kind,
         arguments=asked.arguments,
         model_call_id=ids[1],
         status="created",

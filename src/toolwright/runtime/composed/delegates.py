@@ -1,0 +1,116 @@
+"""Delegates (S1 `_delegate`): calls that a fresh request, or another agent, carries out in a thread below."""
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
+from toolwright.core.json_value import JSONObject
+from toolwright.core.requests.conversation import message_of
+from toolwright.core.requests.delegate import (
+    Caller,
+    anonymous_request,
+    caller_items,
+    delegated_request,
+    message_to,
+    output_of,
+)
+from toolwright.core.requests.speaker import OBJECT, OUTPUT, RequestAgents, request_agent
+from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.schemas.meta import ANONYMOUS, Call, read_call
+from toolwright.core.schemas.output import Output
+from toolwright.core.state.state import ThreadState
+from toolwright.core.text import sentence
+from toolwright.core.threads.child import Link
+from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.calls.request_state import state_of
+from toolwright.runtime.children.start import Birth
+from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.state.state import RunState
+from toolwright.runtime.threads.family import child_id_of
+
+
+class Delegates:
+    """The executor of tools of the kind `delegate`. A delegate's thread begins in the commit of its call."""
+
+    def __init__(
+        self, catalog: Catalog, agents: Agents, request_agents: RequestAgents, subagents: Subagents
+    ) -> None:
+        self._catalog = catalog
+        self._agents = agents
+        self._request_agents = request_agents
+        self._subagents = subagents
+
+    async def __call__(self, prepared: PreparedCall, state: ThreadState) -> Outcome:
+        """Begin the delegate's thread; its answer is the result of the call."""
+        if not isinstance(state, RunState):
+            return ToolResult.fail("Delegates are called within a run only.", error_code="outside_run")
+        tool = prepared.tool
+        assert tool.meta is not None, "only schema tools have delegates"
+        call = read_call(tool.name, tool.meta, prepared.arguments, latent=False)
+        try:
+            agent, birth = await self._birth(tool, call, state)
+            outcome = await self._subagents.begin(state, birth, agent)
+        except (InvalidRequest, NotFound, DefinitionError) as error:
+            return ToolResult.fail(error.message, error_code=error.code)
+        return outcome
+
+    async def _birth(self, tool: Tool, call: Call, state: RunState) -> tuple[ActiveAgent, Birth]:
+        name, caller = call.delegate or ANONYMOUS, _caller(state.run_context, call, state.call_id, self._catalog)
+        if name == ANONYMOUS or name in self._catalog.requests:
+            return self._request(name, tool, call, state, caller)
+        agent = await self._agents.usable(self._catalog.delegate_id(name))
+        if agent is None:
+            names = ", ".join(map(repr, self._catalog.delegates))
+            raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
+        output = output_of(tool)
+        arguments = call.args if output is None else {**call.args, OUTPUT: output}
+        return agent, self._birth_of(state, agent.agent_id, message_to(tool, call, caller), arguments)
+
+    def _request(
+        self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
+    ) -> tuple[ActiveAgent, Birth]:
+        """A request in a thread of its own, of the caller's model unless it names one."""
+        base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
+        model = state.run_context.active.model if base.config.model is None else base.config.model
+        written = model if isinstance(model, str | None) else f"{OBJECT}{state.run_context.active.agent_id}"
+        request = delegated_request(base, tool, call, caller, written)
+        output, thread_id = Output(request.output), child_id_of(state.call_id)
+        agent = request_agent(self._catalog, request, output, model, state.clock.now())
+        self._request_agents.keep(thread_id, None if isinstance(model, str) else model, output)
+        return agent, self._birth_of(state, REQUESTS.id, message_of(request), request.kept)
+
+    def _birth_of(self, state: RunState, agent_id: str, message: str, arguments: JSONObject) -> Birth:
+        return Birth(
+            thread_id=child_id_of(state.call_id),
+            parent_id=state.thread_id,
+            agent_id=agent_id,
+            name=None,
+            message=message,
+            arguments=arguments,
+            user_id=state.user_id,
+            depth=state.chain_depth,
+            link=Link(),
+        )
+
+
+def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> Caller:
+    """The context of the call, as far as its scopes can name it."""
+    request, active = context.request, context.active
+    data: list[JSONObject] = []
+    tools: list[JSONObject] = [{"type": "tool", "tool": [name for name in active.by_name if name in catalog.tools]}]
+    if request is not None:
+        data, tools = caller_items(request)
+    messages = [*context.frame.opening, *context.frame.messages]
+    before = next(
+        (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
+    )
+    earlier = messages[:before]
+    return Caller(
+        messages=earlier if active.form is None else active.form.heard(earlier),
+        data=data,
+        tools=tools,
+        input=context.input_of(call.instance),
+        state=state_of(context, call.instance),
+    )

@@ -1,0 +1,72 @@
+"""Saved requests (S1 `_delegate`): the JSON files of a folder, read when the app is made."""
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.json_text import NotJson, read_json
+from toolwright.core.requests.request import MAX_REQUEST, RequestForm, read_request
+from toolwright.core.requests.speaker import request_agent
+from toolwright.core.schemas.meta import ANONYMOUS
+from toolwright.core.schemas.output import Output
+from toolwright.core.text import sentence
+
+MOST = 10_000  # files
+SUFFIX = ".json"
+
+
+def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
+    """The requests of a folder and those below it, by their paths there without `.json`: `summary`, `team/review`.
+
+    Raises `DefinitionError` naming the file that is none, is too large or leads out of the folder.
+    """
+    if not folder.is_dir():
+        raise DefinitionError(f"There is no folder {str(folder)!r} of saved requests.")
+    root = folder.resolve()
+    saved: dict[str, RequestForm] = {}
+    for path in _files(root):
+        name = path.relative_to(root).as_posix().removesuffix(SUFFIX)
+        if not path.resolve().is_relative_to(root):
+            raise DefinitionError(f"The saved request {name!r} lies outside its folder.")
+        saved[name] = _read(name, path)
+    return saved
+
+
+def check_saved_requests(catalog: Catalog) -> None:
+    """Raise `DefinitionError` for a saved request that does not fit the app."""
+    if ANONYMOUS in catalog.requests:
+        raise DefinitionError(f"No saved request may be called {ANONYMOUS!r}: that is the one without a file.")
+    twice = next((agent.name for agent in catalog.agents if agent.name in catalog.requests), None)
+    if twice is not None:
+        raise DefinitionError(f"{twice!r} is an agent and a saved request: rename one.")
+    for name, request in catalog.requests.items():
+        try:
+            request_agent(catalog, request, Output(request.output), request.config.model, datetime.min)
+        except DefinitionError as error:
+            raise DefinitionError(sentence(f"The saved request {name!r} cannot be used: {error.message}")) from error
+
+
+def _files(root: Path) -> Iterator[Path]:
+    count = 0
+    for folder, _, names in os.walk(root):
+        for name in sorted(names):
+            if name.endswith(SUFFIX):
+                count += 1
+                if count > MOST:
+                    raise DefinitionError(f"The folder {str(root)!r} has more than {MOST} saved requests.")
+                yield Path(folder, name)
+
+
+def _read(name: str, path: Path) -> RequestForm:
+    what = f"The saved request {name!r}"
+    try:
+        if path.stat().st_size > MAX_REQUEST:
+            raise DefinitionError(f"{what} has more than {MAX_REQUEST} bytes.")
+        return read_request(what, read_json(path.read_bytes()))
+    except OSError as error:
+        raise DefinitionError(sentence(f"{what} cannot be read: {error.strerror}")) from error
+    except NotJson as error:
+        raise InvalidConfiguration(sentence(f"{what} is not valid JSON: {error}"), []) from error
