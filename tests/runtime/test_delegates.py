@@ -1,0 +1,322 @@
+"""Delegates (S1 `_delegate`): fresh requests and agents that carry out calls, isolated but for what scopes name."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import ScriptedModel, runtime
+
+pytestmark = pytest.mark.anyio
+
+SUMMARY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"summary": {"type": "string"}},
+    "required": ["summary"],
+}
+
+
+class Told(ScriptedModel):
+    """Keeps what each request of a name was told."""
+
+    def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
+        super().__init__(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.requests.append(request)
+        async for event in super().respond(request):
+            yield event
+
+    def of(self, name: str) -> list[ModelRequest]:
+        return [each for each in self.requests if each.who[-1] == name]
+
+    def told(self, name: str) -> str:
+        """All that the first request of that name was told."""
+        first = self.of(name)[0]
+        return "\n".join([first.system, *[message.content for message in first.messages]])
+
+
+def tool(delegate: object, **meta: object) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "Sums a text up",
+        "properties": {"text": {"type": "string"}, "_delegate": delegate, "_output": SUMMARY, **meta},
+        "required": ["text"],
+    }
+
+
+def answer(output: object, *calls: dict[str, Any]) -> dict[str, str]:
+    return {"text": json.dumps({"output": output, "calls": list(calls)})}
+
+
+def parent(*calls: dict[str, Any]) -> list[dict[str, str]]:
+    return [answer(None, *calls), answer({"done": True})]
+
+
+def call(**more: object) -> dict[str, Any]:
+    return {"_tool": "sum_up", "text": "long", **more}
+
+
+async def solved(rt: Runtime, model: object, *context: object) -> tw.Solution:
+    async with asyncio.timeout(20):
+        return await rt.request({"model": model}, {"type": "object"}, [{"type": "tool", "tool": "sum_up"}, *context])
+
+
+def app(delegate: object, saved: Path | None = None, agents: Sequence[tw.Agent] = (), **meta: object) -> tw.App:
+    registry = tw.Registry()
+    registry.tool("sum_up", tool(delegate, **meta))
+    return tw.App(registry=registry, requests=saved, agents=agents)
+
+
+async def test_an_anonymous_delegate_knows_the_call_and_nothing_else() -> None:
+    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    async with runtime(app({"const": "anonymous"})) as rt:
+        solution = await solved(rt, model, {"type": "text", "text": "A secret matter"}, {"type": "data", "data": 17})
+        [made] = solution.calls
+        assert made.result is not None and made.result.result == {"summary": "short"}
+        assert made.delegate == "anonymous"
+        told = model.told("sum_up")
+        assert "Sums a text up" in told and '"long"' in told
+        assert "A secret matter" not in told and "17" not in told
+        [row] = await rt.calls.list(run_id=solution.run_id, status=())
+        assert (row.kind, row.status) == ("delegate", "resolved")
+        [child] = await rt.threads.children(solution.thread_id)
+        assert child.status == "terminated"
+        [format] = {id(each.answer) for each in model.of("sum_up")}
+        assert format
+
+
+async def test_what_a_delegate_answers_is_held_to_the_tools_output() -> None:
+    wrong = answer({"summary": 1})
+    model = Told({"request": parent(call()), "sum_up": [wrong, answer({"summary": "ok"})]})
+    async with runtime(app({"const": "anonymous"})) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and made.result.result == {"summary": "ok"}
+        assert "output.summary" in model.of("sum_up")[1].messages[-1].content
+    model = Told({"request": parent(call()), "sum_up": [wrong, wrong, wrong]})
+    async with runtime(app({"const": "anonymous"})) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and made.result.status == "error"
+        assert "broke its schema" in str(made.result.error)
+
+
+async def test_a_call_chooses_its_delegate_where_the_tool_leaves_it_open() -> None:
+    model = Told(
+        {
+            "request": parent(
+                call(_delegate="anonymous"), call(_output={"summary": "my own"}), call(_delegate="nobody")
+            ),
+            "sum_up": [answer({"summary": "theirs"})],
+        }
+    )
+    async with runtime(app({"type": "string"})) as rt:
+        solution = await solved(rt, model)
+        results = [each.result for each in solution.calls if each.result is not None]
+        assert [each.result for each in results] == [{"summary": "theirs"}, {"summary": "my own"}, None]
+        assert results[2].error == "There is no delegate 'nobody'; there are 'anonymous'."
+        kinds = {row.position: row.kind for row in await rt.calls.list(run_id=solution.run_id, status=())}
+        assert kinds == {0: "delegate", 1: "latent", 2: "delegate"}
+
+
+async def test_a_call_with_neither_output_nor_delegate_is_sent_back() -> None:
+    model = Told({"request": [answer(None, call()), *parent(call(_output={"summary": "x"}))]})
+    async with runtime(app({"type": "string"})) as rt:
+        solution = await solved(rt, model)
+        assert len(solution.calls) == 1
+        assert "calls.0" in model.requests[1].messages[-1].content
+
+
+async def test_scopes_show_what_they_name() -> None:
+    scopes = {"const": ["messages", "data", "state", "†input.topic"]}
+    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    async with runtime(app({"const": "anonymous"}, _scopes=scopes)) as rt:
+        await solved(
+            rt,
+            model,
+            {"type": "text", "text": "A secret matter"},
+            {"type": "data", "data": {"number": 17}},
+            {"type": "state", "state": {"mood": "calm"}},
+            {"type": "input", "input": {"topic": "rain", "other": "hidden"}},
+        )
+        told = model.told("sum_up")
+        for part in ("A secret matter", "17", "calm", "rain"):
+            assert part in told
+        [data] = [text for text in told.split("\n\n") if text.startswith("Input (†input)")]
+        assert "hidden" not in data
+
+
+async def test_a_scope_that_leads_nowhere_is_an_error_of_the_call() -> None:
+    model = Told({"request": parent(call())})
+    async with runtime(app({"const": "anonymous"}, _scopes={"const": ["†state.nothing"]})) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and "†state.nothing" in str(made.result.error)
+
+
+def saved(folder: Path, **requests: object) -> Path:
+    for name, request in requests.items():
+        text = request if isinstance(request, str) else json.dumps(request)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+async def test_a_saved_request_is_a_delegate_with_its_own_context_and_tools(tmp_path: Path) -> None:
+    request = {
+        "config": {"name": "summariser", "maxSteps": 3},
+        "schema": {"type": "object"},
+        "context": [
+            {"type": "text", "text": "Be brief."},
+            {"type": "tool", "tool": {"count": {"type": "object", "properties": {"n": {"type": "integer"}}}}},
+        ],
+    }
+    model = Told(
+        {
+            "request": parent(call()),
+            "summariser": [answer(None, {"_tool": "count", "n": 2}), answer({"summary": "brief"})],
+        }
+    )
+    async with runtime(app({"const": "summary"}, saved(tmp_path, summary=request))) as rt:
+        [made] = (await solved(rt, model, {"type": "text", "text": "A secret matter"})).calls
+        assert made.result is not None and made.result.result == {"summary": "brief"}
+        told = model.told("summariser")
+        assert "Be brief." in told and '"long"' in told and "A secret matter" not in told
+
+
+async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_output() -> None:
+    model = Told(
+        {
+            "request": parent(call()),
+            "writer": [{"text": "no JSON"}, {"text": json.dumps({"summary": "by the agent"})}],
+        }
+    )
+    writer = tw.Agent("writer", tw.Prompt("writer", "You write.", model=model))
+    async with runtime(app({"const": "writer"}, agents=[writer])) as rt:
+        solution = await solved(rt, model, {"type": "text", "text": "A secret matter"})
+        [made] = solution.calls
+        assert made.result is not None and made.result.result == {"summary": "by the agent"}
+        assert "A secret matter" not in model.told("writer")
+        [child] = await rt.threads.children(solution.thread_id)
+        assert child.agent == writer.id
+
+
+async def test_a_tool_of_an_agents_prompt_is_delegated_too() -> None:
+    made = {"calls": [{"name": "sum_up", "args": {"text": "long"}}]}
+    model = Told({"chief": [made, {"text": "Done."}], "sum_up": [answer({"summary": "short"})]})
+    registry = tw.Registry()
+    registry.tool("sum_up", tool({"const": "anonymous"}))
+    chief = tw.Agent("chief", tw.Prompt("chief", model=model, tools=["sum_up"]))
+    async with runtime(tw.App(agents=[chief], registry=registry)) as rt, asyncio.timeout(20):
+        thread = await rt.threads.create("chief")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "A secret matter")).id)
+        assert run.output == "Done."
+        assert "A secret matter" not in model.told("sum_up")
+        results = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        assert results == ['{"summary":"short"}']
+
+
+async def test_delegates_that_delegate_for_ever_come_to_an_end() -> None:
+    again = {"type": "tool", "tool": "sum_up"}
+    turns = parent(call())
+    model = Told({"request": turns, "loop": turns, "sum_up": turns})
+    registry = tw.Registry()
+    registry.tool("sum_up", tool({"const": "anonymous"}, _scopes={"const": ["tools"]}, _output={"type": "object"}))
+    async with runtime(tw.App(registry=registry), tw.Settings(max_subagent_depth=4)) as rt:
+        solution = await solved(rt, model, again)
+        assert solution.output == {"done": True}
+        depth, thread_id = 0, solution.thread_id
+        while children := await rt.threads.children(thread_id):
+            depth, thread_id = depth + 1, children[0].id
+        assert depth == 4
+        last = [m.content for m in await rt.threads.messages(thread_id) if m.role == "tool"]
+        assert "at most 4 deep" in last[0]
+
+
+async def test_a_cancelled_request_stops_its_delegates() -> None:
+    begun = asyncio.Event()
+
+    class Waiting(ScriptedModel):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[-1] == "sum_up":
+                begun.set()
+                await asyncio.Event().wait()
+            async for event in super().respond(request):
+                yield event
+
+    async with runtime(app({"const": "anonymous"})) as rt, asyncio.timeout(20):
+        model = Waiting({"request": parent(call())})
+        context = [{"type": "tool", "tool": "sum_up"}]
+        run = await rt.begin_request({"model": model}, {"type": "object"}, context)
+        await begun.wait()
+        await rt.runs.cancel(run.id)
+        assert (await rt.runs.wait(run.id)).status == "cancelled"
+        [child] = await rt.threads.children(run.thread_id)
+        [below] = await rt.runs.list(thread_id=child.id)
+        assert (await rt.runs.wait(below.id)).status == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("delegate", "words"),
+    [
+        ({"const": "nobody"}, "has the delegate 'nobody'; there are 'anonymous'."),
+        ({"enum": ["anonymous", "nobody"]}, "has the delegate 'nobody'; there are 'anonymous'."),
+        ({"const": "../secret"}, "has the delegate '../secret'; there are 'anonymous'."),
+    ],
+)
+def test_a_delegate_that_is_not_there_is_told_when_the_app_is_made(delegate: object, words: str) -> None:
+    with pytest.raises(DefinitionError) as told:
+        app(delegate)
+    assert words in told.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "The saved request 'broken' is not valid JSON"),
+        ("[]", "The saved request 'broken': must be an object."),
+        ({"schema": {}, "contxt": []}, "The saved request 'broken': contxt is not a known field."),
+        ({"schema": {"type": 3}}, "The saved request 'broken' cannot be used: The output schema"),
+        (
+            {"schema": {}, "context": [{"type": "tool", "tool": "nothing"}]},
+            "The saved request 'broken' cannot be used: The request names the tool 'nothing'",
+        ),
+    ],
+)
+def test_a_saved_request_that_cannot_be_used_is_told_when_the_app_is_made(
+    tmp_path: Path, text: object, words: str
+) -> None:
+    with pytest.raises(DefinitionError) as told:
+        tw.App(requests=saved(tmp_path, broken=text))
+    assert words in told.value.message
+
+
+def test_saved_requests_come_from_their_folder_alone(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "requests", tmp_path / "outside.json"
+    (folder / "team").mkdir(parents=True)
+    outside.write_text('{"schema": {}}')
+    saved(folder / "team", review={"schema": {}})
+    assert list(tw.App(requests=folder).catalog.requests) == ["team/review"]
+    (folder / "link.json").symlink_to(outside)
+    with pytest.raises(DefinitionError, match="The saved request 'link' lies outside its folder"):
+        tw.App(requests=folder)
+    with pytest.raises(DefinitionError, match="There is no folder"):
+        tw.App(requests=tmp_path / "nowhere")
+
+
+def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="No saved request may be called 'anonymous'"):
+        tw.App(requests=saved(tmp_path, anonymous={"schema": {}}))
+    (tmp_path / "anonymous.json").unlink()
+    with pytest.raises(DefinitionError, match="'writer' is an agent and a saved request"):
+        tw.App(requests=saved(tmp_path, writer={"schema": {}}), agents=[tw.Agent("writer", tw.Prompt("writer"))])
+
+
+def test_scopes_are_judged_with_the_schema() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"properties._scopes.const must be a list of messages"):
+        app({"const": "anonymous"}, _scopes={"const": ["everything"]})
