@@ -67,10 +67,14 @@ def call(**more: object) -> dict[str, Any]:
 
 async def solved(rt: Runtime, model: object, *context: object) -> tw.Solution:
     async with asyncio.timeout(20):
-        return await rt.request({"model": model}, {"type": "object"}, [{"type": "tool", "tool": "sum_up"}, *context])
+        return await rt.request(
+            {"model": model}, {"type": "object"}, [{"type": "tool", "tool": "sum_up"}, *context]
+        )
 
 
-def app(delegate: object, saved: Path | None = None, agents: Sequence[tw.Agent] = (), **meta: object) -> tw.App:
+def app(
+    delegate: object, saved: Path | None = None, agents: Sequence[tw.Agent] = (), **meta: object
+) -> tw.App:
     registry = tw.Registry()
     registry.tool("sum_up", tool(delegate, **meta))
     return tw.App(registry=registry, requests=saved, agents=agents)
@@ -79,7 +83,9 @@ def app(delegate: object, saved: Path | None = None, agents: Sequence[tw.Agent] 
 async def test_an_anonymous_delegate_knows_the_call_and_nothing_else() -> None:
     model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
     async with runtime(app({"const": "anonymous"})) as rt:
-        solution = await solved(rt, model, {"type": "text", "text": "A secret matter"}, {"type": "data", "data": 17})
+        solution = await solved(
+            rt, model, {"type": "text", "text": "A secret matter"}, {"type": "data", "data": 17}
+        )
         [made] = solution.calls
         assert made.result is not None and made.result.result == {"summary": "short"}
         assert made.delegate == "anonymous"
@@ -226,7 +232,9 @@ async def test_delegates_that_delegate_for_ever_come_to_an_end() -> None:
     turns = parent(call())
     model = Told({"request": turns, "loop": turns, "sum_up": turns})
     registry = tw.Registry()
-    registry.tool("sum_up", tool({"const": "anonymous"}, _scopes={"const": ["tools"]}, _output={"type": "object"}))
+    registry.tool(
+        "sum_up", tool({"const": "anonymous"}, _scopes={"const": ["tools"]}, _output={"type": "object"})
+    )
     async with runtime(tw.App(registry=registry), tw.Settings(max_subagent_depth=4)) as rt:
         solution = await solved(rt, model, again)
         assert solution.output == {"done": True}
@@ -314,7 +322,9 @@ def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
         tw.App(requests=saved(tmp_path, anonymous={"schema": {}}))
     (tmp_path / "anonymous.json").unlink()
     with pytest.raises(DefinitionError, match="'writer' is an agent and a saved request"):
-        tw.App(requests=saved(tmp_path, writer={"schema": {}}), agents=[tw.Agent("writer", tw.Prompt("writer"))])
+        tw.App(
+            requests=saved(tmp_path, writer={"schema": {}}), agents=[tw.Agent("writer", tw.Prompt("writer"))]
+        )
 
 
 def test_scopes_are_judged_with_the_schema() -> None:

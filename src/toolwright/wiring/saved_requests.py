@@ -38,7 +38,9 @@ def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
 def check_saved_requests(catalog: Catalog) -> None:
     """Raise `DefinitionError` for a saved request that does not fit the app."""
     if ANONYMOUS in catalog.requests:
-        raise DefinitionError(f"No saved request may be called {ANONYMOUS!r}: that is the one without a file.")
+        raise DefinitionError(
+            f"No saved request may be called {ANONYMOUS!r}: that is the one without a file."
+        )
     twice = next((agent.name for agent in catalog.agents if agent.name in catalog.requests), None)
     if twice is not None:
         raise DefinitionError(f"{twice!r} is an agent and a saved request: rename one.")
@@ -46,7 +48,9 @@ def check_saved_requests(catalog: Catalog) -> None:
         try:
             request_agent(catalog, request, Output(request.output), request.config.model, datetime.min)
         except DefinitionError as error:
-            raise DefinitionError(sentence(f"The saved request {name!r} cannot be used: {error.message}")) from error
+            raise DefinitionError(
+                sentence(f"The saved request {name!r} cannot be used: {error.message}")
+            ) from error
 
 
 def _files(root: Path) -> Iterator[Path]:

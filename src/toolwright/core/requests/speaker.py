@@ -65,7 +65,6 @@ class RequestAgents:
             model = caller.model
         return request_agent(self._catalog, request, output, model, thread.created_at)
 
-
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
         """An agent that carries out a delegated call: its answer must be what the call's tool declares as `_output`."""
         schema = None if thread.arguments is None else thread.arguments.get(OUTPUT)

@@ -35,7 +35,16 @@ class Registry:
         if name in self._tools:
             raise DefinitionError(f"The tool {name!r} is registered already.")
         self._tools[name] = tool
-        return self.handler(name)
+        register = self.handler(name)
+
+        def register_both(function: H) -> H:
+            try:
+                return register(function)
+            except DefinitionError:
+                del self._tools[name]
+                raise
+
+        return register_both
 
     @overload
     def handler(self, name: str, function: None = None) -> Callable[[H], H]: ...

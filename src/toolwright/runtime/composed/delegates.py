@@ -57,7 +57,10 @@ class Delegates:
         return outcome
 
     async def _birth(self, tool: Tool, call: Call, state: RunState) -> tuple[ActiveAgent, Birth]:
-        name, caller = call.delegate or ANONYMOUS, _caller(state.run_context, call, state.call_id, self._catalog)
+        name, caller = (
+            call.delegate or ANONYMOUS,
+            _caller(state.run_context, call, state.call_id, self._catalog),
+        )
         if name == ANONYMOUS or name in self._catalog.requests:
             return self._request(name, tool, call, state, caller)
         agent = await self._agents.usable(self._catalog.delegate_id(name))
@@ -99,7 +102,9 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
     """The context of the call, as far as its scopes can name it."""
     request, active = context.request, context.active
     data: list[JSONObject] = []
-    tools: list[JSONObject] = [{"type": "tool", "tool": [name for name in active.by_name if name in catalog.tools]}]
+    tools: list[JSONObject] = [
+        {"type": "tool", "tool": [name for name in active.by_name if name in catalog.tools]}
+    ]
     if request is not None:
         data, tools = caller_items(request)
     messages = [*context.frame.opening, *context.frame.messages]
