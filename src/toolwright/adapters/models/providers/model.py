@@ -8,20 +8,19 @@ from contextlib import aclosing
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import Reader, read_response
 from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
 from toolwright.adapters.models.providers.images import Pictures
 from toolwright.adapters.models.providers.provider import Aliases, model_named
+from toolwright.adapters.models.providers.settings import default_settings, settings_for
 from toolwright.adapters.models.providers.tool_schemas import leaving_schemas, schema_for, strictness
 from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Recent, Transcript
 from toolwright.core.errors import ModelError, ModelUnavailable
 from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ToolDefinition
 
 MAX_ATTEMPTS = 3
-ANTHROPIC_MAX_TOKENS = 16_384
 KEPT_TOOLSETS = 64
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 
@@ -49,7 +48,7 @@ class PydanticAIModel:
         self._max_attempts = max_attempts
         self._sleep = sleep
         self._random = random
-        self._settings = _settings(self._model)
+        self._settings = default_settings(self._model)
         self._sees = self._model.profile.get("supports_image_input", True)
         self._pictures = Pictures()
         self._aliases = Aliases()
@@ -95,7 +94,7 @@ class PydanticAIModel:
         async with model_request_stream(
             self._model,
             self._transcript.convert(request.messages, seen),
-            model_settings=self._settings_for(request),
+            model_settings=settings_for(request, self._settings),
             model_request_parameters=self._parameters(request),
         ) as stream:
             async for event in stream:
@@ -107,14 +106,6 @@ class PydanticAIModel:
 
     def _worth_another(self, fault: ModelError, number: int) -> bool:
         return isinstance(fault, ModelUnavailable) and number < self._max_attempts
-
-    def _settings_for(self, request: ModelRequest) -> ModelSettings:
-        chosen = ModelSettings()
-        if request.tools and request.tool_choice != "auto":
-            chosen["tool_choice"] = request.tool_choice
-        if request.reasoning is not None:
-            chosen["thinking"] = request.reasoning
-        return {**self._settings, **chosen} if chosen else self._settings
 
     def _parameters(self, request: ModelRequest) -> ModelRequestParameters:
         return ModelRequestParameters(
@@ -133,17 +124,6 @@ class PydanticAIModel:
             )
             for tool in tools
         ]
-
-
-def _settings(model: Model) -> ModelSettings:
-    """Our defaults, under what the model object was given: no retries of the SDK's own, room to answer."""
-    settings = ModelSettings()
-    if "max_retries" not in model.unsupported_settings:
-        settings["max_retries"] = 0
-    if model.system == "anthropic":
-        settings["max_tokens"] = ANTHROPIC_MAX_TOKENS  # lowered by pydantic-ai to what the model can do
-    settings.update(model.settings or {})
-    return settings
 
 
 def _retry_after(fault: ModelError) -> float | None:
