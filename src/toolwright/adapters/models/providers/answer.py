@@ -18,8 +18,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
-from toolwright.adapters.models.providers.native import dump_native
 from toolwright.adapters.models.providers.provider import Aliases
+from toolwright.adapters.models.providers.transcript import dump_native
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
 from toolwright.core.threads.run import Usage
 
