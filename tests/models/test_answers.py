@@ -17,7 +17,7 @@ from pydantic_ai.providers.fireworks import FireworksProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import toolwright as tw
-from tests.models.asking import SEARCH, MakeModel, answer_of, ask, user
+from tests.models.asking import SEARCH, MakeModel, answer_of, ask, assistant, only, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.errors import ModelRefused
@@ -28,6 +28,7 @@ from toolwright.core.model import (
     Model,
     ModelRequest,
     ModelSettings,
+    TextDelta,
     ToolDefinition,
 )
 from toolwright.core.threads.message import Message
@@ -303,6 +304,60 @@ async def test_each_answer_is_rendered_once(model: PydanticAIModel, server: Wire
     answer.schema["description"] = "a later change, which shows that nobody looks again"
     assert form_of(await sent(model, server, request(answer))) == first
     assert form_of(await sent(model, server, request(AnswerSchema(schema=answer.schema)))) != first
+
+
+async def test_a_strict_answer_is_read_without_the_nulls_of_what_was_left_out(
+    model: PydanticAIModel, server: WireServer
+) -> None:
+    pieces = ('{"title": "T", "note": null, ', '"parts": [{"n": null}, {"n": 2}], "end": null}')
+    server.answer(text=pieces)
+    events = await ask(model, request(OPTIONAL))
+    assert only(events, TextDelta) == [TextDelta(text=piece) for piece in pieces]
+    server.answer(text=pieces)
+    answer = await answer_of(model, request(OPTIONAL))
+    if model.name.startswith("anthropic"):
+        assert answer.text == "".join(pieces)
+    else:
+        assert answer.text == '{"title":"T","parts":[{},{"n":2}],"end":null}'
+
+
+@pytest.mark.parametrize(
+    "text", ['{ "title": "T" }', "Sorry, no.", '{"title": ', '{"title": NaN, "note": null}', "[" * 10_000]
+)
+async def test_an_answer_without_such_nulls_stays_as_it_was_written(
+    make_model: MakeModel, server: WireServer, text: str
+) -> None:
+    server.answer(text=(text,))
+    assert (await answer_of(make_model("openai:gpt-4o"), request(OPTIONAL))).text == text
+
+
+async def test_a_long_strict_answer_is_read_like_a_short_one(
+    make_model: MakeModel, server: WireServer
+) -> None:
+    parts: list[JSON] = [{"n": None}, {"n": 1}] * 10_000
+    server.answer(text=(json.dumps({"title": "T", "note": None, "parts": parts, "end": None}),))
+    answer = await answer_of(make_model("openai:gpt-4o"), request(OPTIONAL))
+    assert json.loads(answer.text) == {"title": "T", "parts": [{}, {"n": 1}] * 10_000, "end": None}
+
+
+async def test_the_provider_reads_its_own_words_again_with_its_reasoning(
+    make_model: MakeModel, server: WireServer
+) -> None:
+    model = make_model("openai:gpt-5")
+    text = '{"title": "T", "note": null, "parts": null, "end": null}'
+    server.answer(thinking=("Hmm",), signature="encrypted", text=(text,))
+    answer = await answer_of(model, request(OPTIONAL))
+    assert answer.text == '{"title":"T","end":null}'
+    message = assistant(answer, native=json.loads(json.dumps(answer.native)))
+    body = await sent(model, server, request(OPTIONAL, user("Go"), message, user("Again")))
+    [reasoning] = [item for item in body["input"] if item.get("type") == "reasoning"]
+    [said] = [item for item in body["input"] if item.get("role") == "assistant"]
+    assert (reasoning["id"], reasoning["encrypted_content"]) == ("rs_1", "encrypted")
+    assert (said["id"], said["content"][0]["text"]) == ("msg_1", text)
+    changed = replace(message, content='{"title":"[redacted:T]","end":null}')
+    body = await sent(model, server, request(OPTIONAL, user("Go"), changed, user("Again")))
+    assert text not in instructions_of(body)
+    assert "[redacted:T]" in instructions_of(body)
 
 
 async def test_a_call_beside_an_answer_is_read_as_before(model: PydanticAIModel, server: WireServer) -> None:

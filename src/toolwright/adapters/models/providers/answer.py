@@ -25,7 +25,7 @@ from toolwright.core.threads.run import Usage
 
 
 class Reader:
-    """Reads the events of one answer. The text deltas add up to the response's text."""
+    """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it."""
 
     def __init__(self, aliases: Aliases) -> None:
         self._aliases = aliases

@@ -23,6 +23,7 @@ from toolwright.adapters.models.providers.schemas import (
     is_native_beside_tools,
     leaving_schemas,
     prompted_form,
+    read_answer,
     schema_for,
     strictness,
 )
@@ -127,7 +128,7 @@ class PydanticAIModel:
                     yield read
             response = stream.get()
         check_whole(response)
-        yield read_response(response, self._aliases)
+        yield await read_answer(read_response(response, self._aliases), form)
 
     def _worth_another(self, fault: ModelError, number: int) -> bool:
         return isinstance(fault, ModelUnavailable) and number < self._max_attempts

@@ -1,4 +1,4 @@
-"""Schemas of tools and of answers on their way to a provider.
+"""Schemas of tools and of answers on their way to a provider, and an answer's text on the way back.
 
 A tool's schema is sent as it is published, wherever the provider takes JSON Schema: pydantic-ai fits schemas to its
 providers' strict modes, and for OpenAI closes every object meanwhile, so that a free-form one could only be `{}`.
@@ -17,10 +17,13 @@ from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from toolwright.adapters.models.providers.dialects import anthropic_form, openai_form
 from toolwright.adapters.models.providers.provider import alias_of
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError
+from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
-from toolwright.core.model import AnswerSchema
-from toolwright.core.value import value
+from toolwright.core.model import AnswerSchema, ModelResponse
+from toolwright.core.tools.compose import without_nulls
+from toolwright.core.value import changed, value
 
 _TAKE_ANY = frozenset({"openai", "anthropic"})
 """Providers that take JSON Schema as it is."""
@@ -95,6 +98,26 @@ def is_native_beside_tools(model: Model) -> bool:
     return not model.system.startswith("google") or model.profile.get(
         "google_supports_tool_combination", False
     )
+
+
+async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
+    """The response with its text as the schema means it, without the nulls of the strict form.
+
+    What is no JSON stays as it is, and so does the provider's own form of the answer (`native`).
+    """
+    if form is None or form.strict is None or not response.text:
+        return response
+    text = await in_thread_if_large(response.text, _read, response.text, form.strict)
+    return response if text == response.text else changed(response, text=text)
+
+
+def _read(text: str, schema: JSONObject) -> str:
+    try:
+        answer = parse_json(text)
+    except NotJson:
+        return text
+    meant = without_nulls(answer, schema)
+    return text if meant == answer else dumps_unescaped(meant)
 
 
 def _is_object(answer: AnswerSchema) -> bool:

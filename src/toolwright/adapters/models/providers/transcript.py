@@ -25,6 +25,7 @@ from pydantic_core import to_json
 
 from toolwright.adapters.models.providers.images import can_be_seen
 from toolwright.adapters.models.providers.provider import Aliases
+from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message, MessageCall
@@ -172,7 +173,8 @@ def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
         return None
     if not isinstance(response, ModelResponse) or len(response.tool_calls) != len(message.calls):
         return None
-    parts = response.parts if (response.text or "") == message.content else _retold(response, message)
+    told = _reads_as(response.text or "", message.content)
+    parts = response.parts if told else _retold(response, message)
     return changed(response, parts=_recalled(parts, message.calls, aliases))
 
 
@@ -197,6 +199,27 @@ def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> Mod
         args=call.arguments,
         tool_call_id=call.model_call_id,
     )
+
+
+def _reads_as(text: str, content: str) -> bool:
+    """Whether the message says what the provider's text does, but for nulls that were read out of a strict answer."""
+    if text == content or not content.startswith(("{", "[")):
+        return text == content
+    try:
+        return _lacks_only_nulls(parse_json(content), parse_json(text))
+    except NotJson:
+        return False
+
+
+def _lacks_only_nulls(value: JSON, whole: JSON) -> bool:
+    if isinstance(value, dict) and isinstance(whole, dict):
+        return value.keys() <= whole.keys() and all(
+            _lacks_only_nulls(value[name], each) if name in value else each is None
+            for name, each in whole.items()
+        )
+    if isinstance(value, list) and isinstance(whole, list):
+        return len(value) == len(whole) and all(map(_lacks_only_nulls, value, whole))
+    return type(value) is type(whole) and value == whole
 
 
 def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart]:
