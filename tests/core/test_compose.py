@@ -451,6 +451,18 @@ def test_a_strict_form_requires_everything_and_takes_null_for_what_may_be_left_o
     }
 
 
+def test_a_strict_form_adds_no_null_to_what_may_be_null_already() -> None:
+    schema: JSONObject = {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}
+    assert strict_form(schema)["properties"] == schema["properties"]
+
+
+def test_a_list_of_nothing_has_items_of_a_form_for_providers_that_want_one() -> None:
+    composed = tw.compose(SUMMARY, {})
+    for render in (closed_form, strict_form):
+        rendered: Any = render(composed)  # JSON, looked into
+        assert rendered["properties"]["calls"] == {"type": "array", "maxItems": 0, "items": {"type": "null"}}
+
+
 @pytest.mark.parametrize(
     ("part", "path"),
     [

@@ -8,6 +8,7 @@ from tests.models.asking import NOW, answer_of, ask, only, user
 from tests.models.conftest import Pauses
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
+from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import CallDelta, ModelRequest, ModelResponse, TextDelta, ThinkingDelta
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
@@ -81,6 +82,14 @@ async def test_text_and_arguments_stream_in_pieces() -> None:
     assert response.finish_reason == "tool_call"
 
 
+@pytest.mark.parametrize("value", [{"a": ["ä", 1, 2.5, None]}, [], "text", 0, False, None])
+async def test_a_turn_may_give_its_text_as_json(value: JSON) -> None:
+    model = ScriptedModel([{"json": value}])
+    events = await ask(model, at(1))
+    text = "".join(delta.text for delta in only(events, TextDelta))
+    assert text == (await answer_of(model, at(1))).text == dumps_unescaped(value)
+
+
 async def test_a_delay_is_waited_before_each_piece(pauses: Pauses) -> None:
     model = ScriptedModel([{"text": "x" * 30, "delay": 0.5}, {"text": "quick"}], sleep=pauses.sleep)
     await said(model, 1)
@@ -120,10 +129,13 @@ async def test_a_tools_result_can_be_waited_for() -> None:
 
 async def test_the_yaml_file_has_the_same_form(tmp_path: Path) -> None:
     file = tmp_path / "demo.yaml"
-    file.write_text("boss:\n  - calls: [{name: search, args: {q: 1}}]\n  - text: Done\n")
+    file.write_text(
+        "boss:\n  - calls: [{name: search, args: {q: 1}}]\n  - text: Done\n  - json: {output: null}\n"
+    )
     model = ScriptedModel.from_yaml(file)
     assert model.name == f"scripted:{file}"
     assert (await answer_of(model, at(1, who=("boss",)))).calls[0].arguments == '{"q":1}'
+    assert await said(model, 3, who=("boss", "plan")) == '{"output":null}'
 
 
 @pytest.mark.parametrize(
@@ -135,7 +147,11 @@ async def test_the_yaml_file_has_the_same_form(tmp_path: Path) -> None:
         ("- calls: [{nam: search}]", "turn 1: "),
         ("- calls: [{name: search, args: 3}]", "turn 1: calls.0.args"),
         ("- text: 3", "turn 1: text: "),
-        ("- {}", "turn 1: needs one of text, calls, thinking, fail"),
+        ("- {}", "turn 1: needs one of text, json, calls, thinking, fail"),
+        ("- {text: '', json: null}", "turn 1: text and json are two forms of one thing; keep one of them."),
+        ("- json: .nan", "turn 1: json is not JSON"),
+        ("- json: 2026-11-22", "turn 1: json: "),
+        ("- value: 1", "turn 1: unknown key 'value'; the keys of a turn are text, json, calls"),
         ("boss: hello", "'boss': a script must be a list of turns"),
         ("boss:\n- fail: maybe", "'boss', turn 1: fail: "),
     ],

@@ -22,6 +22,9 @@ def stream(answer: WireAnswer, model: str) -> Iterator[Event]:
 def ending(answer: WireAnswer, model: str) -> Iterator[Event]:
     """What closes a stream."""
     delta: JSONObject = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
+    if answer.refusal:
+        explanation = "".join(answer.refusal)
+        delta["stop_details"] = {"type": "refusal", "explanation": explanation, "category": None}
     yield _event("message_delta", delta=delta, usage={"output_tokens": answer.output_tokens})
     yield _event("message_stop")
 
@@ -87,4 +90,6 @@ def _message(answer: WireAnswer, model: str, content: list[JSON], stop_reason: s
 
 
 def _stop_reason(answer: WireAnswer) -> str:
+    if answer.refusal:
+        return "refusal"
     return "tool_use" if answer.calls else "end_turn"

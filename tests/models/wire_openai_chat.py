@@ -12,6 +12,8 @@ def stream(answer: WireAnswer, model: str) -> Iterator[tuple[None, JSON]]:
         yield _chunk(model, {"reasoning_content": piece})
     for piece in answer.text:
         yield _chunk(model, {"content": piece})
+    for piece in answer.refusal:
+        yield _chunk(model, {"refusal": piece})
     for index, call in enumerate(answer.calls):
         function: JSONObject = {"name": call.name, "arguments": ""}
         begun: JSON = [{"index": index, "id": call.id, "type": "function", "function": function}]
@@ -36,6 +38,8 @@ def whole(answer: WireAnswer, model: str) -> JSONObject:
         for call in answer.calls
     ]
     message: JSONObject = {"role": "assistant", "content": "".join(answer.text) or None}
+    if answer.refusal:
+        message["refusal"] = "".join(answer.refusal)
     if calls:
         message["tool_calls"] = calls
     choice: JSONObject = {"index": 0, "message": message, "finish_reason": _finish(answer)}

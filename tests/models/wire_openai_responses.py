@@ -65,6 +65,18 @@ def _items(answer: WireAnswer) -> Iterator[tuple[JSONObject, list[tuple[str, JSO
                 for piece in answer.text
             ],
         )
+    if answer.refusal:
+        whole = "".join(answer.refusal)
+        yield (
+            _of_assistant({"type": "refusal", "refusal": whole}),
+            [
+                *(
+                    ("response.refusal.delta", {"content_index": 0, **_delta(piece)})
+                    for piece in answer.refusal
+                ),
+                ("response.refusal.done", {"content_index": 0, "refusal": whole}),
+            ],
+        )
     for call in answer.calls:
         yield (
             _function_call(call),
@@ -91,13 +103,17 @@ def _reasoning(answer: WireAnswer) -> JSONObject:
 
 
 def _message(answer: WireAnswer) -> JSONObject:
-    content: JSON = [{"type": "output_text", "text": "".join(answer.text), "annotations": [], "logprobs": []}]
+    text = "".join(answer.text)
+    return _of_assistant({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
+
+
+def _of_assistant(content: JSON) -> JSONObject:
     return {
         "type": "message",
         "id": "msg_1",
         "role": "assistant",
         "status": "completed",
-        "content": content,
+        "content": [content],
     }
 
 

@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.form_faults import form_fault
-from toolwright.core.json_value import dumps_unescaped
+from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, TextDelta, ThinkingDelta
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Usage
 
-_SAYS = ("text", "calls", "thinking", "fail")
+_SAYS = ("text", "json", "calls", "thinking", "fail")
 _TEXT_PIECE = 24
 _ARGUMENTS_PIECE = 64
 _CHARACTERS_PER_TOKEN = 4
@@ -42,9 +42,10 @@ class CallForm(_Form):
 
 
 class TurnForm(_Form):
-    """A turn as it is written."""
+    """A turn as it is written; `value` is its `json`, which is null as well as absent."""
 
     text: str = ""
+    value: JsonValue = Field(default=None, alias="json")  # pydantic's models have a method of that name
     calls: list[CallForm] = Field(default_factory=list[CallForm])
     thinking: str = ""
     when: str | None = None
@@ -54,11 +55,16 @@ class TurnForm(_Form):
     usage: UsageForm | None = None
 
 
+_KEYS = {name: field.alias or name for name, field in TurnForm.model_fields.items()}
+"""Keys of a turn, by the names of the form's fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer: `form` as written, `deltas` its events but the last."""
+    """One answer: `form` as written, `text` what it says, `deltas` its events but the last."""
 
     form: TurnForm
+    text: str
     calls: tuple[ModelCall, ...]
     deltas: tuple[ModelEvent, ...]
     output_tokens: int
@@ -99,11 +105,15 @@ def read_script(turns: object, source: str) -> Script:
 def _turn(given: object, where: str) -> Turn:
     form = _form(given, where)
     calls = tuple(ModelCall(id="", name=call.name, arguments=_arguments(call, where)) for call in form.calls)
-    written = len(form.text) + len(form.thinking) + sum(len(c.name) + len(c.arguments) for c in calls)
+    text = form.text
+    if "value" in form.model_fields_set:
+        text = _json_text(form.value, f"{where}: json is")
+    written = len(text) + len(form.thinking) + sum(len(c.name) + len(c.arguments) for c in calls)
     return Turn(
         form=form,
+        text=text,
         calls=calls,
-        deltas=_deltas(form, calls),
+        deltas=_deltas(form.thinking, text, calls),
         output_tokens=written // _CHARACTERS_PER_TOKEN + 1,
         usage=Usage(**form.usage.model_dump()) if form.usage else None,
     )
@@ -114,8 +124,11 @@ def _form(given: object, where: str) -> TurnForm:
         form = TurnForm.model_validate(given)
     except ValidationError as error:
         raise DefinitionError(f"{where}: {_first_fault(error)}") from error
-    if not form.model_fields_set.intersection(_SAYS):
+    keys = {key for name, key in _KEYS.items() if name in form.model_fields_set}
+    if not keys.intersection(_SAYS):
         raise DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
+    if {"text", "json"} <= keys:
+        raise DefinitionError(f"{where}: text and json are two forms of one thing; keep one of them.")
     return form
 
 
@@ -123,22 +136,27 @@ def _first_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     path = ".".join(str(part) for part in fault["loc"] if "[" not in str(part)) or "the turn"
     if fault["type"] == "extra_forbidden":
-        return f"unknown key {path!r}; the keys of a turn are {', '.join(TurnForm.model_fields)}."
+        return f"unknown key {path!r}; the keys of a turn are {', '.join(_KEYS.values())}."
     return sentence(f"{path}: {form_fault(fault)}")
 
 
 def _arguments(call: CallForm, where: str) -> str:
     if isinstance(call.args, str):
         return call.args
+    return _json_text(call.args, f"{where}: the args of {call.name!r} are")
+
+
+def _json_text(value: JSON, what: str) -> str:
+    """The value as JSON; `what` begins the sentence of the error where it is none."""
     try:
-        return dumps_unescaped(call.args)
+        return dumps_unescaped(value)
     except InvalidJSON as error:
-        raise DefinitionError(f"{where}: the args of {call.name!r} are not JSON. {error}") from error
+        raise DefinitionError(f"{what} not JSON. {error}") from error
 
 
-def _deltas(form: TurnForm, calls: Sequence[ModelCall]) -> tuple[ModelEvent, ...]:
-    deltas: list[ModelEvent] = [ThinkingDelta(text=piece) for piece in _pieces(form.thinking, _TEXT_PIECE)]
-    deltas += [TextDelta(text=piece) for piece in _pieces(form.text, _TEXT_PIECE)]
+def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[ModelEvent, ...]:
+    deltas: list[ModelEvent] = [ThinkingDelta(text=piece) for piece in _pieces(thinking, _TEXT_PIECE)]
+    deltas += [TextDelta(text=piece) for piece in _pieces(text, _TEXT_PIECE)]
     for index, call in enumerate(calls):
         deltas.append(CallDelta(index=index, name=call.name, arguments=""))
         deltas += [

@@ -19,7 +19,7 @@ class ScriptedModel:
     """Answers from a list of turns, or from such lists by agent or prompt name.
 
     A turn is `{"text": …}`, `{"calls": [{"name": …, "args": …}]}` or both; `args` may be raw text, also
-    malformed JSON. Which turn a step gets:
+    malformed JSON. `{"json": …}` has any JSON value, written as the text. Which turn a step gets:
 
     1. the first one in the list whose `when` text is in the last message's content;
     2. else, at step n of a run, the n-th of the turns without `when`;
@@ -108,7 +108,7 @@ class ScriptedModel:
         read = (len(request.system) + len(last)) // _CHARACTERS_PER_TOKEN
         answer = self._new_id() if turn.calls else ""
         return ModelResponse(
-            text=turn.form.text,
+            text=turn.text,
             calls=tuple(
                 ModelCall(id=f"call_{answer}_{index}", name=call.name, arguments=call.arguments)
                 for index, call in enumerate(turn.calls)

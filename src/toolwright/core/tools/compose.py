@@ -188,8 +188,10 @@ def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
         raise _unsaid(path, "says no type")
     if "anyOf" in schema and "properties" in schema:
         raise _unsaid((*path, "anyOf"), "has no place beside properties")
-    if "array" in types and "items" not in schema and schema.get("maxItems") != 0:
-        raise _unsaid(path, "takes items of any form")
+    if "array" in types and "items" not in schema:
+        if schema.get("maxItems") != 0:
+            raise _unsaid(path, "takes items of any form")
+        schema = {**schema, "items": {**_NULL}}  # providers want a form, also of no items
     taken = schema.get("additionalProperties", True)
     if ("object" in types and "properties" not in schema) or not isinstance(taken, bool):
         raise _unsaid(path, "takes fields of any name")
@@ -221,7 +223,11 @@ def _strict_object(schema: JSONObject) -> JSONObject:
 
 
 def _or_null(schema: JSON) -> JSON:
-    return _nullable(schema) if isinstance(schema, dict) else schema
+    if not isinstance(schema, dict):
+        return schema
+    kinds = schema.get("type")
+    takes_null = isinstance(kinds, list) and "null" in kinds and not any(key in schema for key in _JOINT)
+    return schema if takes_null else _nullable(schema)
 
 
 class _Answer:

@@ -18,14 +18,14 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
-from toolwright.adapters.models.providers.native import dump_native
 from toolwright.adapters.models.providers.provider import Aliases
+from toolwright.adapters.models.providers.transcript import dump_native
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
 from toolwright.core.threads.run import Usage
 
 
 class Reader:
-    """Reads the events of one answer. The text deltas add up to the response's text."""
+    """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it."""
 
     def __init__(self, aliases: Aliases) -> None:
         self._aliases = aliases

@@ -4,25 +4,44 @@ import asyncio
 import random as chances
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
+from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import Reader, read_response
 from toolwright.adapters.models.providers.faults import PROVIDER_FAULTS, check_whole, pause_before, translate
 from toolwright.adapters.models.providers.images import Pictures
 from toolwright.adapters.models.providers.provider import Aliases, model_named
-from toolwright.adapters.models.providers.tool_schemas import leaving_schemas, schema_for, strictness
+from toolwright.adapters.models.providers.schemas import (
+    AnswerForm,
+    answer_form,
+    is_native_beside_tools,
+    leaving_schemas,
+    prompted_form,
+    read_answer,
+    schema_for,
+    strictness,
+)
 from toolwright.adapters.models.providers.transcript import NOTHING_SEEN, Recent, Transcript
 from toolwright.core.errors import ModelError, ModelUnavailable
-from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ToolDefinition
+from toolwright.core.model import (
+    AnswerSchema,
+    AttemptStarted,
+    ModelEvent,
+    ModelRequest,
+    ModelSettings,
+    ToolDefinition,
+)
 
 MAX_ATTEMPTS = 3
 ANTHROPIC_MAX_TOKENS = 16_384
 KEPT_TOOLSETS = 64
+KEPT_ANSWERS = 64
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
 
 
@@ -49,12 +68,18 @@ class PydanticAIModel:
         self._max_attempts = max_attempts
         self._sleep = sleep
         self._random = random
-        self._settings = _settings(self._model)
+        self._settings = _default_settings(self._model)
         self._sees = self._model.profile.get("supports_image_input", True)
         self._pictures = Pictures()
         self._aliases = Aliases()
         self._transcript = Transcript(self._aliases, flags_errors=self._model.system in _FLAGS_ERRORS)
         self._tools: Recent[tuple[ToolDefinition, ...], list[NativeTool]] = Recent(self._tell, KEPT_TOOLSETS)
+        self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
+            partial(answer_form, self._model), KEPT_ANSWERS
+        )
+        self._forms_beside_tools = self._forms
+        if not is_native_beside_tools(self._model):
+            self._forms_beside_tools = Recent(partial(prompted_form, self._model), KEPT_ANSWERS)
 
     @property
     def name(self) -> str:
@@ -90,36 +115,41 @@ class PydanticAIModel:
                 pass
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        reader = Reader(self._aliases)
+        reader, form = Reader(self._aliases), self._form(request)
         seen = await self._pictures.of(request) if self._sees else NOTHING_SEEN
         async with model_request_stream(
             self._model,
             self._transcript.convert(request.messages, seen),
-            model_settings=self._settings_for(request),
-            model_request_parameters=self._parameters(request),
+            model_settings=_settings_for(request, self._settings),
+            model_request_parameters=self._parameters(request, form),
         ) as stream:
             async for event in stream:
                 for read in reader.read(event):
                     yield read
             response = stream.get()
         check_whole(response)
-        yield read_response(response, self._aliases)
+        yield await read_answer(read_response(response, self._aliases), form)
 
     def _worth_another(self, fault: ModelError, number: int) -> bool:
         return isinstance(fault, ModelUnavailable) and number < self._max_attempts
 
-    def _settings_for(self, request: ModelRequest) -> ModelSettings:
-        chosen = ModelSettings()
-        if request.tools and request.tool_choice != "auto":
-            chosen["tool_choice"] = request.tool_choice
-        if request.reasoning is not None:
-            chosen["thinking"] = request.reasoning
-        return {**self._settings, **chosen} if chosen else self._settings
+    def _form(self, request: ModelRequest) -> AnswerForm | None:
+        if request.answer is None:
+            return None
+        return (self._forms_beside_tools if request.tools else self._forms).get(request.answer)
 
-    def _parameters(self, request: ModelRequest) -> ModelRequestParameters:
-        return ModelRequestParameters(
-            function_tools=self._tools.get(request.tools),
-            instruction_parts=[InstructionPart(content=request.system)] if request.system else [],
+    def _parameters(self, request: ModelRequest, form: AnswerForm | None) -> ModelRequestParameters:
+        instructions = [InstructionPart(content=request.system)] if request.system else []
+        parameters = ModelRequestParameters(
+            function_tools=self._tools.get(request.tools), instruction_parts=instructions
+        )
+        if form is None:
+            return parameters
+        return replace(
+            parameters,
+            instruction_parts=[*instructions, *form.instructions],
+            output_mode=form.mode,
+            output_object=form.output,
         )
 
     def _tell(self, tools: tuple[ToolDefinition, ...]) -> list[NativeTool]:
@@ -135,15 +165,38 @@ class PydanticAIModel:
         ]
 
 
-def _settings(model: Model) -> ModelSettings:
+def _default_settings(model: Model) -> NativeSettings:
     """Our defaults, under what the model object was given: no retries of the SDK's own, room to answer."""
-    settings = ModelSettings()
+    settings = NativeSettings()
     if "max_retries" not in model.unsupported_settings:
         settings["max_retries"] = 0
     if model.system == "anthropic":
         settings["max_tokens"] = ANTHROPIC_MAX_TOKENS  # lowered by pydantic-ai to what the model can do
     settings.update(model.settings or {})
     return settings
+
+
+def _settings_for(request: ModelRequest, defaults: NativeSettings) -> NativeSettings:
+    """The settings of one request. pydantic-ai leaves out, with a warning, what a model does not take."""
+    settings = NativeSettings() if request.settings is None else _native(request.settings)
+    if request.tools and request.tool_choice != "auto":
+        settings["tool_choice"] = request.tool_choice
+    if request.reasoning is not None:
+        settings["thinking"] = request.reasoning
+    return {**defaults, **settings} if settings else defaults
+
+
+def _native(settings: ModelSettings) -> NativeSettings:
+    native = NativeSettings()
+    if settings.temperature is not None:
+        native["temperature"] = settings.temperature
+    if settings.top_p is not None:
+        native["top_p"] = settings.top_p
+    if settings.max_tokens is not None:
+        native["max_tokens"] = settings.max_tokens
+    if settings.seed is not None:
+        native["seed"] = settings.seed
+    return native
 
 
 def _retry_after(fault: ModelError) -> float | None:

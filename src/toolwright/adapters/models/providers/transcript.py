@@ -1,12 +1,17 @@
-"""Our messages as pydantic-ai's, in the shape that every provider accepts."""
+"""Our messages as pydantic-ai's, in the shape that every provider accepts.
+
+What only the provider understands of an answer (thinking, signatures) is kept as JSON and replayed.
+"""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from pydantic import ValidationError
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
@@ -16,12 +21,15 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_core import to_json
 
 from toolwright.adapters.models.providers.images import can_be_seen
-from toolwright.adapters.models.providers.native import replay_native
 from toolwright.adapters.models.providers.provider import Aliases
+from toolwright.core.json_text import NotJson, parse_json
+from toolwright.core.json_value import JSON
 from toolwright.core.text import quantity
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.value import changed
 
 Source = TypeVar("Source")
 Made = TypeVar("Made")
@@ -52,6 +60,7 @@ class Recent(Generic[Source, Made]):
 KEPT_MESSAGES = 4096
 LONGEST_KEPT = 16_384
 NOTHING_SEEN: Mapping[str, bytes] = {}
+_NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
 
 class Transcript:
@@ -116,7 +125,7 @@ class Transcript:
         )
 
     def _answer(self, message: Message) -> ModelResponse:
-        replayed = None if message.native is None else replay_native(message, self._aliases)
+        replayed = None if message.native is None else _replay_native(message, self._aliases)
         if replayed is not None:
             return replayed
         parts: list[ModelResponsePart] = [TextPart(message.content)] if message.content else []
@@ -141,3 +150,82 @@ def _content(message: Message, seen: Mapping[str, bytes]) -> str | list[str | Bi
         if ref.digest is not None and ref.digest in seen and can_be_seen(ref)
     ]
     return [text, *images] if images else text
+
+
+def dump_native(response: ModelResponse) -> JSON:
+    """The response as JSON, or None where text and calls say all of it."""
+    if all(_is_plain(part) for part in response.parts):
+        return None
+    dumped: list[JSON] = ModelMessagesTypeAdapter.dump_python(
+        [response], mode="json", exclude_none=True, exclude={0: _NEVER_REPLAYED}
+    )
+    return dumped[0]
+
+
+def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
+    """The provider's own form of an assistant message; None if it has none that still fits the message.
+
+    The journal decides what was said and called: ids, names, arguments and text are the message's.
+    """
+    try:
+        [response] = ModelMessagesTypeAdapter.validate_json(to_json([message.native]))
+    except ValidationError:  # another adapter's, or another version's
+        return None
+    if not isinstance(response, ModelResponse) or len(response.tool_calls) != len(message.calls):
+        return None
+    told = _reads_as(response.text or "", message.content)
+    parts = response.parts if told else _retold(response, message)
+    return changed(response, parts=_recalled(parts, message.calls, aliases))
+
+
+def _is_plain(part: ModelResponsePart) -> bool:
+    if not isinstance(part, TextPart | ToolCallPart):
+        return False
+    return part.id is None and not part.provider_details
+
+
+def _recalled(
+    parts: Sequence[ModelResponsePart], calls: Sequence[MessageCall], aliases: Aliases
+) -> list[ModelResponsePart]:
+    left = iter(calls)
+    return [_recall(part, next(left), aliases) if isinstance(part, ToolCallPart) else part for part in parts]
+
+
+def _recall(part: ModelResponsePart, call: MessageCall, aliases: Aliases) -> ModelResponsePart:
+    assert isinstance(part, ToolCallPart)
+    return changed(
+        part,
+        tool_name=aliases.wire(call.name),
+        args=call.arguments,
+        tool_call_id=call.model_call_id,
+    )
+
+
+def _reads_as(text: str, content: str) -> bool:
+    """Whether the message says what the provider's text does, but for nulls that were read out of a strict answer."""
+    if text == content or not content.startswith(("{", "[")):
+        return text == content
+    try:
+        return _lacks_only_nulls(parse_json(content), parse_json(text))
+    except NotJson:
+        return False
+
+
+def _lacks_only_nulls(value: JSON, whole: JSON) -> bool:
+    if isinstance(value, dict) and isinstance(whole, dict):
+        return value.keys() <= whole.keys() and all(
+            _lacks_only_nulls(value[name], each) if name in value else each is None
+            for name, each in whole.items()
+        )
+    if isinstance(value, list) and isinstance(whole, list):
+        return len(value) == len(whole) and all(map(_lacks_only_nulls, value, whole))
+    return type(value) is type(whole) and value == whole
+
+
+def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart]:
+    """The parts with the message's text where its first text stood, or before the calls."""
+    parts = list(response.parts)
+    place = next((i for i, part in enumerate(parts) if isinstance(part, TextPart | ToolCallPart)), len(parts))
+    others: list[ModelResponsePart] = [part for part in parts[place:] if not isinstance(part, TextPart)]
+    text: list[ModelResponsePart] = [TextPart(message.content)] if message.content else []
+    return [*parts[:place], *text, *others]
