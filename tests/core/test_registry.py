@@ -384,7 +384,7 @@ def test_a_parameter_for_the_call_that_has_an_arguments_name_is_refused() -> Non
 
 
 def test_a_tool_above_a_function_that_is_refused_is_not_registered() -> None:
-    registry = Registry()
+    registry = tw.Registry()
     with pytest.raises(DefinitionError):
         registry.tool("t", {"type": "object"})(3)  # type: ignore[type-var]  # on purpose
     assert registry.tools() == ()

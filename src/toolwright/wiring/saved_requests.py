@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from toolwright.core.agents.catalog import Catalog
@@ -16,6 +16,7 @@ from toolwright.core.text import sentence
 
 MOST = 10_000  # files
 SUFFIX = ".json"
+_AT = datetime.fromtimestamp(0, UTC)  # of messages that nobody reads
 
 
 def read_saved_requests(folder: Path) -> Mapping[str, RequestForm]:
@@ -46,7 +47,7 @@ def check_saved_requests(catalog: Catalog) -> None:
         raise DefinitionError(f"{twice!r} is an agent and a saved request: rename one.")
     for name, request in catalog.requests.items():
         try:
-            request_agent(catalog, request, Output(request.output), request.config.model, datetime.min)
+            request_agent(catalog, request, Output(request.output), request.config.model, _AT)
         except DefinitionError as error:
             raise DefinitionError(
                 sentence(f"The saved request {name!r} cannot be used: {error.message}")
