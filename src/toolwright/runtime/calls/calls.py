@@ -117,10 +117,11 @@ class Calls:
         return True
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
-        """An outcome that was made at once, within the limit; nothing in it is worth a file."""
+        """An outcome that was made at once: no error in it is worth a file. A success is cut for the model alone."""
         if not isinstance(outcome, ToolResult):
             return outcome
-        return self._files.cut(context.redactor.result(outcome))
+        result = context.redactor.result(outcome)
+        return result if result.status == "success" else self._files.cut(result)
 
     def take(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
         """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
@@ -188,6 +189,8 @@ class Calls:
         status: CallStatus = "done" if result.status == "success" else "error"
         at = context.clock.now()
         self._move(changes, call, status, at, result=result_to_json(result))
+        if call.status == "created" and result.status == "success":  # it came at once, and whole
+            result = self._files.cut(result)
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
             redacted = _with_space(changes, call)
