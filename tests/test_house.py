@@ -70,7 +70,7 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 360
+MOST_MODULES = 365
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

@@ -188,7 +188,5 @@ def _check_meta(tool: Tool) -> None:
             f"The tool {tool.name!r} names the handler {meta.activity!r} as its _activity, and none is bound to it: "
             "register both with a Registry."
         )
-    fixed = {"_delegate": meta.delegate, "_outputPath": meta.output_path, "_instance": meta.instance}
-    name = next((name for name, value in fixed.items() if value is not None or name in meta.choices), None)
-    if name is not None:
-        raise DefinitionError(f"The tool {tool.name!r} declares {name}, which runs do not carry out yet.")
+    if meta.delegate is not None or "_delegate" in meta.choices:
+        raise DefinitionError(f"The tool {tool.name!r} declares _delegate, which runs do not carry out yet.")

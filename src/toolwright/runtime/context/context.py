@@ -11,6 +11,7 @@ from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving, Release
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.threads.call import Call
@@ -202,6 +203,23 @@ class RunContext(RunRecord):
     def files(self) -> StoredFiles:
         """The thread's files."""
         return StoredFiles(self._store, self.thread.id, self.retry_until_available)
+
+    # ── the state of the request that the thread carries out ────────────────────────────────────────────────
+
+    async def load_values(self) -> None:
+        """Read the thread's values once: from now on the record has them."""
+        if self.values is None:
+            self.put_values(
+                await self.retry_until_available(lambda: self._store.children.values(self.thread.id))
+            )
+
+    def base_state(self, instance: str | None) -> JSONObject:
+        """The state that an instance, or calls of none, find before anything is written: the values lie over it."""
+        return {}
+
+    def input_of(self, instance: str | None) -> JSONObject:
+        """What `†input` is in calls of an instance, or of none: the thread's arguments."""
+        return self.thread.arguments or {}
 
     # ── reading anew ────────────────────────────────────────────────────────────────────────────────────────
 
