@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias, cast, get_args
 from toolwright.core.arguments.faults import ArgumentFault, Fault, type_name
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NESTING, MAX_STATE
 from toolwright.core.plain import Path, deeper, has_more_values, plain, surely_longer
 from toolwright.core.state.checks import key as checked_key
@@ -130,7 +131,7 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
         raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")
     after = _write(state, place, plain(value))
     assert isinstance(after, dict), "a name in the state was written"
-    if has_more_values(after, MAX_JSON_VALUES) or surely_longer(after, MAX_STATE):
+    if _is_large(dumps(after)):
         raise InvalidRequest(
             f"With {place.spelling} the state would have more than {MAX_JSON_VALUES} values or {MAX_STATE} bytes."
         )
@@ -139,6 +140,17 @@ def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
             f"With {place.spelling} the state would be nested deeper than {MAX_NESTING} levels."
         )
     return after
+
+
+def _is_large(text: str) -> bool:
+    """Whether the JSON text of a state is longer than it may be, or holds more values."""
+    if len(text) > MAX_STATE:
+        return True
+    try:
+        ValueCount(MAX_JSON_VALUES).add(text.encode("utf-8", "replace"))
+    except TooManyValues:
+        return True
+    return False
 
 
 def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
