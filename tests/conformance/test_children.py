@@ -465,6 +465,20 @@ async def test_values_of_a_thread_are_kept_by_key(store: Store) -> None:
     assert await store.children.value("th_2", "a") is None
 
 
+async def test_all_values_of_a_thread_are_read_by_key(store: Store) -> None:
+    await create_thread(store)
+    await create_thread(store, "th_2")
+    await done(
+        store,
+        SetValue(thread_id="th_1", key="a", value="[1]"),
+        SetValue(thread_id="th_1", key="†a.ü \x01", value="null"),
+        SetValue(thread_id="th_1", key="gone", value="2"),
+    )
+    await done(store, SetValue(thread_id="th_1", key="gone", value=None))
+    assert await store.children.values("th_1") == {"a": "[1]", "†a.ü \x01": "null"}
+    assert await store.children.values("th_2") == {}
+
+
 async def test_what_lies_within_a_call_is_no_part_of_the_conversation(store: Store) -> None:
     drain = await begun(store)
     outer = drain.call("running", kind="prompt")

@@ -1,6 +1,8 @@
-"""Paths into state and input: the log of writes, what is there now, and references in arguments."""
+"""Paths into state and input: what is written, what is there then, the keys of values, and references in arguments."""
 
-import functools
+import copy
+import json
+import re
 from typing import Any, get_args
 
 import pytest
@@ -15,27 +17,36 @@ from toolwright.core.schemas.state_paths import (
     Method,
     OutputPath,
     StatePath,
-    StateWrite,
-    add_write,
+    may_refer,
     read_output_path,
     read_state,
+    read_value_key,
     resolve_references,
+    value_key,
+    written,
 )
 
-Log = tuple[StateWrite, ...]
+Write = tuple[str, Method, JSON]
 
 
 def path_of(text: str) -> StatePath:
     return tuple(text.split("."))
 
 
-def log_of(*entries: tuple[str, Method, JSON]) -> Log:
-    writes = [StateWrite(path=path_of(path), method=method, value=value) for path, method, value in entries]
-    return functools.reduce(add_write, writes, ())
+def place_of(path: str, method: Method = "set") -> OutputPath:
+    return OutputPath(path=path_of(path), method=method)
+
+
+def state_of(*writes: Write) -> JSONObject:
+    """The state that those writes come to."""
+    state: JSONObject = {}
+    for path, method, value in writes:
+        state = written(state, place_of(path, method), value)
+    return state
 
 
 @pytest.mark.parametrize(
-    ("written", "path"),
+    ("spelled", "path"),
     [
         ("†state.a", OutputPath(path=("a",))),
         ("†state.a.b c.ü", OutputPath(path=("a", "b c", "ü"))),
@@ -43,13 +54,13 @@ def log_of(*entries: tuple[str, Method, JSON]) -> Log:
         ({"path": "†state.a.b", "method": "push"}, OutputPath(path=("a", "b"), method="push")),
     ],
 )
-def test_an_output_path_is_read_and_written(written: JSON, path: OutputPath) -> None:
-    assert read_output_path(written) == path
+def test_an_output_path_is_read_and_written(spelled: JSON, path: OutputPath) -> None:
+    assert read_output_path(spelled) == path
     assert read_output_path(path.written) == path
 
 
 @pytest.mark.parametrize(
-    "written",
+    "spelled",
     [
         "state.a", "†state", "†state.", "†state..a", "†state.a.", "†input.a", "†stateful.a", " †state.a",
         "†state.a\n.b",
@@ -58,48 +69,33 @@ def test_an_output_path_is_read_and_written(written: JSON, path: OutputPath) -> 
         "†state." + "a" * MAX_ID, "†state" + ".a" * 33,
     ],
 )  # fmt: skip
-def test_what_is_no_output_path_is_refused(written: Any) -> None:  # none on purpose
+def test_what_is_no_output_path_is_refused(spelled: Any) -> None:  # none on purpose
     with pytest.raises(InvalidRequest):
-        read_output_path(written)
+        read_output_path(spelled)
 
 
 @pytest.mark.parametrize(
-    ("log", "state"),
+    ("after", "state"),
     [
-        (log_of(), {}),
-        (log_of(("a", "set", 1), ("a", "set", 2)), {"a": 2}),
-        (log_of(("a.b.c", "set", None), ("a.d", "set", [])), {"a": {"b": {"c": None}, "d": []}}),
-        (log_of(("a", "merge", {"x": 1}), ("a", "merge", {"y": 2, "x": 3})), {"a": {"x": 3, "y": 2}}),
-        (log_of(("a", "merge", {"x": {"y": 1}}), ("a", "merge", {"x": {"z": 2}})), {"a": {"x": {"z": 2}}}),
-        (log_of(("a", "push", 1), ("a", "push", [2]), ("a", "push", None)), {"a": [1, [2], None]}),
-        (log_of(("a", "concat", [1]), ("a", "concat", [2, [3]])), {"a": [1, 2, [3]]}),
-        (log_of(("a", "concat", "x"), ("a", "concat", "y")), {"a": "xy"}),
-        (log_of(("a", "set", [1]), ("a", "push", 2), ("a", "concat", [3])), {"a": [1, 2, 3]}),
+        (state_of(), {}),
+        (state_of(("a", "set", 1), ("a", "set", 2)), {"a": 2}),
+        (state_of(("a.b.c", "set", None), ("a.d", "set", [])), {"a": {"b": {"c": None}, "d": []}}),
+        (state_of(("a", "merge", {"x": 1}), ("a", "merge", {"y": 2, "x": 3})), {"a": {"x": 3, "y": 2}}),
+        (state_of(("a", "merge", {"x": {"y": 1}}), ("a", "merge", {"x": {"z": 2}})), {"a": {"x": {"z": 2}}}),
+        (state_of(("a", "push", 1), ("a", "push", [2]), ("a", "push", None)), {"a": [1, [2], None]}),
+        (state_of(("a", "concat", [1]), ("a", "concat", [2, [3]])), {"a": [1, 2, [3]]}),
+        (state_of(("a", "concat", "x"), ("a", "concat", "y")), {"a": "xy"}),
+        (state_of(("a", "set", [1]), ("a", "push", 2), ("a", "concat", [3])), {"a": [1, 2, 3]}),
         (
-            log_of(("a", "set", {"b": 1}), ("a.c", "set", 2), ("a", "merge", {"d": 3})),
+            state_of(("a", "set", {"b": 1}), ("a.c", "set", 2), ("a", "merge", {"d": 3})),
             {"a": {"b": 1, "c": 2, "d": 3}},
         ),
-        (log_of(("a.b", "push", 1), ("a", "set", 2)), {"a": 2}),
-        (log_of(("0.1", "set", "x")), {"0": {"1": "x"}}),
+        (state_of(("a.b", "push", 1), ("a", "set", 2)), {"a": 2}),
+        (state_of(("0.1", "set", "x")), {"0": {"1": "x"}}),
     ],
 )
-def test_the_state_is_what_its_writes_come_to(log: Log, state: JSONObject) -> None:
-    assert read_state(log) == state
-
-
-def test_reading_goes_back_no_further_than_to_what_has_set_the_place() -> None:
-    unreadable = StateWrite(path=("a",), method="push", value=1)
-    broken = (StateWrite(path=("a",), method="set", value="text"), unreadable)
-    log = (
-        *broken,
-        StateWrite(path=("a",), method="set", value=[1]),
-        StateWrite(path=("b",), method="set", value=2),
-    )
-    assert read_state(log, ("b",)) == 2
-    assert read_state(log, ("a",)) == [1]
-    assert read_state((*log, unreadable), ("a", "1")) == 1
-    with pytest.raises(InvalidRequest):
-        read_state(broken, ("a",))
+def test_the_state_is_what_its_writes_come_to(after: JSONObject, state: JSONObject) -> None:
+    assert after == state
 
 
 @pytest.mark.parametrize(
@@ -115,11 +111,11 @@ def test_reading_goes_back_no_further_than_to_what_has_set_the_place() -> None:
     ],
 )
 def test_an_unknown_path_is_an_error_that_names_it(path: str, words: str) -> None:
-    log = log_of(("a.b", "set", ["x", "y"]), ("n", "set", None))
+    state = state_of(("a.b", "set", ["x", "y"]), ("n", "set", None))
     with pytest.raises(NotFound) as caught:
-        read_state(log, path_of(path))
+        read_state(state, path_of(path))
     assert words in caught.value.message
-    assert read_state(log, ("a", "b", "1")) == "y"
+    assert read_state(state, ("a", "b", "1")) == "y"
 
 
 @pytest.mark.parametrize(
@@ -138,53 +134,50 @@ def test_an_unknown_path_is_an_error_that_names_it(path: str, words: str) -> Non
         ("object.null.a.b", "set", 1, "†state.object.null is null, not an object"),
     ],
 )
-def test_what_does_not_fit_the_place_is_refused_when_it_is_written(
-    path: str, method: Method, value: JSON, words: str
-) -> None:
-    log = log_of(("text", "set", "x"), ("list", "set", [1]), ("object", "set", {"null": None}))
+def test_what_does_not_fit_the_place_is_refused(path: str, method: Method, value: JSON, words: str) -> None:
+    state = state_of(("text", "set", "x"), ("list", "set", [1]), ("object", "set", {"null": None}))
     with pytest.raises(InvalidRequest) as caught:
-        add_write(log, StateWrite(path=path_of(path), method=method, value=value))
+        written(state, place_of(path, method), value)
     assert words in caught.value.message
 
 
 def test_a_write_needs_a_name_and_a_value_of_json() -> None:
     with pytest.raises(InvalidRequest, match="a name in the state"):
-        add_write((), StateWrite(path=(), method="set", value={}))
+        written({}, OutputPath(path=()), {})
     with pytest.raises(InvalidJSON):
-        add_write((), StateWrite(path=("a",), method="set", value=float("nan")))
+        written({}, place_of("a"), float("nan"))
 
 
 def test_what_is_written_is_a_copy() -> None:
     value: list[JSON] = [1]
-    log = add_write((), StateWrite(path=("a",), method="set", value=value))
+    state = written({}, place_of("a"), value)
     value.append(2)
-    assert read_state(log) == {"a": [1]}
-    assert read_state(add_write(log, StateWrite(path=("a",), method="push", value=3))) == {"a": [1, 3]}
-    assert read_state(log) == {"a": [1]}
+    assert state == {"a": [1]}
+    assert written(state, place_of("a", "push"), 3) == {"a": [1, 3]}
+    assert state == {"a": [1]}
 
 
 def test_a_state_is_not_nested_too_deep_nor_too_large() -> None:
     deep: JSON = 1
     for _ in range(60):
         deep = [deep]
-    log = add_write((), StateWrite(path=("a",) * 3, method="set", value=deep))
+    state = written({}, place_of("a.a.a"), deep)
     with pytest.raises(
         InvalidRequest, match=r"With †state\.b\.b\.b\.b the state would be nested deeper than 64 levels"
     ):
-        add_write(log, StateWrite(path=("b",) * 4, method="set", value=[deep]))
+        written(state, place_of("b.b.b.b"), [deep])
     half = "x" * (MAX_STATE // 2)
-    log = add_write(log, StateWrite(path=("text",), method="concat", value=half))
+    state = written(state, place_of("text", "concat"), half)
     for path in ("text", "other"):
         with pytest.raises(InvalidRequest, match=rf"With †state\.{path} the state would have more than"):
-            add_write(log, StateWrite(path=(path,), method="concat", value=half))
-    add_write(log, StateWrite(path=("text",), method="concat", value=half, instance="another"))
+            written(state, place_of(path, "concat"), half)
     many: list[JSON] = [0] * (MAX_JSON_VALUES // 2)
-    log = add_write((), StateWrite(path=("many",), method="concat", value=many))
+    state = written({}, place_of("many", "concat"), many)
     with pytest.raises(InvalidRequest, match=r"With †state\.many the state would have more than"):
-        add_write(log, StateWrite(path=("many",), method="concat", value=many))
+        written(state, place_of("many", "concat"), many)
 
 
-# Any log
+# Any writes
 
 NAMES = st.sampled_from(["a", "b", "0"])
 VALUES: st.SearchStrategy[JSON] = st.recursive(
@@ -193,24 +186,19 @@ VALUES: st.SearchStrategy[JSON] = st.recursive(
     max_leaves=4,
 )
 PATHS: st.SearchStrategy[StatePath] = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
-INSTANCES = st.sampled_from([None, "one", "two"])
-WRITES = st.lists(
-    st.builds(
-        StateWrite, path=PATHS, method=st.sampled_from(get_args(Method)), value=VALUES, instance=INSTANCES
-    ),
-    max_size=12,
-)
+PLACES = st.builds(OutputPath, path=PATHS, method=st.sampled_from(get_args(Method)))
+WRITES = st.lists(st.tuples(PLACES, VALUES), max_size=12)
 
 
-def accepted(writes: list[StateWrite]) -> Log:
-    """The log of those writes that are not refused."""
-    log: Log = ()
-    for write in writes:
+def accepted(writes: list[tuple[OutputPath, JSON]]) -> JSONObject:
+    """The state after those writes that are not refused."""
+    state: JSONObject = {}
+    for place, value in writes:
         try:
-            log = add_write(log, write)
+            state = written(state, place, value)
         except InvalidRequest:
             continue
-    return log
+    return state
 
 
 def value_at(state: JSON, path: StatePath) -> JSON:
@@ -227,45 +215,91 @@ def value_at(state: JSON, path: StatePath) -> JSON:
 
 
 @settings(max_examples=300, deadline=None)
-@given(WRITES)
-def test_instances_never_mix(writes: list[StateWrite]) -> None:
-    log = accepted(writes)
-    for instance in (None, "one", "two", "three"):
-        own = tuple(write for write in log if write.instance == instance)
-        alone = [
-            StateWrite(path=each.path, method=each.method, value=each.value)
-            for each in writes
-            if each.instance == instance
-        ]
-        assert read_state(log, (), instance) == read_state(own, (), instance) == read_state(accepted(alone))
-
-
-@settings(max_examples=300, deadline=None)
-@given(WRITES, PATHS, INSTANCES)
-def test_a_path_reads_what_the_whole_state_has_there(
-    writes: list[StateWrite], path: StatePath, instance: str | None
+@given(WRITES, PATHS)
+def test_a_path_reads_what_the_state_has_there(
+    writes: list[tuple[OutputPath, JSON]], path: StatePath
 ) -> None:
-    log = accepted(writes)
-    state = read_state(log, (), instance)
+    state = accepted(writes)
     try:
         expected = value_at(state, path)
     except LookupError:
         with pytest.raises(NotFound):
-            read_state(log, path, instance)
+            read_state(state, path)
     else:
-        assert read_state(log, path, instance) == expected
+        assert read_state(state, path) == expected
 
 
 @settings(max_examples=200, deadline=None)
 @given(WRITES, PATHS, VALUES)
-def test_what_has_been_set_is_there(writes: list[StateWrite], path: StatePath, value: JSON) -> None:
-    log = accepted(writes)
+def test_what_has_been_set_is_there(
+    writes: list[tuple[OutputPath, JSON]], path: StatePath, value: JSON
+) -> None:
+    state = accepted(writes)
     try:
-        after = add_write(log, StateWrite(path=path, method="set", value=value))
+        after = written(state, OutputPath(path=path), value)
     except InvalidRequest:
         return
-    assert after[:-1] == log
     assert read_state(after, path) == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(WRITES, PLACES, VALUES)
+def test_a_write_changes_nothing_of_the_state_before_it_nor_beside_it(
+    writes: list[tuple[OutputPath, JSON]], place: OutputPath, value: JSON
+) -> None:
+    state = accepted(writes)
+    before = copy.deepcopy(state)
+    try:
+        after = written(state, place, value)
+    except InvalidRequest:
+        after = state
+    assert state == before
+    first = place.path[0]
+    assert {**after, first: None} == {**before, first: None}
+
+
+@settings(max_examples=200, deadline=None)
+@given(WRITES, PLACES, VALUES)
+def test_a_write_needs_only_the_value_of_its_first_name(
+    writes: list[tuple[OutputPath, JSON]], place: OutputPath, value: JSON
+) -> None:
+    state = accepted(writes)
+    part = {name: each for name, each in state.items() if name == place.path[0]}
+    try:
+        after = written(state, place, value)
+    except InvalidRequest as error:
+        with pytest.raises(InvalidRequest, match=re.escape(error.message)):
+            written(part, place, value)
+    else:
+        assert written(part, place, value) == {place.path[0]: after[place.path[0]]}
+
+
+# Keys of values
+
+KEYS = st.text(st.sampled_from("a†.ü"), min_size=1, max_size=6)
+
+
+@given(KEYS, KEYS | st.none(), KEYS, KEYS | st.none())
+def test_no_two_fields_of_instances_have_the_same_key(
+    name: str, instance: str | None, other: str, of: str | None
+) -> None:
+    try:
+        key, another = value_key(name, instance), value_key(other, of)
+    except InvalidRequest:
+        return
+    assert read_value_key(key) == (name, instance)
+    assert (key == another) == ((name, instance) == (other, of))
+
+
+def test_keys_that_would_be_those_of_another_instance_are_refused() -> None:
+    assert value_key("a.b", None) == "a.b"
+    assert value_key("†a", None) == "†a"
+    assert value_key("a", "x.y") == "†a.x.y"
+    for name, instance in (("†a.one", None), ("a.b", "one")):
+        with pytest.raises(InvalidRequest, match="A value of this call cannot have the key"):
+            value_key(name, instance)
+    with pytest.raises(InvalidRequest, match="from 1 to 200 characters"):
+        value_key("a" * 100, "b" * 100)
 
 
 # References
@@ -313,6 +347,20 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 
 def test_what_a_reference_gives_is_not_followed() -> None:
     assert resolve_references({"a": "†input.trap"}, STATE, INPUT) == {"a": "†state.user.name"}
+
+
+def test_what_references_give_is_a_copy() -> None:
+    state: JSONObject = {"list": [[1]]}
+    resolved = resolve_references({"a": "†state.list", "b": ["†state.list"]}, state, {})
+    assert isinstance(resolved["a"], list)
+    resolved["a"].append(2)
+    assert (state, resolved["b"]) == ({"list": [[1]]}, [[[1]]])
+
+
+def test_arguments_without_the_mark_are_known_by_their_text() -> None:
+    assert may_refer(json.dumps({"a": "†input"}))
+    assert may_refer(json.dumps({"a": "†input"}, ensure_ascii=False))
+    assert not may_refer(json.dumps({"a": "input"}))
 
 
 def test_every_unknown_reference_is_an_error_that_names_the_path() -> None:

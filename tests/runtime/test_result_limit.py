@@ -9,7 +9,11 @@ import toolwright as tw
 from tests.runtime.rig import assert_valid, running
 from tests.runtime.test_env import finished, script
 from tests.runtime.test_hostile_models import DONE, Saying, calls
-from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.threads.event import Topic
+from toolwright.core.tools.http import HttpExecution
+from toolwright.core.tools.pipeline import Executor, PreparedCall
+from toolwright.core.tools.tool import Kind
 from toolwright.runtime.files.limits import LONGEST_CODE, recordable
 from toolwright.wiring.settings import Settings
 
@@ -39,6 +43,54 @@ async def test_what_is_decided_at_once_is_cut() -> None:
         shown = (await rig.transcript(thread.id))[2].content
         assert shown.endswith("x\n[The result has 5011 bytes, of which the first 1024 are shown.]")
         assert len(shown) < 1_200
+
+
+async def test_of_a_latent_output_that_is_too_long_only_what_the_model_reads_is_cut() -> None:
+    written: JSONObject = {"text": "x" * 5_000}
+    schema = {"properties": {"_output": {"type": "object", "required": ["text"]}}}
+    handled: list[JSON] = []
+
+    @tw.tool(description="Calls.")
+    async def caller(state: tw.ThreadState) -> None:
+        handled.append((await state.invoke_tool("say", {"_output": written})).result)
+
+    answer = calls(("1", "say", json.dumps({"_output": written})), ("2", "caller", "{}"))
+    tools = [tw.Tool.from_schema("say", schema), caller]
+    async with running(Saying(answer, DONE), tools, settings=LIMIT) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run_id = await finished(rig, thread.id)
+        transcript = await rig.transcript(thread.id)
+        assert_valid(transcript)
+        assert transcript[2].content.endswith(
+            "x\n[The result has 5011 bytes, of which the first 1024 are shown.]"
+        )
+        rows = await rig.rt.calls.list(run_id=run_id, status=None)
+        results = [call.result for call in rows if call.name == "say"]
+        assert results == [{"status": "success", "result": written}] * 2
+        assert handled == [written]
+        events = await rig.rt.events.list(Topic(kind="run", id=run_id))
+        told = [event for event in events if event.type == "tool.done"]
+        assert max(len(json.dumps(event.payload)) for event in told) < 1_400
+
+
+async def test_nothing_is_cut_twice() -> None:
+    async def over_http(prepared: PreparedCall, state: tw.ThreadState) -> tw.ToolResult:
+        return tw.ToolResult.ok("x" * 5_000)
+
+    to = HttpExecution(url="https://example.org")
+    post = tw.Tool(name="post", description="Post.", kind="external", visible=False, execution=to)
+    latent = tw.Tool.from_schema("say", {"properties": {"_output": {"items": {"type": "integer"}}}})
+    answer = calls(("1", "post", "{}"), ("2", "say", json.dumps({"_output": ["none"] * 50})))
+    executors: dict[Kind, Executor] = {"gateway": over_http}
+    async with running(Saying(answer, DONE), [post, latent], settings=LIMIT, executors=executors) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await finished(rig, thread.id)
+        posted, said = [message.content for message in (await rig.transcript(thread.id))[2:4]]
+        assert posted.endswith(
+            "[The result has 5000 bytes, of which the first 1024 are shown. "
+            "The whole is in the file /attachments/post-success.txt.]"
+        )
+        assert said.count("[The result has") == 1
 
 
 async def test_what_is_cut_has_letters_as_they_are() -> None:

@@ -182,14 +182,22 @@ async def test_a_toolset_judges_a_handlers_result_too() -> None:
     assert (result.status, result.error_code) == ("error", "invalid_output")
 
 
-@pytest.mark.parametrize(
-    ("name", "schema"),
-    [("_outputPath", {"const": "†state.a"}), ("_instance", {}), ("_delegate", {"const": "anonymous"})],
-)
-def test_a_meta_property_that_no_run_carries_out_is_refused(name: str, schema: dict[str, Any]) -> None:
+@pytest.mark.parametrize("schema", [{}, {"const": "anonymous"}])
+def test_a_meta_property_that_no_run_carries_out_is_refused(schema: dict[str, Any]) -> None:
     registry = tw.Registry()
-    registry.tool("note", {"type": "object", "properties": {name: schema}})
+    registry.tool("note", {"type": "object", "properties": {"_delegate": schema}})
     with pytest.raises(
-        DefinitionError, match=f"The tool 'note' declares {name}, which runs do not carry out yet"
+        DefinitionError, match="The tool 'note' declares _delegate, which runs do not carry out yet"
     ):
         tw.App(registry=registry)
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"), [("_outputPath", {"const": "†state.a"}), ("_outputPath", {}), ("_instance", {})]
+)
+def test_a_meta_property_of_the_state_is_taken(name: str, schema: dict[str, Any]) -> None:
+    registry = tw.Registry()
+    registry.tool("note", {"type": "object", "properties": {name: schema}})
+    [tool] = tw.App(registry=registry).catalog.tools
+    offered = tool.definition.parameters["properties"]
+    assert (offered == {name: schema}) == (schema == {})

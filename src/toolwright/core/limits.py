@@ -13,7 +13,7 @@ MAX_SCHEMA = 256 * 1024
 """Bytes of one schema tool, or of an output schema, as JSON."""
 
 MAX_STATE = 1024 * 1024
-"""Bytes of the state of one request, or of one instance in it, as JSON."""
+"""Bytes, as JSON, of a value in the state of a request."""
 
 MOST_FAULTS = 50
 """Most faults of one input that are told."""

@@ -95,6 +95,7 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
     scoped = frozenset([v.name for each in made.values() for v in each.variables if v.scoped])
     hidden = frozenset([name for each in _all(made.values()) for name in _hidden(each)])
     has_relations = any(each.relations for each in _all(made.values()))
+    has_schema_tools = any(tool.meta is not None for each in _all(made.values()) for tool in each.tools)
     sides: dict[SideName, ActiveAgent] = {}
 
     def whole(active: ActiveAgent) -> ActiveAgent:
@@ -108,6 +109,7 @@ def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAge
             scoped=scoped,
             hidden=hidden,
             has_relations=has_relations,
+            has_schema_tools=has_schema_tools,
         )
 
     sides.update({name: whole(each) for name, each in made.items()})
@@ -192,6 +194,7 @@ class _Activation:
             scoped=frozenset(),
             hidden=frozenset(),
             has_relations=False,
+            has_schema_tools=False,
         )
 
     def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:

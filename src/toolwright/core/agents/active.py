@@ -32,7 +32,7 @@ class ActiveAgent:
     prompt tools below. `env` are the layers below a thread's and its user's: app, agent, prompt. `secrets` are the
     names and values of secrets in all layers of the whole agent. `tool_env` are the values of single tools.
     `types` are those of values that are given as plain text, by what the whole agent declares.
-    Of an agent that `has_relations` one of its prompts has them.
+    Of an agent that `has_relations` one of its prompts has them; one of an agent that `has_schema_tools` has those.
     `scoped` are the names that one of its sides declares so (D5), `hidden` those whose values go to children that
     run at once, and to no model (D6). `form` is what its answers must be, None for any; `settings` are the model's.
     """
@@ -60,6 +60,7 @@ class ActiveAgent:
     scoped: frozenset[str]
     hidden: frozenset[str]
     has_relations: bool
+    has_schema_tools: bool
     form: AnswerForm | None = None
     settings: ModelSettings | None = None
 

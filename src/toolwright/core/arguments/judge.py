@@ -65,6 +65,9 @@ _LARGEST = 10**308
 RawArguments = str | bytes | Mapping[str, object]
 """Arguments as they come: JSON text, or an object that was read from it before."""
 
+Resolve = Callable[[JSONObject], JSONObject]
+"""Arguments with their references replaced by what is there; raises `ArgumentFault` where nothing is."""
+
 
 class Judge:
     """Judges the arguments of one tool by its schema, which is compiled at the first call.
@@ -99,8 +102,11 @@ class Judge:
             self._accepts = self._validator.is_valid
         return self._validator
 
-    def read(self, raw: RawArguments) -> JSONObject:
-        """Arguments ready for the handler. Raises `ArgumentFault`, whose text names every faulty path."""
+    def read(self, raw: RawArguments, resolve: Resolve | None = None) -> JSONObject:
+        """Arguments ready for the handler, after `resolve` if they may hold references.
+
+        Raises `ArgumentFault`, whose text names every faulty path.
+        """
         text = raw if type(raw) is str or isinstance(raw, bytes) else _written(raw)
         if len(text) > MAX_JSON_VALUES:  # a shorter one cannot hold more
             _count(text)
@@ -112,6 +118,8 @@ class Judge:
             arguments = {}
         if type(arguments) is not dict:
             raise ArgumentFault([Fault((), f"must be a JSON object, not {type_name(arguments)}")])
+        if resolve is not None:
+            arguments = resolve(arguments)
         usual = self._has_usual_numbers
         if usual is not None and usual(arguments) and self._accepts(arguments):
             return arguments

@@ -98,6 +98,10 @@ class ChildReads(Protocol):
         """A value of the thread's own, as JSON text."""
         ...
 
+    async def values(self, thread_id: str) -> Mapping[str, str]:
+        """All values of the thread's own by their keys, as JSON text."""
+        ...
+
 
 class FrontEndReads(Protocol):
     """Registered front-ends. Raises `StoreError` when the journal cannot be read."""

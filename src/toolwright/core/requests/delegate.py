@@ -5,7 +5,14 @@ from dataclasses import field
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.requests.conversation import heard, text_of
-from toolwright.core.requests.request import DataForm, RequestForm, ToolForm, read_request
+from toolwright.core.requests.request import (
+    DataForm,
+    MessageForm,
+    RequestForm,
+    TextForm,
+    ToolForm,
+    read_request,
+)
 from toolwright.core.schemas.meta import Call
 from toolwright.core.schemas.state_paths import reach
 from toolwright.core.threads.message import Message
@@ -19,14 +26,26 @@ ANY: JSONObject = {}
 class Caller:
     """The context of a call that is delegated: what its `_scopes` may name.
 
-    `messages` is the conversation before the step of the call, `data` and `tools` are as a request's context has them.
+    `messages` is the conversation before the step of the call, `data` and `tools` are what may be shown and called
+    there, all as the context of a request has them.
     """
 
-    messages: Sequence[Message] = ()
+    messages: Sequence[JSONObject] = ()
     data: Sequence[JSONObject] = ()
     tools: Sequence[JSONObject] = ()
     input: JSONObject = field(default_factory=dict[str, JSON])
     state: JSONObject = field(default_factory=dict[str, JSON])
+
+
+def said_before(request: RequestForm | None, messages: Sequence[Message]) -> list[JSONObject]:
+    """A conversation as messages of a context; of a request its texts, and none of its data, input and state."""
+    said: list[tuple[str, str]] = []
+    if request is not None:
+        texts = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
+        said = [(item.role, text_of(item)) for item in texts if item.role != "system"]
+        messages = messages[1:]  # the first is made of the context
+    said += [(each.role, each.content) for each in heard(messages)]
+    return [{"role": role, "content": text} for role, text in said if text.strip()]
 
 
 def caller_items(request: RequestForm) -> tuple[list[JSONObject], list[JSONObject]]:
@@ -65,7 +84,7 @@ def delegated_request(
 
 def message_to(tool: Tool, call: Call, caller: Caller) -> str:
     """The same for an agent, as one message."""
-    items = [*_scope_items(call, caller), _task(tool), *_given(call, caller)]
+    items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_given(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
     texts = [text_of(item) for item in form.context]
     return "\n\n".join([text for text in texts if text.strip()])
@@ -109,8 +128,7 @@ def _scope_items(call: Call, caller: Caller) -> list[JSON]:
     if "data" in call.scopes:
         items += caller.data
     if "messages" in call.scopes:
-        spoken = [each for each in heard(caller.messages) if each.content.strip()]
-        items += [{"role": each.role, "content": each.content} for each in spoken]
+        items += caller.messages
     return items
 
 

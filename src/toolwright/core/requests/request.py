@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
 from toolwright.core.form_faults import form_fault
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.model import ModelSettings, Reasoning
 from toolwright.core.plain import has_more_values, plain, surely_longer
@@ -178,7 +178,9 @@ class RequestForm(_Form):
     @property
     def tools(self) -> list[str | tuple[str, JSON]]:
         """The tools of the context: names of the app's, or names with schemas."""
-        return [each for item in self.context if isinstance(item, ToolForm) for each in item.listed]
+        listed = [each for item in self.context if isinstance(item, ToolForm) for each in item.listed]
+        keys = [each if isinstance(each, str) else (each[0], dumps(each[1])) for each in listed]
+        return [*dict(zip(keys, listed, strict=True)).values()]
 
     def input_of(self, instance: str | None) -> JSONObject:
         """What `†input` is for a call of that instance: its own names before those of no instance."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import field
 
+from pydantic_core import from_json
+
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID
@@ -138,6 +140,17 @@ def read_call(name: str, meta: Meta, arguments: JSONObject, latent: bool) -> Cal
         meta={**{key: each for key, each in chosen.items() if each is not None}, **output},
         reasoning=_text(arguments.get(REASONING)),
     )
+
+
+def read_recorded_call(name: str, meta: Meta, arguments: str) -> Call:
+    """A call whose arguments were accepted, of their JSON text, which is read only if the tool leaves it a choice."""
+    parsed: JSON = from_json(arguments) if meta.choices and arguments.strip() else {}
+    return read_call(name, meta, parsed if isinstance(parsed, dict) else {}, latent=False)
+
+
+def called_instance(meta: Meta, arguments: JSONObject) -> str | None:
+    """The instance that arguments name which were not judged yet, or that the tool fixes."""
+    return _text(arguments.get("_instance")) if "_instance" in meta.choices else meta.instance
 
 
 def latent_result(meta: Meta, call: Call) -> ToolResult:

@@ -1,4 +1,8 @@
-"""Paths into the state of a request, `†state.a.b`: writing by them, reading what is there now, and references."""
+"""Paths into the state of a request, `†state.a.b`: writing by them, reading what is there, and references.
+
+A state is an object, one for each instance of a request and one for calls of no instance. Its fields are values of
+the thread, whose keys `value_key` makes.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,17 +11,22 @@ from typing import Literal, TypeAlias, cast, get_args
 from toolwright.core.arguments.faults import ArgumentFault, Fault, type_name
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NESTING, MAX_STATE
 from toolwright.core.plain import Path, deeper, has_more_values, plain, surely_longer
+from toolwright.core.state.checks import key as checked_key
 from toolwright.core.text import brief
 from toolwright.core.value import value
 
 Method: TypeAlias = Literal["set", "merge", "push", "concat"]
 StatePath: TypeAlias = tuple[str, ...]
 
-_STATE = "†state"
-_INPUT = "†input"
+MARK = "†"
+"""The first character of every reference, and of the keys of values that belong to an instance."""
+
+_STATE = f"{MARK}state"
+_INPUT = f"{MARK}input"
 _REFERENCE = re.compile(rf"({_STATE}|{_INPUT})(\..*)?", re.DOTALL)
 _MOST_NAMES = MAX_NESTING // 2
 _MOST_BYTES = 10 * 1024 * 1024  # of arguments with what they refer to
@@ -55,15 +64,10 @@ class OutputPath:
         path = ".".join((_STATE, *self.path))
         return path if self.method == "set" else {"path": path, "method": self.method}
 
-
-@value
-class StateWrite:
-    """One entry of a state's log: what was written where, in the state of which instance or, with None, of no one."""
-
-    path: StatePath
-    method: Method
-    value: JSON
-    instance: str | None = None
+    @property
+    def spelling(self) -> str:
+        """The path alone, as an error names it."""
+        return _spell(_STATE, self.path)
 
 
 def read_output_path(written: JSON) -> OutputPath:
@@ -91,84 +95,92 @@ def _read_path(written: JSON) -> StatePath:
     return tuple(written.split(".")[1:])
 
 
-def read_state(writes: Sequence[StateWrite], path: StatePath = (), instance: str | None = None) -> JSON:
-    """The value at a path now, of one instance's state; the whole state for the empty path.
+def value_key(name: str, instance: str | None) -> str:
+    """The key of the thread's value that is this field of the state, of that instance or, with None, of none.
 
-    The log is looked through from its newest entry to the one that has set the place. Raises `NotFound` where nothing
-    is there, naming the path.
+    Raises `InvalidRequest` for a key of more than 200 characters, and for a name that would make it another's.
     """
-    try:
-        return _reach(_state_for(writes, path, instance), _STATE, path)
-    except NotFound:  # to be said with the names that are there
-        return _reach(_state_for(writes, (), instance), _STATE, path)
+    if instance is None and not (name.startswith(MARK) and "." in name):
+        return checked_key(name)
+    if instance is None or "." in name:
+        raise InvalidRequest(
+            f"A value of this call cannot have the key {brief_value(name)}: a call of an instance takes none with a "
+            f"dot, any other none that begins with {MARK} and has a dot."
+        )
+    return checked_key(f"{MARK}{name}.{instance}")
 
 
-def add_write(writes: Sequence[StateWrite], write: StateWrite) -> tuple[StateWrite, ...]:
-    """The log with one entry more.
+def read_value_key(key: str) -> tuple[str, str | None]:
+    """The field of the state and the instance of a value's key."""
+    name, dot, instance = key.removeprefix(MARK).partition(".")
+    return (name, instance) if key.startswith(MARK) and dot else (key, None)
+
+
+def read_state(state: JSONObject, path: StatePath) -> JSON:
+    """The value at a path; raises `NotFound` where nothing is there, naming the path."""
+    return reach(state, _STATE, path)
+
+
+def written(state: JSONObject, place: OutputPath, value: JSON) -> JSONObject:
+    """A copy of the state with the value written at the place; what that does not touch is shared.
 
     Raises `InvalidRequest`, naming the path, for a value that the method or the place does not fit, and for a state
     that would become nested deeper than 64 levels or larger than there may be; `InvalidJSON` for what is no JSON.
     """
-    if not write.path:
+    if not place.path:
         raise InvalidRequest(f"A result is written to a name in the state, such as {_STATE}.name.")
-    entry = StateWrite(
-        path=write.path, method=write.method, value=plain(write.value), instance=write.instance
-    )
-    state = _apply(_state_for(writes, (), write.instance), entry)
-    where = _spell(_STATE, write.path)
-    if has_more_values(state, MAX_JSON_VALUES) or surely_longer(state, MAX_STATE):
+    after = _write(state, place, plain(value))
+    assert isinstance(after, dict), "a name in the state was written"
+    if _is_large(dumps(after)):
         raise InvalidRequest(
-            f"With {where} the state would have more than {MAX_JSON_VALUES} values or {MAX_STATE} bytes."
+            f"With {place.spelling} the state would have more than {MAX_JSON_VALUES} values or {MAX_STATE} bytes."
         )
-    if deeper(state, MAX_NESTING):
-        raise InvalidRequest(f"With {where} the state would be nested deeper than {MAX_NESTING} levels.")
-    return (*writes, entry)
+    if deeper(after, MAX_NESTING):
+        raise InvalidRequest(
+            f"With {place.spelling} the state would be nested deeper than {MAX_NESTING} levels."
+        )
+    return after
 
 
-def _state_for(writes: Sequence[StateWrite], path: StatePath, instance: str | None) -> JSON:
-    """The state as far as the path needs it: what touches the path, from the newest write that has set it on."""
-    touching: list[StateWrite] = []
-    for write in reversed(writes):
-        length = min(len(write.path), len(path))
-        if write.instance != instance or write.path[:length] != path[:length]:
-            continue
-        touching.append(write)
-        if write.method == "set" and len(write.path) <= len(path):
-            break
-    state: JSON = {}
-    for write in reversed(touching):
-        state = _apply(state, write)
-    return state
+def _is_large(text: str) -> bool:
+    """Whether the JSON text of a state is longer than it may be, or holds more values."""
+    if len(text) > MAX_STATE:
+        return True
+    try:
+        ValueCount(MAX_JSON_VALUES).add(text.encode("utf-8", "replace"))
+    except TooManyValues:
+        return True
+    return False
 
 
-def _apply(state: JSON, write: StateWrite, depth: int = 0) -> JSON:
-    """A copy of the state with the write done; what it does not touch is shared."""
-    if depth == len(write.path):
-        return _change(state, write)
+def _write(state: JSON, place: OutputPath, value: JSON, depth: int = 0) -> JSON:
+    """A copy of what is at the first `depth` names of the place, with the value written."""
+    if depth == len(place.path):
+        return _change(state, place, value)
     if not isinstance(state, dict):
-        place = _spell(_STATE, write.path[:depth])
+        there = _spell(_STATE, place.path[:depth])
         raise InvalidRequest(
-            f"{_spell(_STATE, write.path)} cannot be written: {place} is {type_name(state)}, not an object."
+            f"{place.spelling} cannot be written: {there} is {type_name(state)}, not an object."
         )
-    name = write.path[depth]
-    if depth == len(write.path) - 1 and name not in state:
-        return {**state, name: _change(_empty(write), write)}
-    return {**state, name: _apply(state.get(name, {}), write, depth + 1)}
+    name = place.path[depth]
+    if depth == len(place.path) - 1 and name not in state:
+        return {**state, name: _change(_empty(place.method, value), place, value)}
+    return {**state, name: _write(state.get(name, {}), place, value, depth + 1)}
 
 
-def _empty(write: StateWrite) -> JSON:
+def _empty(method: Method, value: JSON) -> JSON:
     """Initial value of a method where nothing is."""
-    match write.method:
+    match method:
         case "set" | "merge":
             return {}
         case "push":
             return []
         case "concat":
-            return "" if isinstance(write.value, str) else []
+            return "" if isinstance(value, str) else []
 
 
-def _change(old: JSON, write: StateWrite) -> JSON:
-    match write.method, old, write.value:
+def _change(old: JSON, place: OutputPath, value: JSON) -> JSON:
+    match place.method, old, value:
         case "set", _, new:
             return new
         case "merge", dict(), dict(new):
@@ -181,13 +193,18 @@ def _change(old: JSON, write: StateWrite) -> JSON:
             return old + new
         case method, _, new:
             raise InvalidRequest(
-                f"{type_name(new).capitalize()} cannot be written to {_spell(_STATE, write.path)} by {method}: "
+                f"{type_name(new).capitalize()} cannot be written to {place.spelling} by {method}: "
                 f"there is {type_name(old)}."
             )
 
 
-def resolve_references(arguments: JSONObject, state: JSON, given: JSONObject) -> JSONObject:
-    """The arguments with every text `†state.a` or `†input.a` replaced by the value that is there.
+def may_refer(arguments: str) -> bool:
+    """Whether a reference can be in the JSON text of arguments."""
+    return MARK in arguments or r"\u2020" in arguments
+
+
+def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObject) -> JSONObject:
+    """The arguments with every text `†state.a` or `†input.a` replaced by a copy of the value that is there.
 
     A reference is the whole of a text; list items are named by their number. What a value holds itself is not looked
     at again. Raises `ArgumentFault` naming each argument and path where nothing is, and for arguments that become
@@ -208,7 +225,7 @@ def resolve_references(arguments: JSONObject, state: JSON, given: JSONObject) ->
             return part
         root, names = match[1], tuple((match[2] or "").split(".")[1:])
         try:
-            return _reach(roots[root], root, names)
+            return reach(roots[root], root, names)
         except NotFound as error:
             faults.append(Fault(path, f"refers to nothing: {error.message.rstrip('.')}"))
             return None
@@ -217,7 +234,14 @@ def resolve_references(arguments: JSONObject, state: JSON, given: JSONObject) ->
     faults = faults or _size_faults(resolved)
     if faults:
         raise ArgumentFault(faults)
-    return resolved
+    return {name: _copy(each) for name, each in resolved.items()}
+
+
+def _copy(part: JSON) -> JSON:
+    """What a handler may change, while the state stays as it is."""
+    if isinstance(part, dict):
+        return {name: _copy(each) for name, each in part.items()}
+    return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
 def _size_faults(arguments: JSONObject) -> list[Fault]:
@@ -230,7 +254,7 @@ def _size_faults(arguments: JSONObject) -> list[Fault]:
     return []
 
 
-def _reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
+def reach(value: JSON, root: str, names: Sequence[str]) -> JSON:
     """The value at the end of the path; raises `NotFound` with what is there at its last good step."""
     for number, name in enumerate(names):
         if isinstance(value, dict) and name in value:

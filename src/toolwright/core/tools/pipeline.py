@@ -1,7 +1,8 @@
 """A tool call's way without a runtime: parse, judge into a prepared call, carry out, outcome."""
 
 import difflib
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from toolwright.core.arguments.faults import ArgumentFault, list_faults
@@ -52,14 +53,24 @@ class Executor(Protocol):
 
 
 def prepare(
-    tools: Mapping[str, Tool], name: str, arguments: RawArguments, call_id: str
+    tools: Mapping[str, Tool],
+    name: str,
+    arguments: RawArguments,
+    call_id: str,
+    resolve: Callable[[Tool, JSONObject], JSONObject] | None = None,
 ) -> PreparedCall | ToolResult:
-    """Find the tool and judge the arguments; an error result if there is no such tool or they are faulty."""
+    """Find the tool and judge the arguments; an error result if there is no such tool or they are faulty.
+
+    `resolve` replaces references in the arguments of schema tools, before they are judged.
+    """
     tool = tools.get(name)
     if tool is None:
         return unknown_tool(name, tools)
     try:
-        judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+        if resolve is None or tool.meta is None:
+            judged = tool.judge.read(arguments)  # type: ignore[union-attr]  # set when the tool was made
+        else:
+            judged = tool.judge.read(arguments, partial(resolve, tool))  # type: ignore[union-attr]  # the same
         if tool.meta is not None and "_delegate" in judged and "_delegate" in tool.meta.choices:
             return PreparedCall(tool=tool.delegated, arguments=judged, call_id=call_id)
         keywords = None if tool.signature is None else tool.signature.binding.bind(judged)

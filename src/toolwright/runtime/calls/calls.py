@@ -21,6 +21,7 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
 from toolwright.runtime.calls.messages import Instant, answer_message, call_message
+from toolwright.runtime.calls.request_state import resolver, write_output
 from toolwright.runtime.calls.variables import changed_for, lacking_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, posted
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
@@ -75,7 +76,8 @@ class Calls:
         """
         active = context.active
         for call in islice(calls, CALLS_PER_UNIT):
-            prepared = prepare(active.by_name, call.name, call.arguments, call.id)
+            resolve = None if context.values is None else resolver(context, changes, call)
+            prepared = prepare(active.by_name, call.name, call.arguments, call.id, resolve)
             if isinstance(prepared, ToolResult):
                 self.take(context, changes, call, self._cut(context, prepared))
                 continue
@@ -117,10 +119,11 @@ class Calls:
         return True
 
     def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
-        """An outcome that was made at once, within the limit; nothing in it is worth a file."""
+        """An outcome that was made at once: no error in it is worth a file. A success is cut for the model alone."""
         if not isinstance(outcome, ToolResult):
             return outcome
-        return self._files.cut(context.redactor.result(outcome))
+        result = context.redactor.result(outcome)
+        return result if result.status == "success" else self._files.cut(result)
 
     def take(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
         """Put a call's outcome, without secrets as `keep` gives it, into the changes; false if the run must wait."""
@@ -183,11 +186,15 @@ class Calls:
         self._put_result(context, changes, call, context.redactor.result(result))
 
     def _put_result(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
+        if context.values is not None and result.status == "success":
+            result = write_output(context, changes, call, result)
         if result.stack is not None or result.error_code is not None:
             result = self._files.recordable(result)
         status: CallStatus = "done" if result.status == "success" else "error"
         at = context.clock.now()
         self._move(changes, call, status, at, result=result_to_json(result))
+        if call.status == "created" and result.status == "success":  # it came at once, and whole
+            result = self._files.cut(result)
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
             redacted = _with_space(changes, call)
@@ -214,6 +221,8 @@ class Calls:
         self._armed.pop(call.id, None)
         assert call.result is not None, "a settled call has a result"
         result, at = result_from_json(call.result), context.clock.now()
+        if context.values is not None and result.status == "success":
+            result = write_output(context, changes, call, result)
         context.say(changes, answer_message(context, changes, call, result, at))
 
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
@@ -296,7 +305,8 @@ class Calls:
 
     def interrupted(self, context: RunContext, call: Call) -> ToolResult | None:
         """Answer of a call that a dead process had begun; None if it may run again (D14)."""
-        prepared = prepare(context.active.by_name, call.name, call.arguments, call.id)
+        resolve = resolver(context, Changes(), call)
+        prepared = prepare(context.active.by_name, call.name, call.arguments, call.id, resolve)
         if isinstance(prepared, ToolResult):
             return ToolResult.fail(INTERRUPTED, error_code="interrupted")
         if prepared.tool.repeatable:

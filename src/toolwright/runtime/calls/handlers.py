@@ -147,6 +147,8 @@ class Handlers:
             lambda: self._files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
+        if context.values is not None and kept is not result:
+            changes.whole = {call.id: result.result}
         # Once more: it was remade, and the run may have learned a secret meanwhile.
         if context.redactor and isinstance(outcome, ToolResult):
             return await _clean(context, kept), changes

@@ -12,6 +12,7 @@ from toolwright.core.requests.delegate import (
     delegated_request,
     message_to,
     output_of,
+    said_before,
 )
 from toolwright.core.requests.speaker import OBJECT, OUTPUT, RequestAgents, request_agent
 from toolwright.core.results.result import Outcome, ToolResult
@@ -26,6 +27,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.request_state import state_of
 from toolwright.runtime.children.start import Birth
 from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.family import child_id_of
@@ -68,7 +70,7 @@ class Delegates:
             names = ", ".join(map(repr, self._catalog.delegates))
             raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
         output = output_of(tool)
-        arguments = call.args if output is None else {**call.args, OUTPUT: output}
+        arguments: JSONObject = {**call.args} if output is None else {**call.args, OUTPUT: output}
         return agent, self._birth_of(state, agent.agent_id, message_to(tool, call, caller), arguments)
 
     def _request(
@@ -111,11 +113,10 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
     before = next(
         (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
     )
-    earlier = messages[:before]
     return Caller(
-        messages=earlier if active.form is None else active.form.heard(earlier),
+        messages=said_before(request, messages[:before]),
         data=data,
         tools=tools,
         input=context.input_of(call.instance),
-        state=state_of(context, call.instance),
+        state=state_of(context, Changes(), call.instance),
     )

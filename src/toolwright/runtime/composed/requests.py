@@ -22,6 +22,7 @@ from toolwright.core.requests.solution import Solution
 from toolwright.core.requests.speaker import OBJECT, RequestAgents, request_agent
 from toolwright.core.schemas.meta import Call, read_call
 from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -131,8 +132,12 @@ class ComposedRequests:
         return sorted(own, key=lambda row: (row.step, row.position))
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
-        """The state at the end, of no instance and of each."""
-        return {instance: request.state_of(instance) for instance in (None, *request.instances)}
+        """The state at the end, of no instance and of each: what was written lies over what the context says."""
+        states = {instance: request.state_of(instance) for instance in (None, *request.instances)}
+        for key, text in (await self._store.children.values(thread_id)).items():
+            name, instance = read_value_key(key)
+            states.setdefault(instance, {})[name] = json.loads(text)
+        return states
 
 
 def _without_object(config: object) -> tuple[object, JSONObject]:

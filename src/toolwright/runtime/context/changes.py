@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files.file import FileChange
 from toolwright.core.journal.units import Advance, Leaving
+from toolwright.core.json_value import JSON
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange
@@ -31,7 +32,10 @@ class Injected:
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """The changes that one unit of a drain is to contain, while they are put together."""
+    """The changes that one unit of a drain is to contain, while they are put together.
+
+    `whole` are the results, by their calls, of which the records have the beginning and a file the rest.
+    """
 
     messages: list[Message] = field(default_factory=_empty)
     calls: dict[str, Call] = field(default_factory=_empty_dict)
@@ -47,6 +51,7 @@ class Changes:
     inbox: tuple[InboxChange, ...] = ()
     effects: tuple[Intended, ...] = ()
     shown: Mapping[str, str] | None = None
+    whole: Mapping[str, JSON] | None = None
     dropped: tuple[int, ...] = ()
     leaving: Leaving | None = None
 

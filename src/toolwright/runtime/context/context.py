@@ -5,13 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving, Release
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
+from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
@@ -68,6 +71,7 @@ class RunContext(RunRecord):
         self._two_sides, self.speaker = False, None
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
+        self._request: RequestForm | None = None
         self.handler_context: dict[str, Any] = {}  # whatever handlers put there
         self._prepared: dict[str, PreparedCall] = {}
         self._waits: dict[str, float] = {}
@@ -202,6 +206,30 @@ class RunContext(RunRecord):
     def files(self) -> StoredFiles:
         """The thread's files."""
         return StoredFiles(self._store, self.thread.id, self.retry_until_available)
+
+    # ── the state of the request that the thread carries out ────────────────────────────────────────────────
+
+    async def load_values(self) -> None:
+        """Read the thread's values once: from now on the record has them."""
+        if self.values is None:
+            self.put_values(
+                await self.retry_until_available(lambda: self._store.children.values(self.thread.id))
+            )
+
+    @property
+    def request(self) -> RequestForm | None:
+        """The composed request that the thread solves, None for any other thread."""
+        if self._request is None and self.thread.agent == REQUESTS.id:
+            self._request = read_request("The request", self.thread.arguments)
+        return self._request
+
+    def base_state(self, instance: str | None) -> JSONObject:
+        """The state that an instance, or calls of none, find before anything is written: the values lie over it."""
+        return {} if self.request is None else self.request.state_of(instance)
+
+    def input_of(self, instance: str | None) -> JSONObject:
+        """What `†input` is in calls of an instance, or of none: the input of a request, else the thread's arguments."""
+        return (self.thread.arguments or {}) if self.request is None else self.request.input_of(instance)
 
     # ── reading anew ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,14 +1,19 @@
 """The record of a run: what the journal says of its thread, its conversations and its calls, as of the last commit."""
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.journal.child_effects import Activated, BackOff, HandOff
+from toolwright.core.checks import brief_value
+from toolwright.core.errors import RowBroken
+from toolwright.core.journal.child_effects import Activated, BackOff, HandOff, SetValue
 from toolwright.core.journal.effects import Effect, Source
 from toolwright.core.journal.store import ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Leaving, Takeover
+from toolwright.core.json_value import JSON
+from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.run import Run
@@ -26,7 +31,8 @@ class RunRecord:
 
     `root` is the thread's own conversation, `frame` the one at work: that of the innermost prompt tool, else the
     thread's own. `nested` are calls that other calls have made. `inbox` is what nobody has read, `reading` what the run
-    reads. It is changed by `absorb` with what a commit has written, and with what was read anew.
+    reads. `values` are those of the thread by their instance and name, None while nothing in the run reads them. It is
+    changed by `absorb` with what a commit has written, and with what was read anew.
     """
 
     def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
@@ -41,6 +47,7 @@ class RunRecord:
         self.posted = view.thread.posted
         self.gen = view.wake.gen if view.wake is not None else 0
         self.left = False
+        self.values: dict[str | None, dict[str, JSON]] | None = None
         self._due: datetime | None = None
 
     @property
@@ -178,8 +185,21 @@ class RunRecord:
                 self.thread = changed(self.thread, activated=effect.sides)
             case BackOff():
                 self.thread = changed(self.thread, faults=effect.faults, not_before=effect.until)
+            case SetValue() if self.values is not None:
+                _put_value(self.values, effect.key, effect.value)
             case _:
                 pass
+
+    def put_values(self, texts: Mapping[str, str]) -> None:
+        """The thread's values were read, as JSON text by their keys; raises `RowBroken` if one is none."""
+        values: dict[str | None, dict[str, JSON]] = {}
+        for key, text in texts.items():
+            try:
+                _put_value(values, key, text)
+            except ValueError:
+                what = f"The value {brief_value(key)} of the thread {self.thread.id}"
+                raise RowBroken(f"{what} is broken: it is no JSON.") from None
+        self.values = values
 
     def put_call(self, call: Call) -> None:
         """Keep the call, as it stands now, where it belongs: with the step that made it, or below another call."""
@@ -214,6 +234,14 @@ class RunRecord:
     def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
         """The inbox was read anew."""
         self.inbox = _by_id(unread)
+
+
+def _put_value(values: dict[str | None, dict[str, JSON]], key: str, text: str | None) -> None:
+    name, instance = read_value_key(key)
+    if text is None:
+        values.get(instance, {}).pop(name, None)
+    else:
+        values.setdefault(instance, {})[name] = json.loads(text)
 
 
 def _by_id(events: Iterable[InboxEvent]) -> dict[str, InboxEvent]:

@@ -50,6 +50,8 @@ class BeforeStep:
                 await self._commits.fail(context, active)
                 return False
             base = active
+        if base.has_schema_tools:
+            await context.load_values()
         base = base.sides.get(context.run.side, base)
         context.set_speaker(base, await self._step_tools.offered(context, base) if base.relations else base)
         return True

@@ -1,6 +1,5 @@
 """The thread as a handler sees it within a run: reads are live, writes wait for the call's result."""
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -10,11 +9,9 @@ from toolwright.core.env.tenvs import Tenvs
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files.drafts import FileDrafts, as_bytes
 from toolwright.core.files.file import checked_path
-from toolwright.core.journal.child_effects import SetValue
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain
 from toolwright.core.ports import Bus
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
@@ -34,6 +31,7 @@ from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
 from toolwright.runtime.state.facts import CallsWithin, Facts, Words
 from toolwright.runtime.state.family import Family
+from toolwright.runtime.state.values import CallValues
 from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
@@ -60,7 +58,7 @@ class RunState(Facts):
         "_makers",
         "_sandbox",
         "_store",
-        "_values",
+        "_values_or_none",
         "_words_or_none",
         "execution",
         "number",
@@ -88,7 +86,6 @@ class RunState(Facts):
         self._invoke = invoke
         self._children = children
         self._active = context.frame.active
-        self._values: dict[str, str | None] = {}
         self._emitted: list[EventDraft] = []
         self._effects: list[Effect] = []
         self._makers: list[Callable[[], Awaitable[Effect]]] = []
@@ -97,6 +94,7 @@ class RunState(Facts):
         self._env_or_none: CallEnv | None = None
         self._family_or_none: Family | None = None
         self._calls_or_none: CallsWithin | None = None
+        self._values_or_none: CallValues | None = None
         self.number = 0
         self.execution = RunExecution(
             step_count=call.step, current_side=context.run.side, abort_signal=context.abort
@@ -127,6 +125,14 @@ class RunState(Facts):
         if self._calls_or_none is None:
             self._calls_or_none = CallsWithin(partial(self._invoke, self._context, self), self.execution)
         return self._calls_or_none
+
+    @property
+    def _values(self) -> CallValues:
+        if self._values_or_none is None:
+            self._values_or_none = CallValues(
+                self._context, self._active, self._call, self.thread_id, self._store
+            )
+        return self._values_or_none
 
     @property
     def tenvs(self) -> Tenvs:
@@ -273,14 +279,7 @@ class RunState(Facts):
 
     async def get_value(self, key: str) -> JSON:
         """A value that this thread has kept, None if it has none of that name."""
-        name = given.key(key)
-        if name in self._values:
-            kept = self._values[name]
-        else:
-            kept = await self._context.retry_until_available(
-                lambda: self._store.children.value(self.thread_id, name)
-            )
-        return None if kept is None else json.loads(kept)
+        return await self._values.get(key)
 
     @writes
     def set_value(self, key: str, value: JSON) -> None:
@@ -288,7 +287,7 @@ class RunState(Facts):
 
         Raises `InvalidRequest` for a faulty key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
         """
-        self._values[given.key(key)] = given.kept(key, self._context.redactor.json(plain(value)))
+        self._values.set(key, value)
 
     @writes
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:
@@ -377,9 +376,8 @@ class RunState(Facts):
     async def effects(self) -> list[Effect]:
         """The effects so far, without the secrets that are known by now. Raises what those raise that are made now."""
         done = [clean_effect(effect, self._context.redactor) for effect in self._effects]
-        done += [
-            SetValue(thread_id=self.thread_id, key=key, value=kept) for key, kept in self._values.items()
-        ]
+        if self._values_or_none is not None:
+            done += self._values_or_none.effects
         makers = () if self._family_or_none is None else self._family_or_none.makers
         return done + [await self._context.retry_until_available(make) for make in (*self._makers, *makers)]
 
@@ -387,7 +385,7 @@ class RunState(Facts):
     def has_effects(self) -> bool:
         """Whether the call has any."""
         makers = () if self._family_or_none is None else self._family_or_none.makers
-        return bool(self._effects or self._values or self._makers or makers)
+        return bool(self._effects or self._values_or_none or self._makers or makers)
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""

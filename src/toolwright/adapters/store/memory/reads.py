@@ -111,6 +111,9 @@ class MemoryChildren:
     async def value(self, thread_id: str, key: str) -> str | None:
         return self._tables.values.get((thread_id, key))
 
+    async def values(self, thread_id: str) -> Mapping[str, str]:
+        return {key: text for (owner, key), text in self._tables.values.items() if owner == thread_id}
+
 
 class MemoryFrontEnds:
     """The `FrontEndReads` port on the tables in memory."""

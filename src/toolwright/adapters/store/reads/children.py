@@ -1,5 +1,6 @@
 """Reads of families of threads on SQL: the queries of one dialect, and the port over a driver."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -49,11 +50,9 @@ class ChildQueries:
         self.asked = compiled(select(asked.c.name).distinct().order_by(asked.c.name))
         asking = select(asked.c.thread_id).where(asked.c.name == string("name")).distinct()
         self.askers = compiled(asking.order_by(asked.c.thread_id))
-        this = (
-            thread_values.c.thread_id == string("thread_id"),
-            thread_values.c.key == string("key"),
-        )
-        self.value = compiled(select(thread_values.c.value).where(*this))
+        own = thread_values.c.thread_id == string("thread_id")
+        self.value = compiled(select(thread_values.c.value).where(own, thread_values.c.key == string("key")))
+        self.values = compiled(select(thread_values.c.key, thread_values.c.value).where(own))
 
 
 class SqlChildren:
@@ -108,9 +107,16 @@ class SqlChildren:
         values = await read_rows(self._driver, _values, self._sql.value, this)
         return values[0] if values else None
 
+    async def values(self, thread_id: str) -> Mapping[str, str]:
+        return await read_rows(self._driver, _values_by_key, self._sql.values, {"thread_id": thread_id})
+
 
 def _values(rows: Sequence[Row]) -> list[str]:
     return [str(row[0]) for row in rows]
+
+
+def _values_by_key(rows: Sequence[Row]) -> dict[str, str]:
+    return {json.loads(str(key)): str(value) for key, value in rows}
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, int]:

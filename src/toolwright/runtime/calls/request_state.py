@@ -1,0 +1,99 @@
+"""The state of a request in a run: what the references of calls read, and where results are written (S1)."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.journal.child_effects import SetValue
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.results.result import ToolResult
+from toolwright.core.schemas.meta import called_instance, read_recorded_call
+from toolwright.core.schemas.state_paths import (
+    OutputPath,
+    may_refer,
+    read_value_key,
+    resolve_references,
+    value_key,
+    written,
+)
+from toolwright.core.state.checks import kept
+from toolwright.core.text import sentence
+from toolwright.core.threads.call import Call
+from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
+from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.context.context import RunContext
+
+
+def resolver(
+    context: RunContext, changes: Changes, call: Call
+) -> Callable[[Tool, JSONObject], JSONObject] | None:
+    """Replaces the references in a call's arguments, as the state is after the changes; None where none can be."""
+    if context.values is None or not may_refer(call.arguments):
+        return None
+    return partial(_resolved, context, changes)
+
+
+def _resolved(context: RunContext, changes: Changes, tool: Tool, arguments: JSONObject) -> JSONObject:
+    instance = None if tool.meta is None else called_instance(tool.meta, arguments)
+    own = {name: each for name, each in arguments.items() if not name.startswith("_")}
+    state = state_of(context, changes, instance)
+    return {**arguments, **resolve_references(own, state, context.input_of(instance))}
+
+
+def write_output(context: RunContext, changes: Changes, call: Call, result: ToolResult) -> ToolResult:
+    """Put a call's success where its output path says, if it has one.
+
+    The result as it is, or an error result that names the path if it cannot be written there.
+    """
+    tool = context.active.by_name.get(call.name)
+    if tool is None or tool.meta is None:
+        return result
+    made, where = read_recorded_call(tool.name, tool.meta, call.arguments), "the state"
+    value = result.result if changes.whole is None else changes.whole.get(call.id, result.result)
+    try:
+        place = made.output_path
+        if place is not None:
+            where = place.spelling
+            _put(changes, _effect(context, changes, place, made.instance, value))
+        return result
+    except (InvalidRequest, InvalidJSON) as error:
+        text = f"Tool {tool.name!r} itself succeeded, but its result cannot be written to {where}: {error.message}"
+        failure = ToolResult.fail(sentence(text), error_code="state_write")
+        return changed(failure, attachments=result.attachments)
+
+
+def _put(changes: Changes, effect: SetValue) -> None:
+    """Put a value in the place of one that the changes have: a unit writes no row twice."""
+    others = [each for each in changes.effects if not (isinstance(each, SetValue) and each.key == effect.key)]
+    changes.effects = (*others, effect)
+
+
+def _effect(
+    context: RunContext, changes: Changes, place: OutputPath, instance: str | None, value: JSON
+) -> SetValue:
+    """The new value of the place's first name. No secret is in it, also none that is put together there."""
+    name = place.path[0]
+    key = value_key(name, instance)
+    state = state_of(context, changes, instance, key)
+    after = written({name: state[name]} if name in state else {}, place, value)
+    text = kept(place.spelling, context.redactor.json(after[name]))
+    return SetValue(thread_id=context.thread.id, key=key, value="null" if text is None else text)
+
+
+def state_of(
+    context: RunContext, changes: Changes, instance: str | None, key: str | None = None
+) -> JSONObject:
+    """An instance's state as it is after the changes; with a `key` only that value is looked for in them."""
+    assert context.values is not None, "they are there in a run with schema tools"
+    values = {**context.values.get(instance, {})}
+    for effect in changes.effects:
+        if not isinstance(effect, SetValue) or key not in (None, effect.key):
+            continue
+        name, owner = read_value_key(effect.key)
+        if owner == instance and effect.value is None:
+            values.pop(name, None)
+        elif owner == instance and effect.value is not None:
+            values[name] = json.loads(effect.value)
+    return {**context.base_state(instance), **values}

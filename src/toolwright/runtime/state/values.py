@@ -1,0 +1,60 @@
+"""The values of a thread as one call reads and sets them: those of its instance, if it is the call of one."""
+
+import json
+from collections.abc import Sequence
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.journal.child_effects import SetValue
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON
+from toolwright.core.plain import plain
+from toolwright.core.schemas.meta import read_recorded_call
+from toolwright.core.schemas.state_paths import value_key
+from toolwright.core.state import checks as given
+from toolwright.core.threads.call import Call
+from toolwright.runtime.context.context import RunContext
+
+
+class CallValues:
+    """Values that a call reads from the journal, and those that it sets with its result.
+
+    Raises `InvalidRequest` for a faulty key.
+    """
+
+    def __init__(
+        self, context: RunContext, active: ActiveAgent | None, call: Call, thread_id: str, store: Store
+    ) -> None:
+        self._context = context
+        self._thread_id = thread_id
+        self._store = store
+        self._instance = _instance(active, call)
+        self._set: dict[str, str | None] = {}
+
+    async def get(self, key: object) -> JSON:
+        """A value, None if there is none of that key."""
+        own_key = value_key(given.key(key), self._instance)
+        if own_key in self._set:
+            kept = self._set[own_key]
+        else:
+            kept = await self._context.retry_until_available(
+                lambda: self._store.children.value(self._thread_id, own_key)
+            )
+        return None if kept is None else json.loads(kept)
+
+    def set(self, key: str, value: JSON) -> None:
+        """Keep a value with the call's result, None takes it away; `InvalidRequest` for one over 1 MiB."""
+        own_key = value_key(given.key(key), self._instance)
+        self._set[own_key] = given.kept(key, self._context.redactor.json(plain(value)))
+
+    @property
+    def effects(self) -> Sequence[SetValue]:
+        """What the call has set."""
+        return [SetValue(thread_id=self._thread_id, key=key, value=kept) for key, kept in self._set.items()]
+
+
+def _instance(active: ActiveAgent | None, call: Call) -> str | None:
+    """The instance whose call it is, None for calls of none, and of tools that are no schema tools."""
+    tool = None if active is None else active.by_name.get(call.name)
+    if tool is None or tool.meta is None:
+        return None
+    return read_recorded_call(tool.name, tool.meta, call.arguments).instance
