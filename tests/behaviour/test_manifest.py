@@ -11,6 +11,7 @@ from tests.behaviour.proofs import Proofs, collect
 
 PARTS = {
     "s0": {str(section): 0 for section in range(1, 9)},
+    "s1": {str(section): 0 for section in range(1, 8)},
     "s2": {"1": 1, "2": 2, "3": 5, "4": 3, "5": 4, "6": 3, "7": 2, "8": 3, "9": 6, "10": 0, "11": 5},
     "s3": {"1": 0, "2": 2, "3": 0, "4": 5, "5": 1, "6": 0, "7": 5, "8": 1, "9": 1, "10": 0},
 }

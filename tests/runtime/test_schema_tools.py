@@ -182,16 +182,6 @@ async def test_a_toolset_judges_a_handlers_result_too() -> None:
     assert (result.status, result.error_code) == ("error", "invalid_output")
 
 
-@pytest.mark.parametrize("schema", [{}, {"const": "anonymous"}])
-def test_a_meta_property_that_no_run_carries_out_is_refused(schema: dict[str, Any]) -> None:
-    registry = tw.Registry()
-    registry.tool("note", {"type": "object", "properties": {"_delegate": schema}})
-    with pytest.raises(
-        DefinitionError, match="The tool 'note' declares _delegate, which runs do not carry out yet"
-    ):
-        tw.App(registry=registry)
-
-
 @pytest.mark.parametrize(
     ("name", "schema"), [("_outputPath", {"const": "†state.a"}), ("_outputPath", {}), ("_instance", {})]
 )

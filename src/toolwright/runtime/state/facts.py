@@ -39,6 +39,11 @@ class Facts:
     _call: Call
 
     @property
+    def run_context(self) -> RunContext:
+        """The run in hand, for built-in tools."""
+        return self._context
+
+    @property
     def thread(self) -> Thread:
         """The thread, for built-in tools."""
         return self._context.thread

@@ -299,11 +299,6 @@ class RunState(Facts):
         return self._sandbox.start(source, read_options(options, **more))
 
     @property
-    def run_context(self) -> RunContext:
-        """The run in hand, for built-in tools."""
-        return self._context
-
-    @property
     def context(self) -> dict[str, Any]:  # whatever handlers put there
         """Values that the calls of one run share in this process; recorded nowhere, and gone after a restart."""
         return self._context.handler_context
