@@ -1,7 +1,7 @@
 """S1: its examples over the wires of real providers with structured output, and each of its statements."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class Provider:
     server: WireServer
     model: str
 
-    def answers(self, *answers: JSON) -> None:
+    def answers(self, *answers: Any) -> None:  # any JSON
         """What it says, one answer after another."""
         for answer in answers:
             text = json.dumps(answer)
@@ -121,6 +121,22 @@ async def provider(
         yield Provider(server, request.param)
 
 
+def greet(userName: str) -> str:  # noqa: N803 - as the document names it
+    return f"Hello {userName}!"
+
+
+def sentiment(text: str) -> dict[str, str]:
+    return {"sentiment": "negative" if "worst" in text else "positive"}
+
+
+def weather(city: str) -> dict[str, int]:
+    return {"celsius": 21 if city == "Rome" else 3}
+
+
+def rate(text: str) -> str:
+    return f"rated {text}"
+
+
 def tools(*names: str) -> dict[str, Any]:
     return {"type": "tool", "tool": list(names)}
 
@@ -136,7 +152,7 @@ async def solved(
         return await rt.request({"model": model, **config}, schema, context)
 
 
-def scripted(*answers: JSON) -> ScriptedModel:
+def scripted(*answers: Any) -> ScriptedModel:  # any JSON
     return ScriptedModel([{"json": answer} for answer in answers])
 
 
@@ -168,9 +184,7 @@ async def test_the_printed_tool_is_carried_out_by_the_model_itself(provider: Pro
 async def test_the_same_tool_with_a_function_is_carried_out_by_that(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("sentimentAnalysis", SENTIMENT)
-    registry.handler(
-        "sentimentAnalysis", lambda text: {"sentiment": "negative" if "worst" in text else "positive"}
-    )
+    registry.handler("sentimentAnalysis", sentiment)
     lies = {**PRINTED_CALL, "text": "The worst", "_output": {"sentiment": "positive"}}
     provider.answers({"output": None, "calls": [lies]}, {"output": SUMMED_UP, "calls": []})
     solution = await solved(registry, provider.model, tools("sentimentAnalysis"), text("And this?"))
@@ -183,7 +197,7 @@ async def test_the_same_tool_with_a_function_is_carried_out_by_that(provider: Pr
 async def test_the_printed_request_greets_and_sums_up(provider: Provider) -> None:
     assert tw.compose(SUMMARY, {"greetUser": GREET}) == COMPOSED
     registry = tw.Registry()
-    registry.handler("greetUser", lambda userName: f"Hello {userName}!")  # noqa: N803 - as the document names it
+    registry.handler("greetUser", greet)
     provider.answers(
         {"output": None, "calls": [{"_tool": "greetUser", "userName": "Ann"}]},
         {"output": SUMMED_UP, "calls": []},
@@ -205,7 +219,7 @@ async def test_the_weather_is_checked_by_code_and_judged_by_the_model_in_one_ans
     registry = tw.Registry()
     registry.tool("weather", WEATHER)
     registry.tool("sentimentAnalysis", SENTIMENT)
-    registry.handler("lookUpWeather", lambda city: {"celsius": 21 if city == "Rome" else 3})
+    registry.handler("lookUpWeather", weather)
     calls: list[JSON] = [{"_tool": "weather", "city": "Rome"}, PRINTED_CALL]
     provider.answers({"output": SUMMED_UP, "calls": calls})
     solution = await solved(
@@ -227,7 +241,7 @@ async def test_an_output_without_calls_is_enough(provider: Provider) -> None:
 async def test_what_breaks_the_schema_is_sent_back_with_its_faults(provider: Provider) -> None:
     registry = tw.Registry()
     registry.tool("greetUser", GREET)
-    registry.handler("greetUser", lambda userName: f"Hello {userName}!")  # noqa: N803 - as the document names it
+    registry.handler("greetUser", greet)
     provider.answers(
         {"output": {"summary": 3}, "calls": [{"_tool": "greetUser"}]}, {"output": SUMMED_UP, "calls": []}
     )
@@ -291,13 +305,14 @@ async def test_an_output_path_is_written_whether_the_tool_fixes_it_or_the_call_c
         "note", {"type": "object", "properties": {**with_path, "_outputPath": {"const": "†state.fixed"}}}
     )
     registry.tool("keep", {"type": "object", "properties": {**with_path, "_outputPath": {}}})
+    chosen = {"path": "†state.list", "method": "push"}
     calls: list[JSON] = [
         {"_tool": "note", "text": "a", "_output": "A"},
         {
             "_tool": "keep",
             "text": "†state.fixed",
             "_output": "B",
-            "_outputPath": {"path": "†state.list", "method": "push"},
+            "_outputPath": chosen,
         },
     ]
     solution = await solved(
@@ -322,7 +337,7 @@ async def test_a_hundred_comments_in_one_request_keep_their_states_apart() -> No
             "required": ["text"],
         },
     )
-    registry.handler("rate", lambda text: f"rated {text}")
+    registry.handler("rate", rate)
     names = [f"comment {number}" for number in range(100)]
     instances: list[Mapping[str, Any]] = [
         {"type": "state", "state": {"comment": f"text {number}"}, "instance": name}
@@ -345,8 +360,8 @@ async def test_a_hundred_comments_in_one_request_keep_their_states_apart() -> No
 async def test_a_call_says_why_it_is_made_where_that_is_asked_for() -> None:
     registry = tw.Registry()
     registry.tool("sentimentAnalysis", SENTIMENT)
-    calls: Sequence[JSON] = [{**PRINTED_CALL, "_reasoningForCall": "It is about a mood."}]
-    answer: JSON = {"output": SUMMED_UP, "calls": [*calls]}
+    calls = [{**PRINTED_CALL, "_reasoningForCall": "It is about a mood."}]
+    answer = {"output": SUMMED_UP, "calls": calls}
     solution = await solved(
         registry, scripted(answer), tools("sentimentAnalysis"), text("x"), call_reasoning=True
     )
