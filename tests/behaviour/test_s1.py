@@ -306,7 +306,7 @@ async def test_an_output_path_is_written_whether_the_tool_fixes_it_or_the_call_c
     )
     registry.tool("keep", {"type": "object", "properties": {**with_path, "_outputPath": {}}})
     chosen = {"path": "†state.list", "method": "push"}
-    calls: list[JSON] = [
+    calls: list[Any] = [
         {"_tool": "note", "text": "a", "_output": "A"},
         {
             "_tool": "keep",

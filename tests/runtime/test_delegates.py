@@ -330,3 +330,58 @@ def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
 def test_scopes_are_judged_with_the_schema() -> None:
     with pytest.raises(InvalidConfiguration, match=r"properties._scopes.const must be a list of messages"):
         app({"const": "anonymous"}, _scopes={"const": ["everything"]})
+
+
+async def test_what_a_handler_has_delegated_is_written_with_its_own_result() -> None:
+    registry = tw.Registry()
+    registry.tool("sum_up", tool({"const": "anonymous"}, _outputPath={"const": "†state.sum"}))
+
+    @registry.tool("both", {"type": "object"})
+    async def both(state: tw.ThreadState) -> object:
+        result = await state.invoke_tool("sum_up", {"text": "long"})
+        return [result.result, await state.get_value("sum")]
+
+    assert both
+    model = Told({"request": parent({"_tool": "both"}), "sum_up": [answer({"summary": "short"})]})
+    async with runtime(tw.App(registry=registry)) as rt:
+        solution = await solved(rt, model, {"type": "tool", "tool": "both"})
+        [made] = solution.calls
+        assert made.result is not None and made.result.result == [{"summary": "short"}, {"summary": "short"}]
+        assert solution.state == {"sum": {"summary": "short"}}
+
+
+async def test_the_result_of_a_delegate_goes_to_its_output_path() -> None:
+    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    async with runtime(app({"const": "anonymous"}, _outputPath={"const": "†state.sum"})) as rt:
+        assert (await solved(rt, model)).state == {"sum": {"summary": "short"}}
+
+
+async def test_a_delegate_goes_on_in_another_process(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    begun = asyncio.Event()
+
+    class Waiting(Told):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[-1] == "sum_up":
+                begun.set()
+                await asyncio.Event().wait()
+            async for event in super().respond(request):
+                yield event
+
+    def apps(model: object) -> tw.App:
+        registry = tw.Registry()
+        registry.tool("sum_up", tool({"const": "anonymous"}, _outputPath={"const": "†state.sum"}))
+        return tw.App(
+            registry=registry, agents=[tw.Agent("chief", tw.Prompt("chief", model=model, tools=["sum_up"]))]
+        )
+
+    chief = [{"calls": [{"name": "sum_up", "args": {"text": "long"}}]}, {"text": "Done."}]
+    async with asyncio.timeout(30), apps(Waiting({"chief": chief})).runtime(settings, grace=0.0) as rt:
+        thread = await rt.threads.create("chief")
+        run = await rt.threads.send(thread.id, "Go")
+        await begun.wait()
+    model = Told({"chief": chief, "sum_up": [answer({"summary": "short"})]})
+    async with asyncio.timeout(30), apps(model).runtime(settings) as rt:
+        assert (await rt.runs.wait(run.id)).output == "Done."
+        results = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        assert results == ['{"summary":"short"}']

@@ -19,6 +19,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers, Ran
 from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
+from toolwright.runtime.calls.request_state import write_output
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.changes import Changes, Next
 from toolwright.runtime.context.context import RunContext
@@ -141,8 +142,16 @@ class PromptRuns:
             await self._carry_out(context, state, call)
             call = context.nested[call_id]
         if call.status == "waiting":
-            return await self._waiting.nested(context, call)
-        return self._calls.result_of(call)
+            result = await self._waiting.nested(context, call)
+            call = context.nested[call_id]
+        else:
+            result = self._calls.result_of(call)
+        if context.values is None or call.status != "resolved" or result.status != "success":
+            return result
+        changes = Changes(effects=tuple(state.values.effects))
+        result = write_output(context, changes, call, result)  # with the result of the handler that hears it
+        state.values.put(changes.effects)
+        return result
 
     async def _begin(self, context: RunContext, call: Call) -> None:
         """Commit the call, settled at once or begun."""

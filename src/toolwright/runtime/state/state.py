@@ -127,7 +127,8 @@ class RunState(Facts):
         return self._calls_or_none
 
     @property
-    def _values(self) -> CallValues:
+    def values(self) -> CallValues:
+        """The thread's values, as this call reads and sets them."""
         if self._values_or_none is None:
             self._values_or_none = CallValues(
                 self._context, self._active, self._call, self.thread_id, self._store
@@ -279,7 +280,7 @@ class RunState(Facts):
 
     async def get_value(self, key: str) -> JSON:
         """A value that this thread has kept, None if it has none of that name."""
-        return await self._values.get(key)
+        return await self.values.get(key)
 
     @writes
     def set_value(self, key: str, value: JSON) -> None:
@@ -287,7 +288,7 @@ class RunState(Facts):
 
         Raises `InvalidRequest` for a faulty key or over 1 MiB, `InvalidJSON` for what JSON cannot carry.
         """
-        self._values.set(key, value)
+        self.values.set(key, value)
 
     @writes
     def run_code(self, source: str, options: object = None, **more: object) -> CodeHandle:

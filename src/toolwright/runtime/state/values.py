@@ -1,7 +1,7 @@
 """The values of a thread as one call reads and sets them: those of its instance, if it is the call of one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.journal.child_effects import SetValue
@@ -45,6 +45,10 @@ class CallValues:
         """Keep a value with the call's result, None takes it away; `InvalidRequest` for one over 1 MiB."""
         own_key = value_key(given.key(key), self._instance)
         self._set[own_key] = given.kept(key, self._context.redactor.json(plain(value)))
+
+    def put(self, effects: Iterable[object]) -> None:
+        """Keep these values with the call's result: those that a call within it has written."""
+        self._set |= {each.key: each.value for each in effects if isinstance(each, SetValue)}
 
     @property
     def effects(self) -> Sequence[SetValue]:
