@@ -80,6 +80,16 @@ def request_agent(
     return sides["side_a"]
 
 
+def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
+    """The tools of the request by name, as they are declared, but for those that the app has no more."""
+    listed = [
+        Tool.from_schema(*each) if not isinstance(each, str) else catalog.tools[each]
+        for each in request.tools
+        if not isinstance(each, str) or each in catalog.tools
+    ]
+    return {tool.name: tool for tool in listed}
+
+
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:
     """The tools of the request, its own carried out by the handlers of the app's registry (D17)."""
     listed: list[Tool] = []

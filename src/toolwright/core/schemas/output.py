@@ -1,6 +1,7 @@
 """Outputs as they are declared: a JSON Schema, or a type such as a pydantic model, a dataclass or a union."""
 
 from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,11 +12,12 @@ from toolwright.core.arguments.type_adapter import adapter_of
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.form_faults import form_fault
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain
+from toolwright.core.json_value import JSON, dumps
+from toolwright.core.limits import MOST_FAULTS
+from toolwright.core.plain import Path, plain
 from toolwright.core.schemas.schema_tool import read_schema
 
-_NO_TYPES = (str, bytes, list, tuple, int, float)
+_NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionType, MethodType)
 
 
 class Output:
@@ -49,9 +51,20 @@ class Output:
             self.load(output)
         except ValidationError as error:
             details = error.errors(include_url=False)
-            return [Fault(tuple(each["loc"]), form_fault(each)) for each in details]
+            return [Fault(_path(each["loc"], output), form_fault(each)) for each in details[:MOST_FAULTS]]
         return []
 
     def load(self, output: JSON) -> Any:  # an instance of whatever was declared
         """The output as the declared type has it; that of a schema as it is. Raises pydantic's `ValidationError`."""
-        return output if self._adapter is None else self._adapter.validate_python(output)
+        return output if self._adapter is None else self._adapter.validate_json(dumps(output))
+
+
+def _path(place: Path, output: JSON) -> Path:
+    """The path of a fault, without the names of types by which pydantic tells a union's members apart."""
+    path: Path = ()
+    for step in place:
+        if isinstance(output, dict) and step in output:
+            path, output = (*path, step), output[str(step)]
+        elif isinstance(output, list) and isinstance(step, int) and step < len(output):
+            path, output = (*path, step), output[step]
+    return path
