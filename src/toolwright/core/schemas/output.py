@@ -23,23 +23,24 @@ _NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionT
 class Output:
     """An output as it is declared: a JSON Schema, or a type such as a pydantic model, a dataclass or a union.
 
-    Raises `InvalidConfiguration` with the path of every fault of a schema, `DefinitionError` for what has none.
+    `what` begins the sentences of its faults. Raises `InvalidConfiguration` with the path of every fault of a schema,
+    `DefinitionError` for what has none.
     """
 
-    def __init__(self, declared: object) -> None:
+    def __init__(self, declared: object, what: str = "The output schema") -> None:
         self._adapter: TypeAdapter[Any] | None = None
         schema = declared
         if not isinstance(declared, Mapping):
             if declared is None or isinstance(declared, _NO_TYPES):
                 raise DefinitionError(
-                    f"An output is a JSON Schema or a type, not {brief_value(cast('object', declared))}."
+                    f"{what} is a JSON Schema or a type, not {brief_value(cast('object', declared))}."
                 )
-            self._adapter = adapter_of(declared, f"The output {declared!r}")
+            self._adapter = adapter_of(declared, what)
             try:
                 schema = plain(self._adapter.json_schema())
             except (InvalidJSON, ValueError, TypeError) as error:  # pydantic's own errors are these
-                raise DefinitionError("The type of the output has no JSON Schema.") from error
-        self.schema = read_schema("The output schema", cast("object", schema))
+                raise DefinitionError(f"{what} is a type that JSON Schema cannot describe.") from error
+        self.schema = read_schema(what, cast("object", schema))
         self._judge = ResultJudge(self.schema, "output")
 
     def faults(self, output: JSON) -> list[Fault]:
