@@ -199,6 +199,15 @@ async def test_an_output_that_is_declared_as_a_type_is_an_instance(
     assert type(solution.output) is type(instance)
 
 
+async def test_a_solution_that_is_read_again_has_an_instance_too() -> None:
+    async with runtime(tw.App()) as rt:
+        solution = await rt.request({"model": Raw(said({"x": 1})["text"])}, Point, "Go")
+        assert (await rt.solution(solution.run_id)).output == Point(1)
+        run = await rt.begin_request({"model": Raw(said({"x": 2})["text"])}, Point, "Go")
+        for _ in range(2):
+            assert (await rt.solution(run.id)).output == Point(2)
+
+
 @pytest.mark.parametrize(
     ("declared", "output", "fault"),
     [

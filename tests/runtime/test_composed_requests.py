@@ -378,6 +378,38 @@ async def test_a_request_outlives_the_process_that_began_it(named: bool, tmp_pat
         assert await rt.solution(run.id) == solution
 
 
+async def test_an_output_that_came_with_calls_outlives_the_process(tmp_path: Path) -> None:
+    turn = json.dumps(said(DONE, greet("Ada"), greet("Bob"))["text"])
+    (tmp_path / "script.yaml").write_text(f"- text: {turn}\n")
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    hanging = Hanging()
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+        config = {"model": f"scripted:{tmp_path / 'script.yaml'}"}
+        run = await rt.begin_request(config, SUMMARY, [TOOL, TEXT])
+        await hanging.begun.wait()
+    async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
+        solution = await rt.solution(run.id)
+    assert (solution.output, solution.steps, solution.stop_reason) == (DONE, 1, "end_turn")
+    assert [call.result.status for call in solution.calls if call.result] == ["error", "success"]
+
+
+async def test_calls_that_a_handler_queues_are_made_and_told_of_in_the_same_form() -> None:
+    @tw.tool(description="Greet later.")
+    def later(state: tw.ThreadState) -> str:
+        state.queue_tool("greetUser", {"userName": "Ada"})
+        return "Later."
+
+    solution, model = await solved(
+        [said(None, {"_tool": "later"}), said(DONE)],
+        [TOOL, {"type": "tool", "tool": "later"}, TEXT],
+        app=tw.App(tools=[later], registry=greeting()),
+    )
+    assert [call.tool for call in solution.calls] == ["later", "greetUser"]
+    answer, results = model.requests[1].messages[-2:]
+    assert json.loads(answer.content) == {"output": None, "calls": [greet("Ada")]}
+    assert results.content == "Results of the calls:\n1. greetUser: Hello Ada"
+
+
 @pytest.mark.parametrize(
     ("context", "words"),
     [

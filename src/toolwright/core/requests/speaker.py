@@ -16,48 +16,67 @@ from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.registry import resolve
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed
+from toolwright.core.value import changed, value
 
 OBJECT = "object:"
 """How the model of a kept request is written that was an object of the process which began it."""
 
 
+REMEMBERED = 1_000
+"""Requests that are solved, of which the objects are kept."""
+
+
 class RequestAgents:
     """Makes the agents of the threads of composed requests, whose arguments are the requests.
 
-    What JSON cannot carry, a model or an output type that is an object, is kept here while its request is solved.
+    What JSON cannot carry, a model or an output type that is an object, is kept here while its request is solved, and
+    of the last that were solved.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._models: dict[str, object] = {}
-        self._outputs: dict[str, Output] = {}
+        self._open: dict[str, _Objects] = {}
+        self._released: dict[str, _Objects] = {}
 
     def keep(self, thread_id: str, model: object, output: Output) -> None:
         """The request of this thread is solved by that model object, if it is not None, for that output."""
-        if model is not None:
-            self._models[thread_id] = model
-        self._outputs[thread_id] = output
+        self._open[thread_id] = _Objects(model=model, output=output)
 
-    def forget(self, thread_id: str) -> None:
-        """The request of this thread is solved, or nobody waits for it."""
-        self._models.pop(thread_id, None)
-        self._outputs.pop(thread_id, None)
+    def release(self, thread_id: str) -> None:
+        """The request of this thread is solved, or nobody waits for it: its objects are kept among the last alone."""
+        objects = self._open.pop(thread_id, None)
+        if objects is not None:
+            self._released[thread_id] = objects
+            if len(self._released) > REMEMBERED:
+                del self._released[next(iter(self._released))]
 
     def output_of(self, thread_id: str, request: RequestForm) -> Output:
         """The output that the request of that thread is for."""
-        return self._outputs.get(thread_id) or Output(request.output)
+        objects = self._objects(thread_id)
+        return Output(request.output) if objects is None else objects.output
 
     def of(self, thread: Thread) -> ActiveAgent:
         """The agent of that thread. Raises `DefinitionError` for a request that does not fit the app any more."""
         request = read_request("The request of this thread", thread.arguments)
         output = self.output_of(thread.id, request)
-        model = self._models.get(thread.id, request.config.model)
+        objects = self._objects(thread.id)
+        model = request.config.model if objects is None or objects.model is None else objects.model
         if isinstance(model, str) and model.startswith(OBJECT):
             raise DefinitionError(
                 f"The model {model.removeprefix(OBJECT)!r} of this request was an object of a process that is gone."
             )
         return request_agent(self._catalog, request, output, model, thread.created_at)
+
+    def _objects(self, thread_id: str) -> "_Objects | None":
+        return self._open.get(thread_id) or self._released.get(thread_id)
+
+
+@value
+class _Objects:
+    """The objects of one request: its model, None for one that is named, and its output as it was declared."""
+
+    model: object
+    output: Output
 
 
 def request_agent(

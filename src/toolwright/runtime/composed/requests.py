@@ -60,7 +60,7 @@ class ComposedRequests:
             await self._cancel(new.thread.id)
             raise
         finally:
-            self._agents.forget(new.thread.id)
+            self._agents.release(new.thread.id)
 
     async def begin(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
@@ -99,6 +99,7 @@ class ComposedRequests:
         Raises `SolutionError` if the run failed or was cancelled, `NotFound` if it is none of a request.
         """
         run = await self._runs.wait(run_id)
+        self._agents.release(run.thread_id)
         thread = await self._threads.get(run.thread_id)
         if thread.agent != REQUESTS.id:
             raise NotFound(f"The run {run_id!r} is none of a composed request.")
