@@ -12,6 +12,8 @@ from toolwright.core.env.variable import NamedVariable, merged
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import plain
+from toolwright.core.schemas.answer_form import OutputForm
+from toolwright.core.schemas.output import Output
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.relations import (
@@ -126,7 +128,8 @@ class _Activation:
 
     def side(self, name: SideName, side: Side) -> ActiveAgent:
         """The agent through the prompt of one side."""
-        made = self._through(self._prompt_of(self._agent, name), name, side, ())
+        prompt = self._prompt_of(self._agent, name)
+        made = self._with_form(self._through(prompt, name, side, ()), prompt)
         names = {*made.by_name, *reserved(self._agent.toolkits)}
         for ending in side.ending:
             if ending not in names:
@@ -142,6 +145,16 @@ class _Activation:
                     f"which its tool {ending!r} does not take."
                 )
         return made
+
+    def _with_form(self, made: ActiveAgent, prompt: Prompt) -> ActiveAgent:
+        """The side with the form of its answers, where its prompt has an output."""
+        if not isinstance(prompt.output, Output):
+            return made
+        if self._agent.type == "dual_ai":
+            raise DefinitionError(
+                f"Agent {self._agent.name!r} talks with itself, and so its prompt {prompt.name!r} can have no output."
+            )
+        return changed(made, form=OutputForm(prompt.output))
 
     def _through(self, prompt: Prompt, side: SideName, stops: Side, above: tuple[str, ...]) -> ActiveAgent:
         if prompt.name in above:

@@ -62,6 +62,7 @@ _HINTS = {
         "system": "'The instructions.'",
         "tools": "tools=[…]",
         "variables": "variables=[…]",
+        "output": "output=…",
     }.items()
 }
 

@@ -14,6 +14,7 @@ from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import Model, Reasoning, ToolChoice
 from toolwright.core.plain import plain
+from toolwright.core.schemas.output import Output
 from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 
@@ -38,6 +39,9 @@ class Prompt:
 
     One that is exposed as a tool is called with the arguments of `required_schema`, and is told `tool_description`
     of; it sees the chat that it is called in, and the tools called there, only if it is to include them (S0 §4).
+
+    `output` is what the answer of its agent must be: a JSON Schema, or a type such as a pydantic model; an `Output` is
+    kept of it. An answer that does not fit is sent back twice, then the run fails. What fits is the run's `output`.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Prompt:
     reasoning: Reasoning = None
     variables: Sequence[Variable] = ()
     expose_as_tool: bool = False
+    output: object | None = None
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
@@ -81,8 +86,19 @@ class Prompt:
             check_kind(f"{whose}: {name}", getattr(self, name), bool, "true or false")
         declared_variables(whose, self.variables)
         check_exposed(whose, self.expose_as_tool, self.tool_description)
+        self._keep_output(whose)
         self.parameters()  # a faulty schema is told of here
         keep(self, "tools", "variables", "tenvs", "env")
+
+    def _keep_output(self, whose: str) -> None:
+        """Judge the output, and keep what answers are judged by."""
+        if self.output is None:
+            return
+        if self.expose_as_tool:
+            raise DefinitionError(f"{whose} is exposed as a tool, and so can have no output.")
+        if not isinstance(self.output, Output):
+            output = Output(self.output, f"The output schema of the prompt {self.name!r}")
+            object.__setattr__(self, "output", output)
 
     def parameters(self, *properties: str | None) -> JSONObject:
         """The JSON Schema of the arguments that it is called with: its own, else a message and these texts."""

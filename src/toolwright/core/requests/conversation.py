@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, cast
 
+from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.requests.request import (
     DataForm,
@@ -14,11 +15,13 @@ from toolwright.core.requests.request import (
     StateForm,
     TextForm,
 )
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 
 GO_ON = "Go on."
+_WRITTEN = ("{", "```")
+"""How the text of an answer begins that is JSON itself."""
 _RULES = """\
 Answer with one JSON object that has `output` and `calls`.
 `calls` are the tools to call now, in their order; each names its tool in `_tool`. Their results come with the next \
@@ -112,8 +115,25 @@ def heard(messages: Sequence[Message]) -> list[Message]:
         if results:
             heard.append(_results(results))
             results = []
-        heard.append(changed(message, calls=()) if message.calls else message)
+        heard.append(_answer(message) if message.calls else message)
     return [*heard, _results(results)] if results else heard
+
+
+def _answer(message: Message) -> Message:
+    """A message with calls as JSON text: it is that already, unless they were made in another way."""
+    if message.content.lstrip().startswith(_WRITTEN):
+        return changed(message, calls=())
+    calls: list[JSON] = [_call(call) for call in message.calls]
+    written = dumps_unescaped({"output": None, "calls": calls})
+    return changed(message, content=f"{message.content}\n{written}".strip(), calls=(), native=None)
+
+
+def _call(call: MessageCall) -> JSON:
+    try:
+        arguments = parse_json(call.arguments or "{}")
+    except NotJson:
+        arguments = call.arguments
+    return {"_tool": call.name, **(arguments if isinstance(arguments, dict) else {"arguments": arguments})}
 
 
 def _results(results: Sequence[Message]) -> Message:

@@ -1,7 +1,7 @@
 """Composed requests as they are asked for (S1): config, output schema and context, judged whole, with every fault."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Annotated, Literal, TypeAlias, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -10,6 +10,7 @@ from pydantic import (
     Discriminator,
     Field,
     JsonValue,
+    PlainValidator,
     Tag,
     ValidationError,
 )
@@ -17,18 +18,43 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
 from toolwright.core.form_faults import form_fault
+from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_FAULTS
 from toolwright.core.model import ModelSettings, Reasoning
-from toolwright.core.plain import has_more_values, plain, surely_longer
+from toolwright.core.plain import (
+    NOT_ONE_LINE,
+    has_more_values,
+    one_line,
+    plain,
+    spell,
+    surely_longer,
+    unwritable,
+)
 from toolwright.core.text import sentence
 
 MAX_REQUEST = 10 * 1024 * 1024
 """Bytes of a request: config, schema and context together."""
+_EFFORTS = get_args(get_args(Reasoning)[0])
 _NO_TYPE = "message"
 _TYPES = ("text", "tool", "data", "input", "state", _NO_TYPE)
 Role: TypeAlias = Literal["user", "assistant", "system"]
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+
+
+def _checked_text(text: str) -> str:
+    if unwritable(text):
+        raise ValueError("must not contain NUL")
+    return text
+
+
+def _checked_line(name: str) -> str:
+    if not one_line(name):
+        raise ValueError(NOT_ONE_LINE)
+    return name
+
+
+Text: TypeAlias = Annotated[str, AfterValidator(_checked_text)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_checked_line)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
@@ -46,6 +72,13 @@ class _Form(BaseModel):
     )
 
 
+def _checked_effort(effort: object) -> Reasoning:
+    """The effort of a model's thinking; a union would name each of its members in a fault."""
+    if effort is not None and type(effort) is not bool and effort not in _EFFORTS:
+        raise ValueError(f"must be one of {', '.join(map(repr, _EFFORTS))}, true or false")
+    return cast("Reasoning", effort)
+
+
 class ConfigForm(_Form):
     """Who answers a request, and within which limits; what is None is the settings' or the provider's own.
 
@@ -54,12 +87,12 @@ class ConfigForm(_Form):
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] = "request"
     model: Annotated[str, Field(min_length=1, max_length=MAX_NAME)] | None = None
-    system: Annotated[str, Field(max_length=MAX_SYSTEM)] = ""
+    system: Annotated[Text, Field(max_length=MAX_SYSTEM)] = ""
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Count | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    reasoning: Reasoning = None
+    reasoning: Annotated[Reasoning, PlainValidator(_checked_effort)] = None
     max_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     call_reasoning: bool = False
 
@@ -75,7 +108,7 @@ class TextForm(_Form):
     """A text, said by the user unless another role is named; of one instance, or of none."""
 
     type: Literal["text"]
-    text: str
+    text: Text
     role: Role = "user"
     instance: Name | None = None
 
@@ -85,7 +118,7 @@ class MessageForm(_Form):
 
     type: Literal["message"] = "message"
     role: Role
-    content: str
+    content: Text
 
 
 def _checked_tools(tool: JSON) -> JSON:
@@ -214,6 +247,10 @@ def read_request(what: str, written: object) -> RequestForm:
     if has_more_values(parsed, MAX_JSON_VALUES) or surely_longer(parsed, MAX_REQUEST):
         size = f"must have at most {MAX_REQUEST} bytes and {MAX_JSON_VALUES} values"
         raise _faulty(what, [{"path": "", "message": size}])
+    try:
+        refuse_halves(parsed)
+    except HalfCharacter as error:
+        raise _faulty(what, [{"path": spell(error.path), "message": HALF}]) from None
     if isinstance(parsed, dict) and isinstance(parsed.get("context"), str):
         parsed["context"] = [{"type": "text", "text": parsed["context"]}]
     try:

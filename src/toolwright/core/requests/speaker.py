@@ -8,6 +8,7 @@ from toolwright.core.agents.agent import Side
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.errors import DefinitionError
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.requests.answer import ComposedForm
 from toolwright.core.requests.conversation import system_of
 from toolwright.core.requests.request import RequestForm, read_request
@@ -17,53 +18,63 @@ from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.registry import resolve
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed
+from toolwright.core.value import changed, value
 
 OBJECT = "object:"
-"""How the model of a kept request is written that was an object: of the process that began it, or of that agent."""
+"""How the model of a kept request begins that is an object; the thread or the agent follows that has it."""
 OUTPUT = "_output"
 """Name, among the arguments of an agent's thread, of the schema that its answer must fit."""
+REMEMBERED = 1_000
+"""Requests that are solved, of which the objects are kept."""
 
 
 class RequestAgents:
     """Makes the agents of the threads of composed requests, whose arguments are the requests.
 
-    What JSON cannot carry, a model or an output type that is an object, is kept here while its request is solved.
+    What JSON cannot carry, a model or an output type that is an object, is kept here while its request is solved, and
+    of the last that were solved.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._models: dict[str, object] = {}
-        self._outputs: dict[str, Output] = {}
+        self._open: dict[str, _Objects] = {}
+        self._released: dict[str, _Objects] = {}
 
     def keep(self, thread_id: str, model: object, output: Output) -> None:
         """The request of this thread is solved by that model object, if it is not None, for that output."""
-        if model is not None:
-            self._models[thread_id] = model
-        self._outputs[thread_id] = output
+        self._open[thread_id] = _Objects(model=model, output=output)
 
-    def forget(self, thread_id: str) -> None:
-        """The request of this thread is solved, or nobody waits for it."""
-        self._models.pop(thread_id, None)
-        self._outputs.pop(thread_id, None)
+    def release(self, thread_id: str) -> None:
+        """The request of this thread is solved, or nobody waits for it: its objects are kept among the last alone."""
+        objects = self._open.pop(thread_id, None)
+        if objects is not None:
+            self._released[thread_id] = objects
+            if len(self._released) > REMEMBERED:
+                del self._released[next(iter(self._released))]
 
     def output_of(self, thread_id: str, request: RequestForm) -> Output:
         """The output that the request of that thread is for."""
-        return self._outputs.get(thread_id) or Output(request.output)
+        objects = self._objects(thread_id)
+        return Output(request.output) if objects is None else objects.output
 
     def of(self, thread: Thread) -> ActiveAgent:
         """The agent of that thread. Raises `DefinitionError` for a request that does not fit the app any more."""
         request = read_request("The request of this thread", thread.arguments)
         output = self.output_of(thread.id, request)
-        model = self._models.get(thread.id, request.config.model)
-        if isinstance(model, str) and model.startswith(OBJECT):
-            caller = self._catalog.find(model.removeprefix(OBJECT))
-            if caller is None or caller.model is None:
-                raise DefinitionError(
-                    f"The model {model.removeprefix(OBJECT)!r} of this request was an object of a process that is gone."
-                )
-            model = caller.model
-        return request_agent(self._catalog, request, output, model, thread.created_at)
+        return request_agent(self._catalog, request, output, self.model_of(request), thread.created_at)
+
+    def model_of(self, request: RequestForm) -> object:
+        """The model that a kept request names. Raises `DefinitionError` for an object that is gone."""
+        written = request.config.model
+        if written is None or not written.startswith(OBJECT):
+            return written
+        owner, _, name = written.removeprefix(OBJECT).partition(" ")
+        objects, agent = self._objects(owner), self._catalog.find(owner)
+        if objects is not None and objects.model is not None:
+            return objects.model
+        if agent is not None and agent.model is not None:
+            return agent.model
+        raise DefinitionError(f"The model {name!r} of this request was an object of a process that is gone.")
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
         """An agent that carries out a delegated call: its answer must be what the call's tool declares as `_output`."""
@@ -75,6 +86,24 @@ class RequestAgents:
         for name, side in active.sides.items():
             sides[name] = changed(side, form=form, sides=sides)
         return sides[active.side]
+
+    def _objects(self, thread_id: str) -> "_Objects | None":
+        return self._open.get(thread_id) or self._released.get(thread_id)
+
+
+@value
+class _Objects:
+    """The objects of one request: its model, None for one that is named, and its output as it was declared."""
+
+    model: object
+    output: Output
+
+
+def written_model(owner: str, model: object) -> str | None:
+    """How a model is written in a kept request: by its name, or as the object of that thread or agent."""
+    if model is None or isinstance(model, str):
+        return model
+    return f"{OBJECT}{owner} {getattr(model, 'name', type(model).__name__)}"[:MAX_NAME]
 
 
 def request_agent(
@@ -95,6 +124,16 @@ def request_agent(
         sides=sides,
     )
     return sides["side_a"]
+
+
+def known_tools(catalog: Catalog, request: RequestForm) -> dict[str, Tool]:
+    """The tools of the request by name, as they are declared, but for those that the app has no more."""
+    listed = [
+        Tool.from_schema(*each) if not isinstance(each, str) else catalog.tools[each]
+        for each in request.tools
+        if not isinstance(each, str) or each in catalog.tools
+    ]
+    return {tool.name: tool for tool in listed}
 
 
 def request_tools(catalog: Catalog, request: RequestForm) -> tuple[Tool, ...]:

@@ -1,6 +1,5 @@
 """The form of a model's answers: JSON that fits a schema, judged, and its faults in words that go back to the model."""
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,7 +13,9 @@ from toolwright.core.value import value
 
 MOST_CORRECTIONS = 2
 """How often in a row an answer that breaks its schema is sent back."""
-_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
+MAX_ANSWER = 10 * 1024 * 1024
+"""Characters of an answer that is to be JSON."""
+_FENCE = "```"
 
 
 @value
@@ -82,12 +83,23 @@ class OutputForm:
 
 def read_answer(text: str) -> JSON:
     """The JSON of an answer, also within a fence of Markdown. Raises `AnswerFault`."""
-    fenced = _FENCED.fullmatch(text)
+    if len(text) > MAX_ANSWER:
+        raise AnswerFault([Fault((), f"the text is longer than {MAX_ANSWER} characters")])
     try:
-        return parse_json(text if fenced is None else fenced[1])
+        return parse_json(_unfenced(text))
     except NotJson as error:
         why = "is empty" if not text.strip() else f"is not valid JSON, {error}"
         raise AnswerFault([Fault((), f"the text {why}")]) from error
+
+
+def _unfenced(text: str) -> str:
+    """The text within a fence of Markdown that is all around it, else the text as it is."""
+    whole = text.strip()
+    first, line_break, rest = whole.partition("\n")
+    if not line_break or first.rstrip().lower() not in (_FENCE, f"{_FENCE}json"):
+        return text
+    within = rest.removesuffix(_FENCE)
+    return text if within == rest else within
 
 
 def correction(fault: AnswerFault) -> str:

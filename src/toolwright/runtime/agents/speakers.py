@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.threads.run import Run
@@ -28,11 +29,11 @@ class Speakers:
         A run that waits for values goes on with the agent as it is now: it may bring them since.
         """
         agent_id = thread.answering
+        if agent_id == REQUESTS.id:
+            return await self._of_request(thread)
         began = run.started_at is not None and agent_id == run.agent
         waits = (run.waiting or {}).get("reason") == "variables"
         try:
-            if agent_id == REQUESTS.id:
-                return self._requests.of(thread)
             speaker = await self._agents.usable(agent_id) if began and waits else None
             if speaker is None:
                 speaker = await self._agents.find(agent_id, run.revision if began else None)
@@ -44,6 +45,12 @@ class Speakers:
         if thread.link is not None:
             equipped = self._requests.told_output(thread, equipped)
         return equipped.sides.get(run.side, equipped)
+
+    async def _of_request(self, thread: Thread) -> ActiveAgent | str:
+        try:
+            return await in_thread_if_large(thread.arguments, self._requests.of, thread)
+        except (InvalidRequest, DefinitionError) as error:
+            return error.message
 
 
 REMEMBERED = 1_000  # equipped agents

@@ -14,7 +14,7 @@ from toolwright.core.requests.delegate import (
     output_of,
     said_before,
 )
-from toolwright.core.requests.speaker import OBJECT, OUTPUT, RequestAgents, request_agent
+from toolwright.core.requests.speaker import OUTPUT, RequestAgents, request_agent, written_model
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.schemas.meta import ANONYMOUS, Call, read_call
 from toolwright.core.schemas.output import Output
@@ -78,12 +78,19 @@ class Delegates:
     ) -> tuple[ActiveAgent, Birth]:
         """A request in a thread of its own, of the caller's model unless it names one."""
         base = anonymous_request(tool) if name == ANONYMOUS else self._catalog.requests[name]
-        model = state.run_context.active.model if base.config.model is None else base.config.model
-        written = model if isinstance(model, str | None) else f"{OBJECT}{state.run_context.active.agent_id}"
-        request = delegated_request(base, tool, call, caller, written)
-        output, thread_id = Output(request.output), child_id_of(state.call_id)
-        agent = request_agent(self._catalog, request, output, model, state.clock.now())
-        self._request_agents.keep(thread_id, None if isinstance(model, str) else model, output)
+        context = state.run_context
+        model = base.config.model
+        if model is None:  # the caller's own, which a request has written down already
+            active, written = context.active, context.request
+            model = written_model(active.agent_id, active.model) if written is None else written.config.model
+        request = delegated_request(base, tool, call, caller, model)
+        agent = request_agent(
+            self._catalog,
+            request,
+            Output(request.output),
+            self._request_agents.model_of(request),
+            state.clock.now(),
+        )
         return agent, self._birth_of(state, REQUESTS.id, message_of(request), request.kept)
 
     def _birth_of(self, state: RunState, agent_id: str, message: str, arguments: JSONObject) -> Birth:

@@ -1,7 +1,6 @@
 """Composed requests, for users (S1): begun, solved in a thread of their own, and read as solutions."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -12,27 +11,20 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidRequest, NotFound, RunOver, SolutionError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CreateThread
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_NAME
-from toolwright.core.plain import unwritable
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.conversation import message_of
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.requests.solution import Solution
-from toolwright.core.requests.speaker import OBJECT, RequestAgents, request_agent
-from toolwright.core.schemas.meta import Call, read_call
+from toolwright.core.requests.speaker import OBJECT, RequestAgents, known_tools, request_agent, written_model
 from toolwright.core.schemas.output import Output
 from toolwright.core.schemas.state_paths import read_value_key
-from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed
+from toolwright.core.value import changed, value
+from toolwright.runtime.composed.calls import read_calls
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
-from toolwright.wire.result import result_from_json
-
-PAGE = 500  # calls that are read at once
 
 
 class ComposedRequests:
@@ -60,40 +52,46 @@ class ComposedRequests:
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
     ) -> Solution:
         """Begin a request, and wait for its solution; a cancelled wait cancels the run."""
-        run = await self.begin(config, schema, context)
+        new = await self._new(config, schema, context)
         try:
+            run = await self._start(new)
             return await self.solution(run.id)
         except asyncio.CancelledError:
-            with suppress(RunOver):
-                await self._runs.cancel(run.id)
+            await self._cancel(new.thread.id)
             raise
         finally:
-            self._agents.forget(run.thread_id)
+            self._agents.release(new.thread.id)
 
     async def begin(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
     ) -> Run:
         """Write a request down and let it be solved; its run. Raises `InvalidConfiguration` with every fault."""
-        model, written = _without_object(config)
-        output = Output(schema)
-        request = await in_thread_if_large(
-            [context, written],
-            read_request,
-            "The request",
-            {"config": written, "schema": output.schema, "context": context},
+        return await self._start(await self._new(config, schema, context))
+
+    async def _new(self, config: object, schema: object, context: object) -> "_NewRequest":
+        """The request as it is to be begun, judged whole."""
+        thread = Thread(id=self._new_id("thr"), agent=REQUESTS.id, created_at=self._clock.now())
+        model, written = _without_object(config, thread.id)
+        return await in_thread_if_large(
+            [context, written, schema], _make, self._catalog, thread, model, (written, schema, context)
         )
-        message = message_of(request)
-        thread = Thread(
-            id=self._new_id("thr"), agent=REQUESTS.id, arguments=request.kept, created_at=self._clock.now()
-        )
-        active = request_agent(self._catalog, request, output, model, thread.created_at)
-        assert active.form is not None, "its answers have one"
-        if any(unwritable(each.content) for each in active.form.heard([])) or unwritable(message):
-            raise InvalidRequest("The context of a request is text without NUL or lone surrogates.")
-        self._agents.keep(thread.id, model, output)
+
+    async def _start(self, new: "_NewRequest") -> Run:
+        """Write the request down, and let it be solved."""
+        thread = new.thread
+        self._agents.keep(thread.id, new.model, new.output)
         unit = CreateThread(token=self._new_id("unit"), at=thread.created_at, thread=thread)
         await self._store.commit(unit)
-        return await self._threads.send(thread.id, message)
+        return await self._threads.send(thread.id, new.message)
+
+    async def _cancel(self, thread_id: str) -> None:
+        """Cancel the run of a request, however often whoever waited for it is cancelled meanwhile."""
+        cancelling = asyncio.create_task(self._threads.cancel(thread_id))
+        while not cancelling.done():
+            with suppress(asyncio.CancelledError):  # a scope of anyio's cancels at every wait
+                await asyncio.wait([cancelling])
+        with suppress(NotFound, RunOver):  # it was not begun, or is over
+            cancelling.result()
 
     async def solution(self, run_id: str) -> Solution:
         """The solution of a request, once its run is over; also of one that another process began.
@@ -101,19 +99,20 @@ class ComposedRequests:
         Raises `SolutionError` if the run failed or was cancelled, `NotFound` if it is none of a request.
         """
         run = await self._runs.wait(run_id)
+        self._agents.release(run.thread_id)
         thread = await self._threads.get(run.thread_id)
         if thread.agent != REQUESTS.id:
             raise NotFound(f"The run {run_id!r} is none of a composed request.")
         if run.status != "completed":
             why = run.error or f"The request was {run.status}."
             raise SolutionError(why, run.id, thread.id)
-        request = read_request("The request", thread.arguments)
+        request = await in_thread_if_large(thread.arguments, read_request, "The request", thread.arguments)
+        tools = await in_thread_if_large(thread.arguments, known_tools, self._catalog, request)
         output = self._agents.output_of(thread.id, request)
-        tools = {tool.name: tool for tool in self._agents.of(thread).by_name.values()}
         states = await self._states(thread.id, request)
         return Solution(
             output=None if run.output is None else output.load(run.output),
-            calls=tuple([_call(row, tools) for row in await self._calls(run.id)]),
+            calls=await read_calls(self._store, run, tools),
             state=states.pop(None),
             states={name: state for name, state in states.items() if name is not None},
             steps=run.step_count,
@@ -122,14 +121,6 @@ class ComposedRequests:
             run_id=run.id,
             thread_id=thread.id,
         )
-
-    async def _calls(self, run_id: str) -> list[CallRow]:
-        """The calls of the run that its model has made, in order."""
-        rows: list[CallRow] = []
-        while page := await self._store.calls(run_id=run_id, limit=PAGE, offset=len(rows)):
-            rows += page
-        own = [row for row in rows if row.parent_id is None]
-        return sorted(own, key=lambda row: (row.step, row.position))
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
         """The state at the end, of no instance and of each: what was written lies over what the context says."""
@@ -140,26 +131,44 @@ class ComposedRequests:
         return states
 
 
-def _without_object(config: object) -> tuple[object, JSONObject]:
-    """The model that is an object, None if it is none; and the config as JSON can carry it."""
+@value
+class _NewRequest:
+    """A request that can be begun: its thread, the message that begins it, and what JSON cannot carry."""
+
+    thread: Thread
+    message: str
+    model: object
+    output: Output
+
+
+def _make(
+    catalog: Catalog, thread: Thread, model: object, parts: tuple[JSONObject, object, object]
+) -> _NewRequest:
+    """The request of these parts (config, schema and context) in that thread."""
+    config, schema, context = parts
+    output = Output(schema)
+    request = read_request("The request", {"config": config, "schema": output.schema, "context": context})
+    message = message_of(request)
+    request_agent(catalog, request, output, model, thread.created_at)  # what is faulty is told of here
+    return _NewRequest(
+        thread=changed(thread, arguments=request.kept), message=message, model=model, output=output
+    )
+
+
+def _without_object(config: object, thread_id: str) -> tuple[object, JSONObject]:
+    """The model that is an object, None if it is none; and the config as JSON can carry it, in that thread."""
     if not isinstance(config, Mapping):
         raise InvalidRequest(f"The config of a request is an object, not {brief_value(config)}.")
     written = dict(cast("Mapping[str, Any]", config))  # its fields are judged with the request
     model: object = written.get("model")
     if isinstance(model, str) and model.startswith(OBJECT):
         raise InvalidRequest(f"The name of a model does not begin with {OBJECT!r}.")
-    if model is None or isinstance(model, str):
+    if not _speaks(model):
         return None, written
-    written["model"] = f"{OBJECT}{getattr(model, 'name', type(model).__name__)}"[:MAX_NAME]
+    written["model"] = written_model(thread_id, model)
     return model, written
 
 
-def _call(row: CallRow, tools: Mapping[str, Tool]) -> Call:
-    """A call as the document shows it, with its result."""
-    arguments: JSON = json.loads(row.arguments or "{}")
-    result = None if row.result is None else result_from_json(row.result)
-    tool = tools.get(row.name)
-    if tool is None or tool.meta is None or not isinstance(arguments, dict):
-        return Call(tool=row.name, args=arguments if isinstance(arguments, dict) else {}, result=result)
-    call = read_call(tool.name, tool.meta, arguments, row.kind == "latent")
-    return changed(call, result=result)
+def _speaks(model: object) -> bool:
+    """Whether it is a model object, ours or pydantic-ai's."""
+    return not isinstance(model, type) and (hasattr(model, "respond") or hasattr(model, "request_stream"))

@@ -98,11 +98,20 @@ def correction_message(context: RunContext, fault: AnswerFault, step: int, seq: 
     )
 
 
-def corrections(messages: Sequence[Message]) -> int:
-    """How many answers in a row, up to the last message, were sent back to the model."""
-    count = 0
-    while len(messages) > 2 * count and messages[-1 - 2 * count].id.startswith(CORRECTION):
-        count += 1
+def corrections(messages: Sequence[Message], run_id: str) -> int:
+    """How many answers of the run in a row, up to the last, were sent back to the model."""
+    count, sent_back = 0, False
+    for message in reversed(messages):
+        if (
+            message.run_id != run_id
+            or message.role == "tool"
+            or (message.role == "assistant" and not sent_back)
+        ):
+            break
+        if message.role == "assistant":
+            sent_back = False
+        elif message.id.startswith(CORRECTION):
+            count, sent_back = count + 1, True
     return count
 
 

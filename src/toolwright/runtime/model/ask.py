@@ -7,12 +7,13 @@ from typing import Any
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.concurrency import is_cancelled
-from toolwright.core.env.redact import NOTHING
+from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
 from toolwright.core.threads.message import Message
+from toolwright.core.value import changed
 from toolwright.runtime.agents.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
@@ -139,7 +140,7 @@ class ModelAnswers:
     ) -> ModelRequest:
         form = active.form
         return ModelRequest(
-            messages=tuple(messages if form is None else form.heard(messages)),
+            messages=tuple(messages if form is None else _clean(form.heard(messages), context.redactor)),
             system=context.redactor.text(system) if context.redactor.secrets else system,
             tools=active.tools.model_definitions,
             tool_choice=active.prompt.tool_choice,
@@ -217,6 +218,16 @@ async def _read(
     except (KeyboardInterrupt, SystemExit) as error:
         return None, error
     return response, None
+
+
+def _clean(messages: list[Message], redactor: Redactor) -> list[Message]:
+    """The messages, those without secrets too that are none of the journal's."""
+    if not redactor.secrets:
+        return messages
+    return [
+        message if message.seq is not None else changed(message, content=redactor.text(message.content))
+        for message in messages
+    ]
 
 
 def _alone(active: ActiveAgent) -> bool:

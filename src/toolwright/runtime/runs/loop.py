@@ -134,6 +134,10 @@ class Loop:
             except AnswerFault as fault:
                 await self._commits.commit(context, partial(self._correct, context, changes, response, fault))
                 return
+            except Exception as error:  # a validator of the user's own may raise anything
+                log.exception("The answer of the agent %r could not be judged.", context.active.agent.name)
+                await self._commits.fail(context, sentence(f"The answer could not be judged: {words(error)}"))
+                return
             response = formed.response
         await self._commits.commit(context, partial(self._answer, context, changes, response, formed))
 
@@ -192,7 +196,7 @@ class Loop:
         following = await self._answer(
             context, before, changed(response, calls=()), FormedAnswer(response=response)
         )
-        if corrections(context.root.messages) >= MOST_CORRECTIONS:
+        if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
             error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
             return changed(following, end=End("failed", error=sentence(error)))
         changes = following.changes

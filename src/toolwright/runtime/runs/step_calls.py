@@ -7,6 +7,7 @@ from toolwright.core.agents.turns import Made, after_calls, side_over
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.units import Advance, Answer, Finish, Result
+from toolwright.core.requests.answer import ComposedForm
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
@@ -193,7 +194,7 @@ class StepCalls:
         stops = active.stops
         if stops.stop_tool or stops.session_stop or stops.session_fail:
             run, reason = after_calls(active, run, _calls_of_step(context, changes))
-        if reason is None and active.form is not None and run.output is not None:
+        if reason is None and isinstance(active.form, ComposedForm) and run.output is not None:
             reason = "end_turn"  # the answer that made the calls gave the output too
         if run.queued and (reason is not None or run.turn != turn):
             run = changed(run, queued=())  # they were to be called before the next step of this turn

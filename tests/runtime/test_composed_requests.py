@@ -1,0 +1,474 @@
+"""Composed requests (S1): asked until there is an output, their calls carried out like those of any run."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import toolwright as tw
+from tests.runtime.solving import (
+    DONE,
+    SUMMARY,
+    TEXT,
+    TOOL,
+    Raw,
+    greet,
+    greeting,
+    said,
+    solved,
+)
+from tests.watched import Watched
+from toolwright.core.errors import (
+    DefinitionError,
+    InvalidConfiguration,
+    InvalidRequest,
+    NotFound,
+    SolutionError,
+)
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Usage
+from toolwright.testing import runtime
+
+pytestmark = pytest.mark.anyio
+
+COMPOSED: JSONObject = {
+    "type": "object",
+    "properties": {
+        "output": {
+            "type": ["object", "null"],
+            "properties": {"summary": {"type": "string"}},
+            "required": ["summary"],
+            "additionalProperties": False,
+        },
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"_tool": {"const": "greetUser"}, "userName": {"type": "string"}},
+                "required": ["_tool", "userName"],
+            },
+        },
+    },
+    "required": ["calls", "output"],
+}
+
+
+async def test_the_documents_example_is_asked_called_and_solved() -> None:
+    solution, model = await solved([said(None, greet("Ada")), said(DONE)])
+    first, second = model.requests
+    assert first.answer is not None
+    assert first.answer.schema == COMPOSED
+    assert second.answer is first.answer
+    assert (first.tools, second.tools) == ((), ())
+    assert [(m.role, m.content) for m in first.messages] == [("user", "some prompt here")]
+    assert [(m.role, m.content) for m in second.messages[1:]] == [
+        ("assistant", said(None, greet("Ada"))["text"]),
+        ("user", "Results of the calls:\n1. greetUser: Hello Ada"),
+    ]
+    assert not any(message.calls for message in second.messages)
+    [call] = solution.calls
+    assert (call.tool, call.args, call.meta, call.reasoning) == ("greetUser", {"userName": "Ada"}, {}, None)
+    assert call.result == tw.ToolResult.ok("Hello Ada")
+    assert (solution.output, solution.steps, solution.stop_reason) == (DONE, 2, "end_turn")
+    assert (solution.state, solution.states) == ({}, {})
+    assert solution.usage.input_tokens > 0
+    assert solution.run_id
+    assert solution.thread_id
+
+
+async def test_an_output_alone_ends_it_with_the_first_answer() -> None:
+    solution, model = await solved([said(DONE)])
+    assert (solution.output, solution.calls, solution.steps) == (DONE, (), 1)
+    assert len(model.requests) == 1
+
+
+async def test_an_answer_with_both_is_the_last_and_its_calls_are_carried_out() -> None:
+    solution, model = await solved([said(DONE, greet("Ada"), greet("Bob"))])
+    assert (solution.output, len(model.requests), solution.steps) == (DONE, 1, 1)
+    assert [call.result for call in solution.calls] == [
+        tw.ToolResult.ok("Hello Ada"),
+        tw.ToolResult.ok("Hello Bob"),
+    ]
+
+
+async def test_an_answer_with_neither_is_asked_on() -> None:
+    solution, model = await solved([said(None), said(DONE)])
+    assert (solution.output, solution.steps) == (DONE, 2)
+    assert [m.role for m in model.requests[1].messages] == ["user", "assistant", "user"]
+
+
+async def test_the_steps_of_a_request_are_bounded() -> None:
+    solution, model = await solved([said(None, greet("Ada"))] * 9, config={"max_steps": 3})
+    assert (solution.output, solution.stop_reason, solution.steps) == (None, "max_steps", 3)
+    assert (len(solution.calls), len(model.requests)) == (3, 3)
+
+
+async def test_the_calls_of_one_answer_are_made_one_after_another_in_its_order() -> None:
+    names = ["Ada", "Bob", "Cy"]
+    solution, model = await solved([said(None, *map(greet, names)), said(None, greet("Dee")), said(DONE)])
+    assert [call.args["userName"] for call in solution.calls] == [*names, "Dee"]
+    assert model.requests[1].messages[-1].content.splitlines() == [
+        "Results of the calls:",
+        *(f"{number}. greetUser: Hello {name}" for number, name in enumerate(names, 1)),
+    ]
+
+
+async def test_a_call_that_fails_is_told_of_as_failed() -> None:
+    registry = tw.Registry()
+
+    @registry.handler("greetUser")
+    def refuse(userName: str) -> str:  # noqa: N803 - as S1 spells it
+        raise ValueError(f"{userName} is out")
+
+    assert refuse
+    solution, model = await solved([said(None, greet("Ada")), said(DONE)], app=tw.App(registry=registry))
+    assert '1. greetUser failed: {"error":"Ada is out"}' in model.requests[1].messages[-1].content
+    assert solution.calls[0].result is not None
+    assert solution.calls[0].result.status == "error"
+
+
+async def test_the_providers_own_calls_are_taken_and_shown_as_an_answer_from_then_on() -> None:
+    made = ModelCall(id="c1", name="greetUser", arguments='{"userName": "Ada"}')
+    model = Raw(ModelResponse(calls=(made,), native={"any": 1}), said(DONE)["text"])
+    async with runtime(tw.App(registry=greeting())) as rt:
+        solution = await rt.request({"model": model}, SUMMARY, [TOOL, TEXT])
+    assert [call.result for call in solution.calls] == [tw.ToolResult.ok("Hello Ada")]
+    _, answer, results = model.requests[1].messages
+    assert json.loads(answer.content) == {"calls": [greet("Ada")], "output": None}
+    assert (answer.calls, answer.native) == ((), None)
+    assert results.content == "Results of the calls:\n1. greetUser: Hello Ada"
+
+
+async def test_every_field_of_the_config_reaches_the_model() -> None:
+    config = {
+        "system": "Be brief.",
+        "temperature": 0,
+        "topP": 0.5,
+        "max_tokens": 100,
+        "seed": 7,
+        "reasoning": "low",
+        "maxSteps": 4,
+    }
+    _, model = await solved([said(DONE)], config=config)
+    [request] = model.requests
+    settings = request.settings
+    assert settings is not None
+    assert (settings.temperature, settings.top_p, settings.max_tokens, settings.seed) == (0, 0.5, 100, 7)
+    assert request.reasoning == "low"
+    assert request.system.startswith("Be brief.\n\nAnswer with one JSON object")
+
+
+async def test_a_model_is_not_shown_the_apps_secrets_wherever_they_stand_in_a_request() -> None:
+    secret = "sk-1234567890"
+    context: list[JSONObject] = [
+        {"role": "system", "content": f"Use {secret}."},
+        {"role": "user", "content": f"Is it {secret}?"},
+        {"role": "assistant", "content": f"It is {secret}."},
+        {"type": "data", "data": {"key": secret}},
+    ]
+    app = tw.App(env={"KEY": secret})
+    solution, model = await solved([said({"summary": secret})], context, app=app)
+    [request] = model.requests
+    texts = [request.system, *[message.content for message in request.messages]]
+    assert len(texts) == 4
+    assert all("[redacted:KEY]" in text and secret not in text for text in texts)
+    assert solution.output == {"summary": "[redacted:KEY]"}
+
+
+async def test_a_model_is_named_too() -> None:
+    async with runtime(tw.App()) as rt:
+        with pytest.raises(SolutionError, match=r"nowhere\.yaml"):
+            await rt.request({"model": "scripted:nowhere.yaml"}, SUMMARY, "Go")
+        with pytest.raises(InvalidRequest, match="does not begin with 'object:'"):
+            await rt.request({"model": "object:gpt"}, SUMMARY, "Go")
+        with pytest.raises(SolutionError, match="no model"):
+            await rt.request({}, SUMMARY, "Go")
+
+
+async def test_a_request_says_why_each_call_is_made_if_that_is_asked_for() -> None:
+    @tw.tool(description="Greet.")
+    def hail(name: str) -> str:
+        return f"Hail {name}"
+
+    reason = {"_reasoningForCall": "They are new."}
+    solution, model = await solved(
+        [said(None, greet("Ada", **reason), {"_tool": "hail", "name": "Bob", **reason}), said(DONE)],
+        [TOOL, {"type": "tool", "tool": "hail"}, TEXT],
+        config={"call_reasoning": True},
+        app=tw.App(tools=[hail], registry=greeting()),
+    )
+    assert [call.reasoning for call in solution.calls] == ["They are new."] * 2
+    assert [call.args for call in solution.calls] == [{"userName": "Ada"}, {"name": "Bob"}]
+    schema = model.requests[0].answer
+    assert schema is not None
+    assert "_reasoningForCall" in json.dumps(schema.schema)
+
+
+async def test_functions_of_the_app_are_called_by_their_names() -> None:
+    @tw.tool(description="Add.")
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    solution, model = await solved(
+        [said(None, {"_tool": "add", "a": 1}), said({"sum": 2})],
+        [{"type": "tool", "tool": ["add"]}, TEXT],
+        {"type": "object", "properties": {"sum": {"type": "integer"}}},
+        app=tw.App(tools=[add]),
+    )
+    [call] = solution.calls
+    assert (call.tool, call.args, call.meta, call.result) == ("add", {"a": 1}, {}, tw.ToolResult.ok(2))
+    assert model.requests[0].tools == ()
+
+
+SENTIMENT: JSONObject = {
+    "type": "object",
+    "description": "Analyzes text sentiment",
+    "properties": {
+        "_tool": {"type": "string", "const": "sentimentAnalysis"},
+        "text": {"type": "string", "description": "Text to analyze"},
+        "_output": {
+            "type": "object",
+            "properties": {"sentiment": {"type": "string"}, "confidence": {"type": "number"}},
+        },
+    },
+}
+POSITIVE: JSONObject = {"sentiment": "positive", "confidence": 0.99}
+ASKED: JSONObject = {"_tool": "sentimentAnalysis", "text": "This is the best!", "_output": POSITIVE}
+
+
+def sentiment(text: str) -> JSONObject:
+    return {"sentiment": f"of {text}"}
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+async def test_who_carries_a_tool_out_is_a_matter_of_the_registry_alone(explicit: bool) -> None:
+    registry = tw.Registry()
+    if explicit:
+        registry.handler("sentimentAnalysis", sentiment)
+    context = [{"type": "tool", "tool": {"sentimentAnalysis": SENTIMENT}}, TEXT]
+    model = Watched([said(None, ASKED), said(DONE)])
+    async with runtime(tw.App(registry=registry)) as rt:
+        solution = await rt.request({"model": model}, SUMMARY, context)
+        [row] = await rt.calls.list(run_id=solution.run_id, status=())
+    assert row.kind == ("function" if explicit else "latent")
+    [call] = solution.calls
+    result = sentiment("This is the best!") if explicit else POSITIVE
+    assert call.result == tw.ToolResult.ok(result)
+    assert call.meta == ({} if explicit else {"_output": POSITIVE})
+    assert call.args == {"text": "This is the best!"}
+    assert model.requests[0].answer is not None
+    offered = "_output" in json.dumps(model.requests[0].answer.schema)
+    assert offered is not explicit
+    assert ("carried out by you" in model.requests[0].system) is not explicit
+
+
+async def test_a_request_is_watched_and_kept_like_any_run() -> None:
+    model = Watched([said(None, greet("Ada")), said(DONE)])
+    async with runtime(tw.App(registry=greeting())) as rt:
+        run = await rt.begin_request({"model": model}, SUMMARY, [TOOL, TEXT])
+        seen: list[str] = []
+        async for event in rt.events.follow(Topic(kind="run", id=run.id), after=0):
+            seen.append(event.type)
+            if event.type == "run.completed":
+                break
+        solution = await rt.solution(run.id)
+        assert solution == await rt.solution(run.id)
+        assert (solution.output, solution.run_id, solution.thread_id) == (DONE, run.id, run.thread_id)
+        for type_ in ("run.started", "step.started", "tool.started", "tool.done", "step.done", "message"):
+            assert type_ in seen
+        [row] = await rt.calls.list(run_id=run.id, status=())
+        assert (row.name, row.kind, row.result) == (
+            "greetUser",
+            "function",
+            {"status": "success", "result": "Hello Ada"},
+        )
+        roles = [message.role for message in await rt.threads.messages(run.thread_id)]
+        assert roles == ["user", "assistant", "tool", "assistant"]
+        assert (await rt.runs.get(run.id)).output == DONE
+
+
+async def test_a_solved_request_is_read_again_after_its_model_object_is_gone() -> None:
+    async with runtime(tw.App(registry=greeting())) as rt:
+        model = Watched([said(None, greet("Ada")), said(DONE)])
+        solution = await rt.request({"model": model}, SUMMARY, [TOOL, TEXT])
+        assert await rt.solution(solution.run_id) == solution
+
+
+async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
+    prompt = tw.Prompt("a", model=Watched([{"text": "Hi."}]))
+    async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.threads.send(thread.id, "Go")
+        with pytest.raises(NotFound, match="none of a composed request"):
+            await rt.solution(run.id)
+        with pytest.raises(NotFound):
+            await rt.solution("run_nowhere")
+
+
+class Hanging:
+    """A handler that ends when its run is cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.registry = tw.Registry()
+        self.registry.handler("greetUser", self.greet)
+
+    async def greet(self, userName: str, state: tw.ThreadState) -> str:  # noqa: N803 - as S1 spells it
+        self.begun.set()
+        await state.execution.abort_signal.wait()
+        return userName
+
+
+@pytest.mark.parametrize("how", ["task", "scope"])
+async def test_a_wait_that_is_cancelled_cancels_the_run(how: str, tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    hanging = Hanging()
+    model = Watched([said(None, greet("Ada")), said(DONE)])
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+
+        async def ask() -> None:
+            await rt.request({"model": model}, SUMMARY, [TOOL, TEXT])
+
+        if how == "task":
+            task = asyncio.create_task(ask())
+            await hanging.begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask)
+                await hanging.begun.wait()
+                group.cancel_scope.cancel()
+        [run] = await rt.runs.list()
+        assert (await rt.runs.wait(run.id, 10)).status == "cancelled"
+        with pytest.raises(SolutionError, match="The request was cancelled"):
+            await rt.solution(run.id)
+
+
+async def test_a_request_that_is_cancelled_has_no_solution() -> None:
+    hanging = Hanging()
+    model = Watched([said(None, greet("Ada")), said(DONE)])
+    async with runtime(tw.App(registry=hanging.registry)) as rt:
+        asked = asyncio.create_task(rt.request({"model": model}, SUMMARY, [TOOL, TEXT]))
+        await hanging.begun.wait()
+        [run] = await rt.runs.list()
+        await rt.runs.cancel(run.id)
+        with pytest.raises(SolutionError, match="The request was cancelled") as caught:
+            await asked
+        assert (caught.value.run_id, caught.value.thread_id) == (run.id, run.thread_id)
+
+
+SCRIPT = """\
+- text: '{"output": null, "calls": [{"_tool": "greetUser", "userName": "Ada"}]}'
+- text: '{"output": {"summary": "Done."}, "calls": []}'
+"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_request_outlives_the_process_that_began_it(named: bool, tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    model = f"scripted:{tmp_path / 'script.yaml'}" if named else Watched([said(None, greet("Ada"))])
+    hanging = Hanging()
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+        run = await rt.begin_request({"model": model}, SUMMARY, [TOOL, TEXT])
+        await hanging.begun.wait()
+    async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
+        if not named:
+            gone = "The model 'test:watched' of this request was an object of a process that is gone"
+            with pytest.raises(SolutionError, match=f"^{gone}") as caught:
+                await rt.solution(run.id)
+            assert caught.value.run_id == run.id
+            return
+        solution = await rt.solution(run.id)
+        assert (solution.output, solution.steps) == (DONE, 2)
+        [call] = solution.calls
+        assert call.result is not None
+        assert call.result.error_code == "interrupted"
+    async with tw.App().runtime(settings, grace=0.1) as rt:
+        assert await rt.solution(run.id) == solution
+
+
+async def test_an_output_that_came_with_calls_outlives_the_process(tmp_path: Path) -> None:
+    turn = json.dumps(said(DONE, greet("Ada"), greet("Bob"))["text"])
+    (tmp_path / "script.yaml").write_text(f"- text: {turn}\n")
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    hanging = Hanging()
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+        config = {"model": f"scripted:{tmp_path / 'script.yaml'}"}
+        run = await rt.begin_request(config, SUMMARY, [TOOL, TEXT])
+        await hanging.begun.wait()
+    async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
+        solution = await rt.solution(run.id)
+    assert (solution.output, solution.steps, solution.stop_reason) == (DONE, 1, "end_turn")
+    assert [call.result.status for call in solution.calls if call.result] == ["error", "success"]
+
+
+async def test_calls_that_a_handler_queues_are_made_and_told_of_in_the_same_form() -> None:
+    @tw.tool(description="Greet later.")
+    def later(state: tw.ThreadState) -> str:
+        state.queue_tool("greetUser", {"userName": "Ada"})
+        return "Later."
+
+    solution, model = await solved(
+        [said(None, {"_tool": "later"}), said(DONE)],
+        [TOOL, {"type": "tool", "tool": "later"}, TEXT],
+        app=tw.App(tools=[later], registry=greeting()),
+    )
+    assert [call.tool for call in solution.calls] == ["later", "greetUser"]
+    answer, results = model.requests[1].messages[-2:]
+    assert json.loads(answer.content) == {"output": None, "calls": [greet("Ada")]}
+    assert results.content == "Results of the calls:\n1. greetUser: Hello Ada"
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        (
+            [{"type": "tool", "tool": "hale"}],
+            "names the tool 'hale', which the app does not have. Did you mean 'hail'",
+        ),
+        ([TOOL, TOOL], "greetUser"),
+        ([{"type": "tool", "tool": ["hail", "hail"]}], "hail"),
+    ],
+)
+async def test_tools_that_are_not_there_or_there_twice_are_refused(context: list[JSON], words: str) -> None:
+    @tw.tool(description="Hail.")
+    def hail(name: str) -> str:
+        return name
+
+    async with runtime(tw.App(tools=[hail])) as rt:
+        with pytest.raises(DefinitionError, match=words):
+            await rt.request({"model": Watched([])}, SUMMARY, context)
+        assert await rt.threads.list() == []
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ({"temprature": 1}, "config.temprature"),
+        ({"temperature": "hot"}, "config.temperature"),
+        ({"max_steps": True}, "config.max_steps"),
+        ({"model": 5}, "config.model"),
+        ({"reasoning": "much"}, "config.reasoning"),
+    ],
+)
+async def test_a_faulty_config_is_refused_with_the_path(config: dict[str, Any], path: str) -> None:
+    async with runtime(tw.App()) as rt:
+        with pytest.raises(InvalidConfiguration) as caught:
+            await rt.request(config, SUMMARY, "Go")
+        assert [each["path"] for each in caught.value.details] == [path]
+        assert await rt.threads.list() == []
+
+
+async def test_the_usage_of_a_request_is_that_of_all_its_answers() -> None:
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    turns = [{**said(None), "usage": usage}, {"text": "No.", "usage": usage}, {**said(DONE), "usage": usage}]
+    solution, _ = await solved(turns)
+    assert solution.usage == Usage(input_tokens=9, output_tokens=6)
