@@ -434,8 +434,8 @@ async def test_calls_that_a_handler_queues_are_made_and_told_of_in_the_same_form
             [{"type": "tool", "tool": "hale"}],
             "names the tool 'hale', which the app does not have. Did you mean 'hail'",
         ),
-        ([TOOL, TOOL], "greetUser"),
-        ([{"type": "tool", "tool": ["hail", "hail"]}], "hail"),
+        ([TOOL, {"type": "tool", "tool": {"greetUser": {"type": "object"}}}], "greetUser"),
+        ([TOOL, {"type": "tool", "tool": ["hail"]}, {"type": "tool", "tool": {"hail": {}}}], "hail"),
     ],
 )
 async def test_tools_that_are_not_there_or_there_twice_are_refused(context: list[JSON], words: str) -> None:

@@ -1,6 +1,7 @@
 """Composed requests, for users (S1): begun, solved in a thread of their own, and read as solutions."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
