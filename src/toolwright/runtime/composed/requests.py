@@ -9,6 +9,7 @@ from typing import Any, cast
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.checks import brief_value
 from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, NotFound, RunOver, SolutionError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CreateThread
@@ -26,6 +27,8 @@ from toolwright.core.value import changed, value
 from toolwright.runtime.composed.calls import read_calls
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
+
+log = logger("toolwright.runtime")
 
 
 class ComposedRequests:
@@ -91,8 +94,11 @@ class ComposedRequests:
         while not cancelling.done():
             with suppress(asyncio.CancelledError):  # a scope of anyio's cancels at every wait
                 await asyncio.wait([cancelling])
-        with suppress(NotFound, RunOver):  # it was not begun, or is over
-            cancelling.result()
+        error = cancelling.exception()
+        if error is not None and not isinstance(error, NotFound | RunOver):  # it was not begun, or is over
+            log.warning(
+                "The request of the thread %s goes on, although nobody waits for it: %s", thread_id, error
+            )
 
     async def solution(self, run_id: str) -> Solution:
         """The solution of a request, once its run is over; also of one that another process began.

@@ -1,0 +1,205 @@
+"""Composed requests as runs: watched, kept, cancelled, and gone on with by another process."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import anyio
+import pytest
+
+import toolwright as tw
+from tests.runtime.rig import running
+from tests.runtime.solving import (
+    DONE,
+    SUMMARY,
+    TEXT,
+    TOOL,
+    greet,
+    greeting,
+    said,
+)
+from tests.watched import Watched
+from toolwright.core.errors import (
+    NotFound,
+    SolutionError,
+    StoreError,
+)
+from toolwright.core.journal.units import RequestCancel, Unit
+from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.threads.event import Topic
+from toolwright.testing import runtime
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_request_is_watched_and_kept_like_any_run() -> None:
+    model = Watched([said(None, greet("Ada")), said(DONE)])
+    async with runtime(tw.App(registry=greeting())) as rt:
+        run = await rt.begin_request({"model": model}, SUMMARY, [TOOL, TEXT])
+        seen: list[str] = []
+        async for event in rt.events.follow(Topic(kind="run", id=run.id), after=0):
+            seen.append(event.type)
+            if event.type == "run.completed":
+                break
+        solution = await rt.solution(run.id)
+        assert solution == await rt.solution(run.id)
+        assert (solution.output, solution.run_id, solution.thread_id) == (DONE, run.id, run.thread_id)
+        for type_ in ("run.started", "step.started", "tool.started", "tool.done", "step.done", "message"):
+            assert type_ in seen
+        [row] = await rt.calls.list(run_id=run.id, status=())
+        assert (row.name, row.kind, row.result) == (
+            "greetUser",
+            "function",
+            {"status": "success", "result": "Hello Ada"},
+        )
+        roles = [message.role for message in await rt.threads.messages(run.thread_id)]
+        assert roles == ["user", "assistant", "tool", "assistant"]
+        assert (await rt.runs.get(run.id)).output == DONE
+
+
+async def test_a_solved_request_is_read_again_after_its_model_object_is_gone() -> None:
+    async with runtime(tw.App(registry=greeting())) as rt:
+        model = Watched([said(None, greet("Ada")), said(DONE)])
+        solution = await rt.request({"model": model}, SUMMARY, [TOOL, TEXT])
+        assert await rt.solution(solution.run_id) == solution
+
+
+async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
+    prompt = tw.Prompt("a", model=Watched([{"text": "Hi."}]))
+    async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.threads.send(thread.id, "Go")
+        with pytest.raises(NotFound, match="none of a composed request"):
+            await rt.solution(run.id)
+        with pytest.raises(NotFound):
+            await rt.solution("run_nowhere")
+
+
+class Hanging:
+    """A handler that ends when its run is cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.registry = tw.Registry()
+        self.registry.handler("greetUser", self.greet)
+
+    async def greet(self, userName: str, state: tw.ThreadState) -> str:  # noqa: N803 - as S1 spells it
+        self.begun.set()
+        await state.execution.abort_signal.wait()
+        return userName
+
+
+@pytest.mark.parametrize("how", ["task", "scope"])
+async def test_a_wait_that_is_cancelled_cancels_the_run(how: str, tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    hanging = Hanging()
+    model = Watched([said(None, greet("Ada")), said(DONE)])
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+
+        async def ask() -> None:
+            await rt.request({"model": model}, SUMMARY, [TOOL, TEXT])
+
+        if how == "task":
+            task = asyncio.create_task(ask())
+            await hanging.begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask)
+                await hanging.begun.wait()
+                group.cancel_scope.cancel()
+        [run] = await rt.runs.list()
+        assert (await rt.runs.wait(run.id, 10)).status == "cancelled"
+        with pytest.raises(SolutionError, match="The request was cancelled"):
+            await rt.solution(run.id)
+
+
+class Silent:
+    """A model that begins to answer and never does."""
+
+    name = "test:silent"
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.begun.set()
+        await asyncio.Event().wait()
+        yield ModelResponse(text=request.system)
+
+
+async def test_a_wait_is_cancelled_although_the_journal_cannot_be_told() -> None:
+    async def fail(_: int, unit: Unit) -> None:
+        if isinstance(unit, RequestCancel):
+            raise StoreError("No journal.")
+
+    model = Silent()
+    async with running(model) as rig:
+        asked = asyncio.create_task(rig.rt.request({"model": model}, SUMMARY, "Go"))
+        await model.begun.wait()
+        rig.store.before = fail
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+
+async def test_a_request_that_is_cancelled_has_no_solution() -> None:
+    hanging = Hanging()
+    model = Watched([said(None, greet("Ada")), said(DONE)])
+    async with runtime(tw.App(registry=hanging.registry)) as rt:
+        asked = asyncio.create_task(rt.request({"model": model}, SUMMARY, [TOOL, TEXT]))
+        await hanging.begun.wait()
+        [run] = await rt.runs.list()
+        await rt.runs.cancel(run.id)
+        with pytest.raises(SolutionError, match="The request was cancelled") as caught:
+            await asked
+        assert (caught.value.run_id, caught.value.thread_id) == (run.id, run.thread_id)
+
+
+SCRIPT = """\
+- text: '{"output": null, "calls": [{"_tool": "greetUser", "userName": "Ada"}]}'
+- text: '{"output": {"summary": "Done."}, "calls": []}'
+"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_request_outlives_the_process_that_began_it(named: bool, tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    model = f"scripted:{tmp_path / 'script.yaml'}" if named else Watched([said(None, greet("Ada"))])
+    hanging = Hanging()
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+        run = await rt.begin_request({"model": model}, SUMMARY, [TOOL, TEXT])
+        await hanging.begun.wait()
+    async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
+        if not named:
+            gone = "The model 'test:watched' of this request was an object of a process that is gone"
+            with pytest.raises(SolutionError, match=f"^{gone}") as caught:
+                await rt.solution(run.id)
+            assert caught.value.run_id == run.id
+            return
+        solution = await rt.solution(run.id)
+        assert (solution.output, solution.steps) == (DONE, 2)
+        [call] = solution.calls
+        assert call.result is not None
+        assert call.result.error_code == "interrupted"
+    async with tw.App().runtime(settings, grace=0.1) as rt:
+        assert await rt.solution(run.id) == solution
+
+
+async def test_an_output_that_came_with_calls_outlives_the_process(tmp_path: Path) -> None:
+    turn = json.dumps(said(DONE, greet("Ada"), greet("Bob"))["text"])
+    (tmp_path / "script.yaml").write_text(f"- text: {turn}\n")
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
+    hanging = Hanging()
+    async with tw.App(registry=hanging.registry).runtime(settings, grace=0.1) as rt:
+        config = {"model": f"scripted:{tmp_path / 'script.yaml'}"}
+        run = await rt.begin_request(config, SUMMARY, [TOOL, TEXT])
+        await hanging.begun.wait()
+    async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
+        solution = await rt.solution(run.id)
+    assert (solution.output, solution.steps, solution.stop_reason) == (DONE, 1, "end_turn")
+    assert [call.result.status for call in solution.calls if call.result] == ["error", "success"]
