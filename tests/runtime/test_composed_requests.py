@@ -279,18 +279,18 @@ async def test_calls_that_a_handler_queues_are_made_and_told_of_in_the_same_form
     assert results.content == "Results of the calls:\n1. greetUser: Hello Ada"
 
 
-@pytest.mark.parametrize(
-    ("context", "words"),
-    [
-        (
-            [{"type": "tool", "tool": "hale"}],
-            "names the tool 'hale', which the app does not have. Did you mean 'hail'",
-        ),
-        ([TOOL, {"type": "tool", "tool": {"greetUser": {"type": "object"}}}], "greetUser"),
-        ([TOOL, {"type": "tool", "tool": ["hail"]}, {"type": "tool", "tool": {"hail": {}}}], "hail"),
-    ],
-)
-async def test_tools_that_are_not_there_or_there_twice_are_refused(context: list[JSON], words: str) -> None:
+REFUSED_TOOLS: list[tuple[list[Any], str]] = [
+    (
+        [{"type": "tool", "tool": "hale"}],
+        "names the tool 'hale', which the app does not have. Did you mean 'hail'",
+    ),
+    ([TOOL, {"type": "tool", "tool": {"greetUser": {"type": "object"}}}], "greetUser"),
+    ([TOOL, {"type": "tool", "tool": ["hail"]}, {"type": "tool", "tool": {"hail": {}}}], "hail"),
+]
+
+
+@pytest.mark.parametrize(("context", "words"), REFUSED_TOOLS)
+async def test_tools_that_are_not_there_or_there_twice_are_refused(context: list[Any], words: str) -> None:
     @tw.tool(description="Hail.")
     def hail(name: str) -> str:
         return name
