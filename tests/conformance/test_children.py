@@ -57,6 +57,9 @@ def event(thread_id: str, event_id: str, type_: Any = "message", **content: Any)
     return InboxEvent(thread_id=thread_id, event_id=event_id, type=type_, content=content, created_at=AT)
 
 
+LINK = Link(resumable=True, hidden=("KEY",), output={"type": "string"})
+
+
 def run_of(thread_id: str, run_id: str) -> Run:
     return Run(id=run_id, thread_id=thread_id, agent="worker", created_at=AT)
 
@@ -72,7 +75,7 @@ def file_at(thread_id: str, path: str) -> FileChange:
 def spawn(child_id: str = "th_2", parent_id: str = "th_1", report: str | None = None, **fields: Any) -> Spawn:
     thread = Thread(
         id=child_id, agent="worker", parent_id=parent_id, name="Ada", tags=("name:Ada",), run_id=f"run_{child_id}",
-        posted=1, ev=1, link=Link(resumable=True, hidden=("KEY",)), report=report, created_at=AT,
+        posted=1, ev=1, link=LINK, report=report, created_at=AT,
     )  # fmt: skip
     return Spawn(
         thread_id=child_id,
@@ -137,7 +140,7 @@ async def test_a_child_begins_once_with_all_that_it_brings(store: Store, journal
     child = await child_of(store)
     assert (child.parent_id, child.link, child.report) == (
         "th_1",
-        Link(resumable=True, hidden=("KEY",)),
+        LINK,
         "call_1",
     )
     assert (child.run_id, child.posted, child.ev, child.child_status) == ("run_th_2", 1, 1, "running")

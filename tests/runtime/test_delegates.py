@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from toolwright.core.errors import DefinitionError, InvalidConfiguration
+from toolwright.core.agents.catalog import REQUESTS
+from toolwright.core.errors import DefinitionError, InvalidConfiguration, NotFound
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel, runtime
@@ -209,7 +210,17 @@ async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_outp
         assert made.result is not None and made.result.result == {"summary": "by the agent"}
         assert "A secret matter" not in model.told("writer")
         [child] = await rt.threads.children(solution.thread_id)
-        assert child.agent == writer.id
+        assert (child.agent, child.arguments) == (writer.id, {"text": "long"})
+
+
+async def test_no_delegate_and_no_thread_is_of_the_agent_that_answers_requests() -> None:
+    model = Told({"request": parent(call(_delegate=REQUESTS.id, schema={}))})
+    async with runtime(app({"type": "string"})) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None
+        assert made.result.error == f"There is no delegate {REQUESTS.id!r}; there are 'anonymous'."
+        with pytest.raises(NotFound, match="There is no agent"):
+            await rt.threads.create(REQUESTS.id, arguments={"schema": {}})
 
 
 async def test_a_tool_of_an_agents_prompt_is_delegated_too() -> None:

@@ -58,6 +58,17 @@ async def test_a_direct_call_gives_what_the_child_says_last() -> None:
         assert await at.heard(child.id) == ["Do it"]
 
 
+async def test_arguments_of_any_name_are_a_childs_own() -> None:
+    class Args(BaseModel):
+        model_config = {"extra": "allow"}
+
+    agent = worker([{"text": "I have done it."}], required_schema=Args)
+    async with home(agent, {}, [call("worker", message="Do it", _output=5), DONE]) as at:
+        thread = await at.thread()
+        assert (await at.run(thread.id)).output == "Done."
+        assert await at.results(thread.id) == ["I have done it."]
+
+
 async def test_the_parent_is_parked_while_its_child_works() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 

@@ -22,8 +22,6 @@ from toolwright.core.value import changed, value
 
 OBJECT = "object:"
 """How the model of a kept request begins that is an object; the thread or the agent follows that has it."""
-OUTPUT = "_output"
-"""Name, among the arguments of an agent's thread, of the schema that its answer must fit."""
 REMEMBERED = 1_000
 """Requests that are solved, of which the objects are kept."""
 
@@ -78,8 +76,8 @@ class RequestAgents:
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
         """An agent that carries out a delegated call: its answer must be what the call's tool declares as `_output`."""
-        schema = None if thread.arguments is None else thread.arguments.get(OUTPUT)
-        if schema is None or thread.link is None:
+        schema = None if thread.link is None else thread.link.output
+        if schema is None:
             return active
         sides: dict[SideName, ActiveAgent] = {}
         form = OutputForm(Output(schema))

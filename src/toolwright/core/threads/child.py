@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
 from toolwright.core.value import value
@@ -23,7 +23,7 @@ class Link:
 
     One that is not `resumable` is over with its first session. Messages from the parent are for the side
     `receives`. With `implicit` the end of each session is told to the parent. The values of the names `hidden` are
-    never shown to a model.
+    never shown to a model. Its answer must fit the schema `output`, if there is one (S1 `_delegate`).
     """
 
     blocking: bool = True
@@ -31,18 +31,25 @@ class Link:
     receives: Side = "side_a"
     implicit: bool = True
     hidden: tuple[str, ...] = ()
+    output: JSONObject | None = None
 
 
 def link_json(link: Link) -> JSON:
     """A link, for the journal."""
-    return [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
+    written: list[JSON] = [link.blocking, link.resumable, link.receives, link.implicit, [*link.hidden]]
+    return written if link.output is None else [*written, link.output]
 
 
 def link_from_json(written: JSON) -> Link:
     """The link that `link_json` wrote."""
-    blocking, resumable, receives, implicit, hidden = cast("list[Any]", written)  # as written above
+    blocking, resumable, receives, implicit, hidden, *output = cast("list[Any]", written)  # as written above
     return Link(
-        blocking=blocking, resumable=resumable, receives=receives, implicit=implicit, hidden=tuple(hidden)
+        blocking=blocking,
+        resumable=resumable,
+        receives=receives,
+        implicit=implicit,
+        hidden=tuple(hidden),
+        output=output[0] if output else None,
     )
 
 

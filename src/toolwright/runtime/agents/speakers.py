@@ -42,8 +42,7 @@ class Speakers:
         if speaker is None:
             return f"The agent {agent_id!r} of this thread is not configured in this app."
         equipped = self._equip(speaker)
-        if thread.link is not None:
-            equipped = self._requests.told_output(thread, equipped)
+        equipped = self._requests.told_output(thread, equipped)
         return equipped.sides.get(run.side, equipped)
 
     async def _of_request(self, thread: Thread) -> ActiveAgent | str:

@@ -14,7 +14,7 @@ from toolwright.core.requests.delegate import (
     output_of,
     said_before,
 )
-from toolwright.core.requests.speaker import OUTPUT, RequestAgents, request_agent, written_model
+from toolwright.core.requests.speaker import RequestAgents, request_agent, written_model
 from toolwright.core.results.result import Outcome, ToolResult
 from toolwright.core.schemas.meta import ANONYMOUS, Call, read_call
 from toolwright.core.schemas.output import Output
@@ -65,13 +65,13 @@ class Delegates:
         )
         if name == ANONYMOUS or name in self._catalog.requests:
             return self._request(name, tool, call, state, caller)
-        agent = await self._agents.usable(self._catalog.delegate_id(name))
+        agent_id = self._catalog.delegate_id(name)
+        agent = None if agent_id == REQUESTS.id else await self._agents.usable(agent_id)
         if agent is None:
             names = ", ".join(map(repr, self._catalog.delegates))
             raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
-        output = output_of(tool)
-        arguments: JSONObject = {**call.args} if output is None else {**call.args, OUTPUT: output}
-        return agent, self._birth_of(state, agent.agent_id, message_to(tool, call, caller), arguments)
+        link = Link(output=output_of(tool))
+        return agent, self._birth_of(state, agent.agent_id, message_to(tool, call, caller), call.args, link)
 
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller
@@ -91,9 +91,11 @@ class Delegates:
             self._request_agents.model_of(request),
             state.clock.now(),
         )
-        return agent, self._birth_of(state, REQUESTS.id, message_of(request), request.kept)
+        return agent, self._birth_of(state, REQUESTS.id, message_of(request), request.kept, Link())
 
-    def _birth_of(self, state: RunState, agent_id: str, message: str, arguments: JSONObject) -> Birth:
+    def _birth_of(
+        self, state: RunState, agent_id: str, message: str, arguments: JSONObject, link: Link
+    ) -> Birth:
         return Birth(
             thread_id=child_id_of(state.call_id),
             parent_id=state.thread_id,
@@ -103,7 +105,7 @@ class Delegates:
             arguments=arguments,
             user_id=state.user_id,
             depth=state.chain_depth,
-            link=Link(),
+            link=link,
         )
 
 
