@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.runtime.solving import Raw
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, NotFound
-from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel, runtime
 
@@ -131,6 +132,16 @@ async def test_a_call_chooses_its_delegate_where_the_tool_leaves_it_open() -> No
         assert results[2].error == "There is no delegate 'nobody'; there are 'anonymous'."
         kinds = {row.position: row.kind for row in await rt.calls.list(run_id=solution.run_id, status=())}
         assert kinds == {0: "delegate", 1: "latent", 2: "delegate"}
+
+
+@pytest.mark.parametrize("name", ["_delegate", r"_d\u0065legate"])
+async def test_the_kind_of_a_call_is_known_however_its_delegate_is_spelled(name: str) -> None:
+    arguments = f'{{"text": "long", "{name}": "anonymous"}}'
+    made = ModelResponse(calls=(ModelCall(id="1", name="sum_up", arguments=arguments),))
+    async with runtime(app({"type": "string"})) as rt, asyncio.timeout(20):
+        raw = Raw(made, answer({"summary": "theirs"})["text"], answer({"done": True})["text"])
+        [row] = await rt.calls.list(run_id=(await solved(rt, raw)).run_id, status=())
+        assert (row.kind, row.status) == ("delegate", "resolved")
 
 
 async def test_a_call_with_neither_output_nor_delegate_is_sent_back() -> None:

@@ -155,7 +155,9 @@ class Tool:
 
     def kind_of(self, arguments: str) -> Kind:
         """The kind by which a call with these arguments, as JSON text, is carried out: it may choose its delegate."""
-        if self.meta is None or "_delegate" not in self.meta.choices or "_delegate" not in arguments:
+        if self.meta is None or "_delegate" not in self.meta.choices:
+            return self.kind
+        if "_delegate" not in arguments and "\\" not in arguments:  # which may spell it
             return self.kind
         try:
             written: JSON = from_json(arguments)
