@@ -24,7 +24,7 @@ from toolwright.core.errors import (
     InvalidRequest,
     SolutionError,
 )
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.threads.run import Usage
 from toolwright.testing import runtime
@@ -173,6 +173,14 @@ async def test_a_model_is_not_shown_the_apps_secrets_wherever_they_stand_in_a_re
     assert len(texts) == 4
     assert all("[redacted:KEY]" in text and secret not in text for text in texts)
     assert solution.output == {"summary": "[redacted:KEY]"}
+
+
+@pytest.mark.parametrize("secret", ["1234", "true", "12345678"])
+async def test_an_answer_stays_json_whatever_secret_is_taken_out_of_it(secret: str) -> None:
+    turn = said({"summary": f"It is {secret}", "number": json.loads(secret)})
+    solution, _ = await solved([turn], [TEXT], app=tw.App(env={"PIN": secret}))
+    number = "[redacted:PIN]" if len(secret) == 8 else json.loads(secret)
+    assert solution.output == {"summary": "It is [redacted:PIN]", "number": number}
 
 
 async def test_a_model_is_named_too() -> None:

@@ -47,8 +47,13 @@ def _clean_content(message: Message, redactor: Redactor) -> str:
     return redactor.document(message.content)
 
 
-def clean_response(response: ModelResponse, redactor: Redactor, tools: Container[str]) -> ModelResponse:
-    """A model's answer without secrets; its tools, those of the given names, are called with what is recorded."""
+def clean_response(
+    response: ModelResponse, redactor: Redactor, tools: Container[str], *, formed: bool = False
+) -> ModelResponse:
+    """A model's answer without secrets; its tools, those of the given names, are called with what is recorded.
+
+    The text of one that is `formed` is JSON, and stays it.
+    """
     calls = [
         ModelCall(
             id=call.id,
@@ -59,7 +64,7 @@ def clean_response(response: ModelResponse, redactor: Redactor, tools: Container
     ]
     return changed(
         response,
-        text=redactor.text(response.text),
+        text=redactor.document(response.text) if formed else redactor.text(response.text),
         calls=tuple(calls),
         native=redactor.json(response.native),
     )

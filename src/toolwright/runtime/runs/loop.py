@@ -123,9 +123,14 @@ class Loop:
         if response is None:
             return
         if context.redactor.secrets:
-            texts = [response.text, *[call.arguments for call in response.calls]]
+            active, texts = context.active, [response.text, *[call.arguments for call in response.calls]]
             response = await in_thread_if_large(
-                texts, clean_response, response, context.redactor, context.active.by_name
+                texts,
+                clean_response,
+                response,
+                context.redactor,
+                active.by_name,
+                formed=active.form is not None,
             )
         formed: FormedAnswer | None = None
         if context.active.form is not None:
