@@ -142,6 +142,21 @@ async def test_a_unit_writes_no_value_twice() -> None:
             assert len(keys) == len(set(keys))
 
 
+async def test_a_unit_writes_no_more_than_can_be_made_without_a_pause() -> None:
+    large = ["x" * 1000] * 400
+    turns = [note("†state.a", large), *[note(to("†state.a", "push"), number) for number in range(20)]]
+    async with running(Watched([calls(*turns), DONE]), [NOTE]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        await Talk(rig.rt, thread.id).say()
+        assert (await state_of(rig, thread.id))[None]["a"] == [*large, *range(20)]
+        settled = [
+            len([each for each in unit.messages if each.role == "tool"])
+            for unit in rig.store.units
+            if isinstance(unit, Advance)
+        ]
+        assert (sum(settled), max(settled)) == (21, 3)
+
+
 async def test_a_later_run_goes_on_with_the_state() -> None:
     handled, model = Handled.of(), Watched([])
     async with running(model, [NOTE, *handled.tools]) as rig:

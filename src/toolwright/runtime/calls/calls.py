@@ -21,7 +21,7 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.tools.toolkits import ENTER_SPACE
 from toolwright.core.value import changed
 from toolwright.runtime.calls.messages import Instant, answer_message, call_message
-from toolwright.runtime.calls.request_state import resolver, write_output
+from toolwright.runtime.calls.request_state import resolver, write_output, written_size
 from toolwright.runtime.calls.variables import changed_for, lacking_for
 from toolwright.runtime.calls.visible import finished, outside_any_space, posted
 from toolwright.runtime.calls.visible import timed_out as timed_out_message
@@ -58,6 +58,8 @@ class LastWords:
 
 CALLS_PER_UNIT = 100
 """Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
+STATE_PER_UNIT = 1024 * 1024
+"""Characters of values, as JSON, that one unit writes to the state, each write counted: some tens of milliseconds."""
 
 
 class Calls:
@@ -72,9 +74,9 @@ class Calls:
         """Calls in order: those that need no outside world are settled, the first other one is started.
 
         One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
-        those behind the first hundred: a unit is made without a pause.
+        those behind the first hundred, or behind those that write much: a unit is made without a pause.
         """
-        active = context.active
+        active, size = context.active, 0
         for call in islice(calls, CALLS_PER_UNIT):
             resolve = None if context.values is None else resolver(context, changes, call)
             prepared = prepare(active.by_name, call.name, call.arguments, call.id, resolve)
@@ -94,7 +96,11 @@ class Calls:
                 context.prepare(prepared)
                 self._move(changes, call, "running", context.clock.now())
                 return
+            before = changes.effects
             if not self.take(context, changes, call, self._cut(context, instant(prepared))):
+                return
+            size += written_size(before, changes)
+            if size > STATE_PER_UNIT:
                 return
 
     def _show(

@@ -1,7 +1,7 @@
 """The state of a request in a run: what the references of calls read, and where results are written (S1)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from toolwright.core.errors import InvalidJSON, InvalidRequest
@@ -62,6 +62,14 @@ def write_output(context: RunContext, changes: Changes, call: Call, result: Tool
         text = f"Tool {tool.name!r} itself succeeded, but its result cannot be written to {where}: {error.message}"
         failure = ToolResult.fail(sentence(text), error_code="state_write")
         return changed(failure, attachments=result.attachments)
+
+
+def written_size(before: Sequence[object], changes: Changes) -> int:
+    """Characters, as JSON, of the value that has been written since there were the effects `before`; 0 for none."""
+    if changes.effects is before:
+        return 0
+    last = changes.effects[-1]
+    return len(last.value) if isinstance(last, SetValue) and last.value is not None else 0
 
 
 def _put(changes: Changes, effect: SetValue) -> None:
