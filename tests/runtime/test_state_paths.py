@@ -143,7 +143,7 @@ async def test_a_unit_writes_no_value_twice() -> None:
 
 
 async def test_a_unit_writes_no_more_than_can_be_made_without_a_pause() -> None:
-    large = ["x" * 1000] * 400
+    large: list[JSON] = ["x" * 1000] * 400
     turns = [note("†state.a", large), *[note(to("†state.a", "push"), number) for number in range(20)]]
     async with running(Watched([calls(*turns), DONE]), [NOTE]) as rig:
         thread = await rig.rt.threads.create("tester")
