@@ -2,6 +2,7 @@
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.requests.conversation import message_of
@@ -59,19 +60,20 @@ class Delegates:
         return outcome
 
     async def _birth(self, tool: Tool, call: Call, state: RunState) -> tuple[ActiveAgent, Birth]:
-        name, caller = (
-            call.delegate or ANONYMOUS,
-            _caller(state.run_context, call, state.call_id, self._catalog),
-        )
+        name, context = call.delegate or ANONYMOUS, state.run_context
+        texts = [each.content for each in context.frame.messages]
+        measured = [context.thread.arguments, context.values, call.args, texts]
+        caller = await in_thread_if_large(measured, _caller, context, call, state.call_id, self._catalog)
         if name == ANONYMOUS or name in self._catalog.requests:
-            return self._request(name, tool, call, state, caller)
+            return await in_thread_if_large(measured, self._request, name, tool, call, state, caller)
         agent_id = self._catalog.delegate_id(name)
         agent = None if agent_id == REQUESTS.id else await self._agents.usable(agent_id)
         if agent is None:
             names = ", ".join(map(repr, self._catalog.delegates))
             raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
         link = Link(output=output_of(tool))
-        return agent, self._birth_of(state, agent.agent_id, message_to(tool, call, caller), call.args, link)
+        message = await in_thread_if_large(measured, message_to, tool, call, caller)
+        return agent, self._birth_of(state, agent.agent_id, message, call.args, link)
 
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
@@ -210,17 +211,17 @@ class RunContext(RunRecord):
     # ── the state of the request that the thread carries out ────────────────────────────────────────────────
 
     async def load_values(self) -> None:
-        """Read the thread's values once: from now on the record has them."""
-        if self.values is None:
-            self.put_values(
-                await self.retry_until_available(lambda: self._store.children.values(self.thread.id))
-            )
+        """Read the thread's values once, and its request: from now on the record has them."""
+        if self.values is not None:
+            return
+        if self.thread.agent == REQUESTS.id:
+            written = self.thread.arguments
+            self._request = await in_thread_if_large(written, read_request, "The request", written)
+        self.put_values(await self.retry_until_available(lambda: self._store.children.values(self.thread.id)))
 
     @property
     def request(self) -> RequestForm | None:
-        """The composed request that the thread solves, None for any other thread."""
-        if self._request is None and self.thread.agent == REQUESTS.id:
-            self._request = read_request("The request", self.thread.arguments)
+        """The composed request that the thread solves, once its values are loaded; None for any other thread."""
         return self._request
 
     def base_state(self, instance: str | None) -> JSONObject:
