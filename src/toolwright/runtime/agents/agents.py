@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_thread_id_of
-from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import ConfiguredAgent, faulty, read_agent
 from toolwright.core.agents.prompt import Prompt
 from toolwright.core.broken_rows import Rows, broken_of
@@ -131,13 +131,8 @@ class Agents:
             return None
 
     async def active(self, name_or_id: str) -> ActiveAgent:
-        """The agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app.
-
-        The agent of composed requests is there for these alone.
-        """
+        """The agent ready to run, as it is now. `InvalidConfiguration` if that no longer fits the app."""
         agent = await self.get(name_or_id)
-        if agent.id == REQUESTS.id:
-            raise NotFound(f"There is no agent {name_or_id!r}.")
         active = await self.find(agent.id)
         assert active is not None, "it was found a moment ago"
         return active

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.agents.prompt import Env
 from toolwright.core.broken_rows import is_there
 from toolwright.core.concurrency import in_thread_if_large
@@ -93,6 +94,8 @@ class Threads:
         if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise _faulty("arguments", "must be an object")
         active = await self._agents.active(agent)
+        if active.agent_id == REQUESTS.id:  # which is there for composed requests alone
+            raise NotFound(f"There is no agent {agent!r}.")
         thread_id, now = self._new_id("thr"), self._clock.now()
         thread = Thread(
             id=thread_id,
