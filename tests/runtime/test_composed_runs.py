@@ -76,6 +76,18 @@ async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
             await rt.solution("run_nowhere")
 
 
+async def test_a_run_that_is_none_of_a_request_is_not_waited_for() -> None:
+    @tw.tool(description="Takes for ever.")
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    prompt = tw.Prompt("a", model=Watched([{"calls": [{"name": "work"}]}]), tools=[work])
+    async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt, asyncio.timeout(20):
+        run = await rt.threads.send((await rt.threads.create("a")).id, "Go")
+        with pytest.raises(NotFound, match="none of a composed request"):
+            await rt.solution(run.id)
+
+
 class Hanging:
     """A handler that ends when its run is cancelled."""
 

@@ -105,11 +105,11 @@ class ComposedRequests:
 
         Raises `SolutionError` if the run failed or was cancelled, `NotFound` if it is none of a request.
         """
-        run = await self._runs.wait(run_id)
-        self._agents.release(run.thread_id)
-        thread = await self._threads.get(run.thread_id)
+        thread = await self._threads.get((await self._runs.get(run_id)).thread_id)
         if thread.agent != REQUESTS.id:
             raise NotFound(f"The run {run_id!r} is none of a composed request.")
+        run = await self._runs.wait(run_id)
+        self._agents.release(thread.id)
         if run.status != "completed":
             why = run.error or f"The request was {run.status}."
             raise SolutionError(why, run.id, thread.id)
