@@ -225,6 +225,20 @@ async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_outp
         assert (child.agent, child.arguments) == (writer.id, {"text": "long"})
 
 
+async def test_an_agent_of_two_sides_is_no_delegate_of_a_tool_with_an_output() -> None:
+    model = Told({"request": parent(call())})
+    sides = [tw.Side(tw.Prompt(name, model=model)) for name in ("one", "other")]
+    talkers = tw.Agent("talkers", type="dual_ai", side_a=sides[0], side_b=sides[1], max_session_turns=2)
+    async with runtime(app({"const": "talkers"}, agents=[talkers])) as rt:
+        solution = await solved(rt, model)
+        [made] = solution.calls
+        assert made.result is not None
+        assert made.result.error == (
+            "The agent 'talkers' talks with itself, and so cannot answer by the _output of 'sum_up'."
+        )
+        assert await rt.threads.children(solution.thread_id) == []
+
+
 async def test_no_delegate_and_no_thread_is_of_the_agent_that_answers_requests() -> None:
     model = Told({"request": parent(call(_delegate=REQUESTS.id, schema={}))})
     async with runtime(app({"type": "string"})) as rt:

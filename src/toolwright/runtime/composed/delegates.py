@@ -72,6 +72,10 @@ class Delegates:
             names = ", ".join(map(repr, self._catalog.delegates))
             raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
         link = Link(output=output_of(tool))
+        if link.output is not None and agent.agent.type == "dual_ai":
+            raise InvalidRequest(
+                f"The agent {name!r} talks with itself, and so cannot answer by the _output of {tool.name!r}."
+            )
         message = await in_thread_if_large(measured, message_to, tool, call, caller)
         return agent, self._birth_of(state, agent.agent_id, message, call.args, link)
 
