@@ -172,6 +172,26 @@ async def test_scopes_show_what_they_name() -> None:
         assert "hidden" not in data
 
 
+async def test_scopes_show_nothing_of_other_instances() -> None:
+    scopes = {"const": ["messages", "data", "state", "input"]}
+    model = Told({"request": parent(call(_instance="a")), "sum_up": [answer({"summary": "short"})]})
+    context: list[dict[str, Any]] = [
+        {"type": "data", "data": "a's data", "instance": "a"},
+        {"type": "data", "data": "b's data", "instance": "b"},
+        {"type": "text", "text": "a's text", "instance": "a"},
+        {"type": "text", "text": "b's text", "instance": "b"},
+        {"type": "text", "text": "everybody's text"},
+        {"type": "state", "state": {"k": "b's state"}, "instance": "b"},
+        {"type": "input", "input": {"k": "b's input"}, "instance": "b"},
+    ]
+    tools = app({"const": "anonymous"}, _scopes=scopes, _instance={"type": "string"})
+    async with runtime(tools) as rt:
+        await solved(rt, model, *context)
+        told = model.told("sum_up")
+        assert all(part in told for part in ("a's data", "a's text", "everybody's text"))
+        assert "b's" not in told
+
+
 async def test_a_scope_that_leads_nowhere_is_an_error_of_the_call() -> None:
     model = Told({"request": parent(call())})
     async with runtime(app({"const": "anonymous"}, _scopes={"const": ["†state.nothing"]})) as rt:

@@ -37,21 +37,27 @@ class Caller:
     state: JSONObject = field(default_factory=dict[str, JSON])
 
 
-def said_before(request: RequestForm | None, messages: Sequence[Message]) -> list[JSONObject]:
-    """A conversation as messages of a context; of a request its texts, and none of its data, input and state."""
+def said_before(
+    request: RequestForm | None, messages: Sequence[Message], instance: str | None
+) -> list[JSONObject]:
+    """A conversation as messages of a context; of a request its texts, and none of its data, input and state.
+
+    Those of other instances are left out.
+    """
     said: list[tuple[str, str]] = []
     if request is not None:
-        texts = [item for item in request.context if isinstance(item, TextForm | MessageForm)]
+        texts = [item for item in request.items_of(instance) if isinstance(item, TextForm | MessageForm)]
         said = [(item.role, text_of(item)) for item in texts if item.role != "system"]
         messages = messages[1:]  # the first is made of the context
     said += [(each.role, each.content) for each in heard(messages)]
     return [{"role": role, "content": text} for role, text in said if text.strip()]
 
 
-def caller_items(request: RequestForm) -> tuple[list[JSONObject], list[JSONObject]]:
-    """The data and the tools of a request's context, as a delegate's context has them."""
-    data = [item.model_dump(mode="json") for item in request.context if isinstance(item, DataForm)]
-    tools = [item.model_dump(mode="json") for item in request.context if isinstance(item, ToolForm)]
+def caller_items(request: RequestForm, instance: str | None) -> tuple[list[JSONObject], list[JSONObject]]:
+    """The data and the tools of a request's context, as a delegate's context has them; without other instances'."""
+    own = request.items_of(instance)
+    data = [item.model_dump(mode="json") for item in own if isinstance(item, DataForm)]
+    tools = [item.model_dump(mode="json") for item in own if isinstance(item, ToolForm)]
     return data, tools
 
 

@@ -215,6 +215,10 @@ class RequestForm(_Form):
         keys = [each if isinstance(each, str) else (each[0], dumps(each[1])) for each in listed]
         return [*dict(zip(keys, listed, strict=True)).values()]
 
+    def items_of(self, instance: str | None) -> list[Item]:
+        """The parts of the context that are of that instance, or of none."""
+        return [item for item in self.context if getattr(item, "instance", None) in (None, instance)]
+
     def input_of(self, instance: str | None) -> JSONObject:
         """What `†input` is for a call of that instance: its own names before those of no instance."""
         inputs = [item for item in self.context if isinstance(item, InputForm)]

@@ -123,13 +123,13 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
         {"type": "tool", "tool": [name for name in active.by_name if name in catalog.tools]}
     ]
     if request is not None:
-        data, tools = caller_items(request)
+        data, tools = caller_items(request, call.instance)
     messages = [*context.frame.opening, *context.frame.messages]
     before = next(
         (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
     )
     return Caller(
-        messages=said_before(request, messages[:before]),
+        messages=said_before(request, messages[:before], call.instance),
         data=data,
         tools=tools,
         input=context.input_of(call.instance),
