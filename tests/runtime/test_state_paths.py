@@ -157,6 +157,21 @@ async def test_a_unit_writes_no_more_than_can_be_made_without_a_pause() -> None:
         assert (sum(settled), max(settled)) == (21, 3)
 
 
+async def test_nor_does_it_read_more() -> None:
+    large: list[JSON] = ["x" * 1000] * 400
+    tool = latent("look", value={})
+    turns = [call("look", value="†input.large", _output=number) for number in range(10)]
+    async with running(Watched([calls(*turns), DONE]), [tool]) as rig:
+        thread = await rig.rt.threads.create("tester", arguments={"large": large})
+        assert (await Talk(rig.rt, thread.id).say()).status == "completed"
+        settled = [
+            len([each for each in unit.messages if each.role == "tool"])
+            for unit in rig.store.units
+            if isinstance(unit, Advance)
+        ]
+        assert (sum(settled), max(settled)) == (10, 3)
+
+
 async def test_a_later_run_goes_on_with_the_state() -> None:
     handled, model = Handled.of(), Watched([])
     async with running(model, [NOTE, *handled.tools]) as rig:

@@ -59,7 +59,7 @@ class LastWords:
 CALLS_PER_UNIT = 100
 """Calls of one answer that one unit settles: some ten milliseconds for the event loop."""
 STATE_PER_UNIT = 1024 * 1024
-"""Characters of values, as JSON, that one unit writes to the state, each write counted: some tens of milliseconds."""
+"""Characters, as JSON, of what one unit writes to the state and reads from there: some tens of milliseconds."""
 
 
 class Calls:
@@ -74,7 +74,7 @@ class Calls:
         """Calls in order: those that need no outside world are settled, the first other one is started.
 
         One that lacks a variable, or gets another value in this very move, is left as it is, and all behind it. So are
-        those behind the first hundred, or behind those that write much: a unit is made without a pause.
+        those behind the first hundred, or behind those to which the state is much: a unit is made without a pause.
         """
         active, size = context.active, 0
         for call in islice(calls, CALLS_PER_UNIT):
@@ -100,6 +100,8 @@ class Calls:
             if not self.take(context, changes, call, self._cut(context, instant(prepared))):
                 return
             size += written_size(before, changes)
+            if resolve is not None:
+                size += len(dumps(prepared.arguments))
             if size > STATE_PER_UNIT:
                 return
 
