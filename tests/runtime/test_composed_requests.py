@@ -24,7 +24,7 @@ from toolwright.core.errors import (
     InvalidRequest,
     SolutionError,
 )
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.threads.run import Usage
 from toolwright.testing import runtime
