@@ -389,3 +389,13 @@ def test_a_tool_above_a_function_that_is_refused_is_not_registered() -> None:
         registry.tool("t", {"type": "object"})(3)  # type: ignore[type-var]  # on purpose
     assert registry.tools() == ()
     registry.tool("t", {"type": "object"})
+
+
+def test_nobody_reads_what_a_handler_is_annotated_to_return() -> None:
+    registry = tw.Registry()
+
+    @registry.tool("t", {"type": "object"})
+    def t() -> "Nowhere":  # type: ignore[name-defined]  # noqa: F821
+        return 1
+
+    assert registry.tools()[0].handler is t

@@ -117,11 +117,14 @@ def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> 
 
 
 def read_hints(handler: Handler, tool: str, scope: Mapping[str, object]) -> dict[str, Annotation]:
-    """The annotations of a handler, those that are text too; raises `DefinitionError` naming the tool."""
+    """The annotations of a handler's parameters, those that are text too; raises `DefinitionError` naming the tool."""
     function = inspect.unwrap(_innermost(handler))
     names: dict[str, object] = {"ThreadState": ThreadState, **getattr(function, "__globals__", {}), **scope}
     try:
-        return typing.get_type_hints(function, names, include_extras=True)
+        hinted = getattr(function, "__annotations__", {})
+        annotations = {name: each for name, each in hinted.items() if name != "return"}
+        parameters = types.SimpleNamespace(__annotations__=annotations)
+        return typing.get_type_hints(parameters, names, include_extras=True)  # type: ignore[arg-type]  # it has them
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise DefinitionError(sentence(f"Tool {tool!r}: its annotations cannot be read: {error}")) from error
 

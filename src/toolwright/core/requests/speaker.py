@@ -38,15 +38,15 @@ class RequestAgents:
         self._open: dict[str, _Objects] = {}
         self._released: dict[str, _Objects] = {}
 
-    def keep(self, thread_id: str, model: object, output: Output) -> None:
-        """The request of this thread is solved by that model object, if it is not None, for that output."""
-        self._open[thread_id] = _Objects(model=model, output=output)
+    def keep(self, thread_id: str, model: object, output: Output, agent: ActiveAgent) -> None:
+        """The request of this thread is solved by that agent, of a model object if it is not None, for that output."""
+        self._open[thread_id] = _Objects(model=model, output=output, agent=agent)
 
     def release(self, thread_id: str) -> None:
         """The request of this thread is solved, or nobody waits for it: its objects are kept among the last alone."""
         objects = self._open.pop(thread_id, None)
         if objects is not None:
-            self._released[thread_id] = objects
+            self._released[thread_id] = changed(objects, agent=None)
             if len(self._released) > REMEMBERED:
                 del self._released[next(iter(self._released))]
 
@@ -57,6 +57,9 @@ class RequestAgents:
 
     def of(self, thread: Thread) -> ActiveAgent:
         """The agent of that thread. Raises `DefinitionError` for a request that does not fit the app any more."""
+        objects = self._objects(thread.id)
+        if objects is not None and objects.agent is not None:
+            return objects.agent
         request = read_request("The request of this thread", thread.arguments)
         output = self.output_of(thread.id, request)
         return request_agent(self._catalog, request, output, self.model_of(request), thread.created_at)
@@ -91,10 +94,11 @@ class RequestAgents:
 
 @value
 class _Objects:
-    """The objects of one request: its model, None for one that is named, and its output as it was declared."""
+    """The objects of one request: its model, None for one that is named, its output as it was declared, its agent."""
 
     model: object
     output: Output
+    agent: ActiveAgent | None
 
 
 def written_model(owner: str, model: object) -> str | None:

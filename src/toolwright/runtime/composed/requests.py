@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.checks import brief_value
 from toolwright.core.concurrency import in_thread_if_large
@@ -83,7 +84,7 @@ class ComposedRequests:
     async def _start(self, new: "_NewRequest") -> Run:
         """Write the request down, and let it be solved."""
         thread = new.thread
-        self._agents.keep(thread.id, new.model, new.output)
+        self._agents.keep(thread.id, new.model, new.output, new.agent)
         unit = CreateThread(token=self._new_id("unit"), at=thread.created_at, thread=thread)
         await self._store.commit(unit)
         return await self._threads.send(thread.id, new.message)
@@ -146,6 +147,7 @@ class _NewRequest:
     message: str
     model: object
     output: Output
+    agent: ActiveAgent
 
 
 def _make(
@@ -156,9 +158,14 @@ def _make(
     output = Output(schema)
     request = read_request("The request", {"config": config, "schema": output.schema, "context": context})
     message = message_of(request)
-    request_agent(catalog, request, output, model, thread.created_at)  # what is faulty is told of here
+    chosen = request.config.model if model is None else model
+    agent = request_agent(catalog, request, output, chosen, thread.created_at)  # tells of what is faulty
     return _NewRequest(
-        thread=changed(thread, arguments=request.kept), message=message, model=model, output=output
+        thread=changed(thread, arguments=request.kept),
+        message=message,
+        model=model,
+        output=output,
+        agent=agent,
     )
 
 
