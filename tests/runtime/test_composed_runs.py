@@ -26,6 +26,7 @@ from toolwright.core.errors import (
     StoreError,
 )
 from toolwright.core.journal.units import RequestCancel, Unit
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.event import Topic
 from toolwright.testing import runtime
@@ -74,6 +75,19 @@ async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
             await rt.solution(run.id)
         with pytest.raises(NotFound):
             await rt.solution("run_nowhere")
+
+
+async def test_nobody_speaks_to_the_agent_of_requests() -> None:
+    async with runtime(tw.App(registry=greeting())) as rt:
+        solution = await rt.request({"model": Watched([said(DONE)])}, SUMMARY, [TEXT])
+        agent = (await rt.threads.get(solution.thread_id)).agent
+        request: JSONObject = {"schema": SUMMARY, "context": "Go"}
+        with pytest.raises(NotFound, match=f"There is no agent '{agent}'"):
+            await rt.threads.create(agent, arguments=request)
+        with pytest.raises(NotFound):
+            await rt.agents.get(agent)
+        [run] = await rt.runs.list(agent=agent)
+        assert run.id == solution.run_id
 
 
 class Hanging:

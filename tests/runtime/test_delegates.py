@@ -132,6 +132,17 @@ async def test_a_call_chooses_its_delegate_where_the_tool_leaves_it_open() -> No
         assert kinds == {0: "delegate", 1: "latent", 2: "delegate"}
 
 
+async def test_the_agent_of_requests_is_no_delegate_that_a_model_could_tell_its_own_request() -> None:
+    request = {"schema": {}, "config": {"name": "own"}, "context": [{"type": "tool", "tool": "sum_up"}]}
+    turns = parent(call(_delegate="agt_requests", **request))
+    async with runtime(app({"type": "string"})) as rt:
+        solution = await solved(rt, Told({"request": turns, "own": [answer({"summary": "x"})]}))
+        [made] = solution.calls
+        assert made.result is not None
+        assert made.result.error == "There is no delegate 'agt_requests'; there are 'anonymous'."
+        assert await rt.threads.children(solution.thread_id) == []
+
+
 async def test_a_call_with_neither_output_nor_delegate_is_sent_back() -> None:
     model = Told({"request": [answer(None, call()), *parent(call(_output={"summary": "x"}))]})
     async with runtime(app({"type": "string"})) as rt:

@@ -65,7 +65,8 @@ class Delegates:
         )
         if name == ANONYMOUS or name in self._catalog.requests:
             return self._request(name, tool, call, state, caller)
-        agent = await self._agents.usable(self._catalog.delegate_id(name))
+        agent_id = self._catalog.delegate_id(name)
+        agent = None if agent_id == REQUESTS.id else await self._agents.usable(agent_id)
         if agent is None:
             names = ", ".join(map(repr, self._catalog.delegates))
             raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
