@@ -170,6 +170,19 @@ async def test_scopes_show_what_they_name() -> None:
         assert "hidden" not in data
 
 
+@pytest.mark.parametrize(
+    "scopes",
+    [["state", "input", "†state.list.0", "†input.list.1.a"], ["†state.list", "†input.list", "†state.list.0"]],
+)
+async def test_a_list_that_is_shown_stays_whole_where_an_item_of_it_is_named_too(scopes: list[str]) -> None:
+    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    async with runtime(app({"const": "anonymous"}, _scopes={"const": scopes})) as rt:
+        state, given = {"list": [1, 2]}, {"list": [3, {"a": 4}]}
+        await solved(rt, model, {"type": "state", "state": state}, {"type": "input", "input": given})
+        told = model.told("sum_up")
+        assert '{"list":[1,2]}' in told and '"list":[3,{"a":4}]' in told
+
+
 async def test_a_scope_that_leads_nowhere_is_an_error_of_the_call() -> None:
     model = Told({"request": parent(call())})
     async with runtime(app({"const": "anonymous"}, _scopes={"const": ["†state.nothing"]})) as rt:

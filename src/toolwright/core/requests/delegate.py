@@ -137,6 +137,8 @@ def _put(root: JSONObject, names: Sequence[str], part: JSON) -> None:
     place = root
     for name in names[:-1]:
         below = place.get(name)
+        if isinstance(below, list):  # another scope shows all of it
+            return
         below = {**below} if isinstance(below, dict) else {}
         place[name] = below
         place = below
