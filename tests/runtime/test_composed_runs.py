@@ -21,9 +21,11 @@ from tests.runtime.solving import (
 )
 from tests.watched import Watched
 from toolwright.core.errors import (
+    CallCancelled,
     NotFound,
     SolutionError,
     StoreError,
+    ThreadTerminated,
 )
 from toolwright.core.journal.units import RequestCancel, Unit
 from toolwright.core.json_value import JSONObject
@@ -75,6 +77,42 @@ async def test_a_run_that_is_none_of_a_request_has_no_solution() -> None:
             await rt.solution(run.id)
         with pytest.raises(NotFound):
             await rt.solution("run_nowhere")
+
+
+LATER = tw.Tool(
+    name="later",
+    description="Answered by somebody outside, some time",
+    kind="external",
+    is_async=True,
+    parameters={"type": "object", "properties": {}},
+)
+
+
+async def test_what_comes_after_the_solution_does_not_begin_the_request_again() -> None:
+    async with runtime(tw.App(tools=[LATER])) as rt:
+        model = Watched([said(None, {"_tool": "later"}), said(DONE)])
+        solution = await rt.request({"model": model}, SUMMARY, [{"type": "tool", "tool": "later"}, TEXT])
+        [call] = await rt.calls.list(run_id=solution.run_id, status=())
+        with pytest.raises(CallCancelled):
+            await rt.calls.submit(call.run_id, call.id, "late")
+        with pytest.raises(ThreadTerminated):
+            await rt.threads.send(solution.thread_id, "Once more")
+        assert [run.id for run in await rt.runs.list()] == [solution.run_id]
+        assert await rt.solution(solution.run_id) == solution
+
+
+async def test_the_thread_of_a_request_is_over_however_it_ends() -> None:
+    hanging = Hanging()
+    async with runtime(tw.App(registry=hanging.registry)) as rt:
+        failed = await rt.begin_request({"model": Watched([])}, SUMMARY, "Go")
+        cancelled = await rt.begin_request(
+            {"model": Watched([said(None, greet("Ada"))])}, SUMMARY, [TOOL, TEXT]
+        )
+        await hanging.begun.wait()
+        await rt.runs.cancel(cancelled.id)
+        for run, status in ((failed, "failed"), (cancelled, "cancelled")):
+            assert (await rt.runs.wait(run.id)).status == status
+            assert (await rt.threads.get(run.thread_id)).status == "terminated"
 
 
 async def test_nobody_speaks_to_the_agent_of_requests() -> None:
