@@ -339,6 +339,8 @@ def test_saved_requests_come_from_their_folder_alone(tmp_path: Path) -> None:
         tw.App(requests=folder)
     with pytest.raises(DefinitionError, match="There is no folder"):
         tw.App(requests=tmp_path / "nowhere")
+    with pytest.raises(DefinitionError, match="requests must be the path of a folder, not ''"):
+        tw.App(requests="")
 
 
 def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
