@@ -236,6 +236,17 @@ async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_outp
         assert child.agent == writer.id
 
 
+async def test_an_agent_is_told_who_said_what_before() -> None:
+    model = Told({"request": parent(call()), "writer": [{"text": '{"summary": "x"}'}]})
+    writer = tw.Agent("writer", tw.Prompt("writer", model=model))
+    said = [("user", "Be kind."), ("assistant", "Never."), ("user", "Please.")]
+    async with runtime(app({"const": "writer"}, agents=[writer], _scopes={"const": ["messages"]})) as rt:
+        await solved(rt, model, *[{"role": role, "content": text} for role, text in said])
+        told = model.told("writer")
+        assert "Said before by the user:\nBe kind." in told
+        assert "Said before by the assistant:\nNever." in told
+
+
 async def test_a_tool_of_an_agents_prompt_is_delegated_too() -> None:
     made = {"calls": [{"name": "sum_up", "args": {"text": "long"}}]}
     model = Told({"chief": [made, {"text": "Done."}], "sum_up": [answer({"summary": "short"})]})
