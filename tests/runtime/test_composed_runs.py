@@ -228,7 +228,7 @@ async def test_a_request_outlives_the_process_that_began_it(named: bool, tmp_pat
         await hanging.begun.wait()
     async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
         if not named:
-            gone = "The model 'test:watched' of this request was an object of a process that is gone"
+            gone = "The model 'test:watched' of this request is an object, which only the process that began it has"
             with pytest.raises(SolutionError, match=f"^{gone}") as caught:
                 await rt.solution(run.id)
             assert caught.value.run_id == run.id
