@@ -43,6 +43,10 @@ class RequestAgents:
     def keep(self, thread_id: str, model: object, output: Output) -> None:
         """The request of this thread is solved by that model object, if it is not None, for that output."""
         self._open[thread_id] = _Objects(model=model, output=output)
+        if (
+            model is None and output.is_schema
+        ):  # can be made anew of what is written, also if nobody ever waits
+            self.release(thread_id)
 
     def release(self, thread_id: str) -> None:
         """The request of this thread is solved, or nobody waits for it: its objects are kept among the last alone."""

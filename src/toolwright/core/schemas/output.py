@@ -43,6 +43,11 @@ class Output:
         self.schema = read_schema(what, cast("object", schema))
         self._judge = ResultJudge(self.schema, "output")
 
+    @property
+    def is_schema(self) -> bool:
+        """Whether it was declared as a JSON Schema, which says all of it."""
+        return self._adapter is None
+
     def faults(self, output: JSON) -> list[Fault]:
         """The faults of that output: by the schema, else by the validators of the type."""
         faults = self._judge.faults(output)
