@@ -354,6 +354,15 @@ def test_saved_requests_come_from_their_folder_alone(tmp_path: Path) -> None:
         tw.App(requests="")
 
 
+def test_hidden_files_are_no_saved_requests(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / ".vscode", tmp_path / "team" / ".old"):
+        folder.mkdir(parents=True, exist_ok=True)
+    saved(tmp_path, review={"schema": {}})
+    for name in (".json", "._review.json", ".vscode/settings.json", "team/.old/review.json"):
+        (tmp_path / name).write_text("{}")
+    assert list(tw.App(requests=tmp_path).catalog.requests) == ["review"]
+
+
 def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="No saved request may be called 'anonymous'"):
         tw.App(requests=saved(tmp_path, anonymous={"schema": {}}))
