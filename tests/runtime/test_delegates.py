@@ -236,6 +236,29 @@ async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_outp
         assert child.agent == writer.id
 
 
+async def test_the_input_of_an_agent_that_is_delegated_to_is_the_arguments_alone() -> None:
+    turns = {
+        "request": parent(call()),
+        "writer": [
+            {"calls": [{"name": "echo", "args": {"said": "†input"}}]},
+            {"text": '{"summary": "x"}'},
+        ],
+    }
+    model, heard = Told(turns), list[object]()
+    registry = tw.Registry()
+    registry.tool("sum_up", tool({"const": "writer"}))
+
+    @registry.tool("echo", {"properties": {"said": {}}})
+    def echo(said: object) -> None:
+        heard.append(said)
+
+    writer = tw.Agent("writer", tw.Prompt("writer", model=model, tools=["echo"]))
+    async with runtime(tw.App(agents=[writer], registry=registry)) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and made.result.result == {"summary": "x"}
+        assert heard == [{"text": "long"}]
+
+
 async def test_an_agent_is_told_who_said_what_before() -> None:
     model = Told({"request": parent(call()), "writer": [{"text": '{"summary": "x"}'}]})
     writer = tw.Agent("writer", tw.Prompt("writer", model=model))

@@ -15,6 +15,7 @@ from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving,
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
+from toolwright.core.requests.speaker import OUTPUT
 from toolwright.core.spaces.entity import entity_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
@@ -229,7 +230,12 @@ class RunContext(RunRecord):
 
     def input_of(self, instance: str | None) -> JSONObject:
         """What `†input` is in calls of an instance, or of none: the input of a request, else the thread's arguments."""
-        return (self.thread.arguments or {}) if self.request is None else self.request.input_of(instance)
+        if self.request is not None:
+            return self.request.input_of(instance)
+        arguments = self.thread.arguments or {}
+        if self.thread.link is None:
+            return arguments
+        return {name: each for name, each in arguments.items() if name != OUTPUT}  # that is for its answer
 
     # ── reading anew ────────────────────────────────────────────────────────────────────────────────────────
 
