@@ -53,6 +53,16 @@ async def test_a_person_is_not_told_which_agents_there_are() -> None:
             assert "tester" in (await made.post("/api/threads", SERVICE, {"agentId": name}, 404))["error"]
 
 
+async def test_a_person_begins_no_request_of_their_own_tools_and_model() -> None:
+    async with town() as made:
+        request = {"schema": {}, "context": "Go", "config": {"model": "test"}}
+        body = {"agentId": "agt_requests", "arguments": request}
+        assert await made.post("/api/threads", ADA, body, 404) == {
+            "error": "There is no agent 'agt_requests'."
+        }
+        await made.post("/api/threads", SERVICE, body, 404)
+
+
 async def test_threads_of_either_id_are_theirs_and_lists_show_no_others() -> None:
     async with town() as made:
         threads = made.api.rig.rt.threads

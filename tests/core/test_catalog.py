@@ -55,3 +55,9 @@ def test_different_tools_of_one_name_are_refused_with_both_places(
 def test_one_tool_may_be_in_many_places() -> None:
     app = tw.App(tools=[ONE], prompts=[tw.Prompt("p", tools=[ONE])], agents=[asks("x", ONE), asks("y", ONE)])
     assert [tool.name for tool in app.catalog.tools] == ["look"]
+
+
+def test_no_agent_has_the_id_of_composed_requests() -> None:
+    for agent in (tw.Agent("agt_requests", tw.Prompt("p")), tw.Agent("x", tw.Prompt("p"), key="requests")):
+        with pytest.raises(DefinitionError, match="has the id of composed requests"):
+            tw.App(agents=[agent])

@@ -181,6 +181,8 @@ async def test_the_interface_stays_the_same_whoever_carries_it_out() -> None:
     for change in (registry.remove_handler, functools.partial(registry.swap_handler, function=greet)):
         with pytest.raises(DefinitionError, match="There is no handler 'say'"):
             change("say")
+        with pytest.raises(DefinitionError, match="There is no handler a value of the type list"):
+            change([])  # type: ignore[arg-type]  # user input
 
 
 async def test_only_a_latent_tool_is_asked_for_its_output_and_another_never_sees_it() -> None:

@@ -1,17 +1,23 @@
 """Composed requests (S1) as they are written: what is taken, what is refused, and how a model reads it."""
 
+import gc
 import json
+import weakref
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.requests.conversation import GO_ON, heard, message_of, opening_of, system_of
 from toolwright.core.requests.request import RequestForm, read_request
+from toolwright.core.requests.speaker import REMEMBERED, RequestAgents
+from toolwright.core.schemas.output import Output
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.tools.tool import Tool
+from toolwright.testing import ScriptedModel
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OUTPUT: JSONObject = {"type": "object", "properties": {}}
@@ -235,3 +241,18 @@ def test_calls_that_a_text_does_not_have_are_written_out(text: str, arguments: s
     assert before == text
     assert json.loads(line) == {"output": None, "calls": [written]}
     assert (answer.calls, answer.native) == ((), None)
+
+
+def test_nothing_is_kept_for_ever_of_requests_whose_solution_nobody_asks_for() -> None:
+    agents = RequestAgents(Catalog())
+    forgotten, needed, other = Output({}), Output({}), Output({})
+    gone = weakref.ref(forgotten)
+    agents.keep("thr_forgotten", None, forgotten)
+    agents.keep("thr_needed", ScriptedModel([]), needed)
+    del forgotten
+    for number in range(REMEMBERED):
+        agents.keep(f"thr_{number}", None, other)
+    gc.collect()
+    assert gone() is None
+    assert agents.output_of("thr_forgotten", request()).schema == OUTPUT
+    assert agents.output_of("thr_needed", request()) is needed

@@ -21,11 +21,14 @@ from tests.runtime.solving import (
 )
 from tests.watched import Watched
 from toolwright.core.errors import (
+    CallCancelled,
     NotFound,
     SolutionError,
     StoreError,
+    ThreadTerminated,
 )
 from toolwright.core.journal.units import RequestCancel, Unit
+from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.event import Topic
 from toolwright.testing import runtime
@@ -86,6 +89,55 @@ async def test_a_run_that_is_none_of_a_request_is_not_waited_for() -> None:
         run = await rt.threads.send((await rt.threads.create("a")).id, "Go")
         with pytest.raises(NotFound, match="none of a composed request"):
             await rt.solution(run.id)
+
+
+LATER = tw.Tool(
+    name="later",
+    description="Answered by somebody outside, some time",
+    kind="external",
+    is_async=True,
+    parameters={"type": "object", "properties": {}},
+)
+
+
+async def test_what_comes_after_the_solution_does_not_begin_the_request_again() -> None:
+    async with runtime(tw.App(tools=[LATER])) as rt:
+        model = Watched([said(None, {"_tool": "later"}), said(DONE)])
+        solution = await rt.request({"model": model}, SUMMARY, [{"type": "tool", "tool": "later"}, TEXT])
+        [call] = await rt.calls.list(run_id=solution.run_id, status=())
+        with pytest.raises(CallCancelled):
+            await rt.calls.submit(call.run_id, call.id, "late")
+        with pytest.raises(ThreadTerminated):
+            await rt.threads.send(solution.thread_id, "Once more")
+        assert [run.id for run in await rt.runs.list()] == [solution.run_id]
+        assert await rt.solution(solution.run_id) == solution
+
+
+async def test_the_thread_of_a_request_is_over_however_it_ends() -> None:
+    hanging = Hanging()
+    async with runtime(tw.App(registry=hanging.registry)) as rt:
+        failed = await rt.begin_request({"model": Watched([])}, SUMMARY, "Go")
+        cancelled = await rt.begin_request(
+            {"model": Watched([said(None, greet("Ada"))])}, SUMMARY, [TOOL, TEXT]
+        )
+        await hanging.begun.wait()
+        await rt.runs.cancel(cancelled.id)
+        for run, status in ((failed, "failed"), (cancelled, "cancelled")):
+            assert (await rt.runs.wait(run.id)).status == status
+            assert (await rt.threads.get(run.thread_id)).status == "terminated"
+
+
+async def test_nobody_speaks_to_the_agent_of_requests() -> None:
+    async with runtime(tw.App(registry=greeting())) as rt:
+        solution = await rt.request({"model": Watched([said(DONE)])}, SUMMARY, [TEXT])
+        agent = (await rt.threads.get(solution.thread_id)).agent
+        request: JSONObject = {"schema": SUMMARY, "context": "Go"}
+        with pytest.raises(NotFound, match=f"There is no agent '{agent}'"):
+            await rt.threads.create(agent, arguments=request)
+        with pytest.raises(NotFound):
+            await rt.agents.get(agent)
+        [run] = await rt.runs.list(agent=agent)
+        assert run.id == solution.run_id
 
 
 class Hanging:
@@ -188,7 +240,7 @@ async def test_a_request_outlives_the_process_that_began_it(named: bool, tmp_pat
         await hanging.begun.wait()
     async with tw.App(registry=greeting()).runtime(settings, grace=0.1) as rt:
         if not named:
-            gone = "The model 'test:watched' of this request was an object of a process that is gone"
+            gone = "The model 'test:watched' of this request is an object, which only the process that began it has"
             with pytest.raises(SolutionError, match=f"^{gone}") as caught:
                 await rt.solution(run.id)
             assert caught.value.run_id == run.id

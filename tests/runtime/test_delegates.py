@@ -192,6 +192,19 @@ async def test_scopes_show_nothing_of_other_instances() -> None:
         assert "b's" not in told
 
 
+@pytest.mark.parametrize(
+    "scopes",
+    [["state", "input", "†state.list.0", "†input.list.1.a"], ["†state.list", "†input.list", "†state.list.0"]],
+)
+async def test_a_list_that_is_shown_stays_whole_where_an_item_of_it_is_named_too(scopes: list[str]) -> None:
+    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    async with runtime(app({"const": "anonymous"}, _scopes={"const": scopes})) as rt:
+        state, given = {"list": [1, 2]}, {"list": [3, {"a": 4}]}
+        await solved(rt, model, {"type": "state", "state": state}, {"type": "input", "input": given})
+        told = model.told("sum_up")
+        assert '{"list":[1,2]}' in told and '"list":[3,{"a":4}]' in told
+
+
 async def test_a_scope_that_leads_nowhere_is_an_error_of_the_call() -> None:
     model = Told({"request": parent(call())})
     async with runtime(app({"const": "anonymous"}, _scopes={"const": ["†state.nothing"]})) as rt:
@@ -267,6 +280,40 @@ async def test_no_delegate_and_no_thread_is_of_the_agent_that_answers_requests()
         assert made.result.error == f"There is no delegate {REQUESTS.id!r}; there are 'anonymous'."
         with pytest.raises(NotFound, match="There is no agent"):
             await rt.threads.create(REQUESTS.id, arguments={"schema": {}})
+
+
+async def test_the_input_of_an_agent_that_is_delegated_to_is_the_arguments_alone() -> None:
+    turns = {
+        "request": parent(call()),
+        "writer": [
+            {"calls": [{"name": "echo", "args": {"said": "†input"}}]},
+            {"text": '{"summary": "x"}'},
+        ],
+    }
+    model, heard = Told(turns), list[object]()
+    registry = tw.Registry()
+    registry.tool("sum_up", tool({"const": "writer"}))
+
+    @registry.tool("echo", {"properties": {"said": {}}})
+    def echo(said: object) -> None:
+        heard.append(said)
+
+    writer = tw.Agent("writer", tw.Prompt("writer", model=model, tools=["echo"]))
+    async with runtime(tw.App(agents=[writer], registry=registry)) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and made.result.result == {"summary": "x"}
+        assert heard == [{"text": "long"}]
+
+
+async def test_an_agent_is_told_who_said_what_before() -> None:
+    model = Told({"request": parent(call()), "writer": [{"text": '{"summary": "x"}'}]})
+    writer = tw.Agent("writer", tw.Prompt("writer", model=model))
+    said = [("user", "Be kind."), ("assistant", "Never."), ("user", "Please.")]
+    async with runtime(app({"const": "writer"}, agents=[writer], _scopes={"const": ["messages"]})) as rt:
+        await solved(rt, model, *[{"role": role, "content": text} for role, text in said])
+        told = model.told("writer")
+        assert "Said before by the user:\nBe kind." in told
+        assert "Said before by the assistant:\nNever." in told
 
 
 async def test_a_tool_of_an_agents_prompt_is_delegated_too() -> None:
@@ -372,6 +419,17 @@ def test_saved_requests_come_from_their_folder_alone(tmp_path: Path) -> None:
         tw.App(requests=folder)
     with pytest.raises(DefinitionError, match="There is no folder"):
         tw.App(requests=tmp_path / "nowhere")
+    with pytest.raises(DefinitionError, match="requests must be the path of a folder, not ''"):
+        tw.App(requests="")
+
+
+def test_hidden_files_are_no_saved_requests(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / ".vscode", tmp_path / "team" / ".old"):
+        folder.mkdir(parents=True, exist_ok=True)
+    saved(tmp_path, review={"schema": {}})
+    for name in (".json", "._review.json", ".vscode/settings.json", "team/.old/review.json"):
+        (tmp_path / name).write_text("{}")
+    assert list(tw.App(requests=tmp_path).catalog.requests) == ["review"]
 
 
 def test_names_of_saved_requests_are_their_own(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Env, Prompt
 from toolwright.core.checks import check_kind
+from toolwright.core.errors import DefinitionError
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
@@ -36,6 +37,8 @@ class App:
         requests: str | Path | None = None,
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
+        if requests == "":  # a path to where the process was started
+            raise DefinitionError("App: requests must be the path of a folder, not ''.")
         check_kind("App: the registry", registry, (Registry, NoneType), "a Registry")
         all_tools = tools if registry is None else [*Toolset(tools), *registry.tools()]
         handlers = None if registry is None else registry.handlers

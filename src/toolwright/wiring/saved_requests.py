@@ -55,10 +55,12 @@ def check_saved_requests(catalog: Catalog) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
+    """The files of the folder and those below it, without hidden ones: these are an editor's or a system's."""
     count = 0
-    for folder, _, names in os.walk(root):
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
         for name in sorted(names):
-            if name.endswith(SUFFIX):
+            if name.endswith(SUFFIX) and not name.startswith("."):
                 count += 1
                 if count > MOST:
                     raise DefinitionError(f"The folder {str(root)!r} has more than {MOST} saved requests.")

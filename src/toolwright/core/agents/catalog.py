@@ -57,8 +57,13 @@ class Catalog:
         self._check_immediate()
 
     def _check_names(self) -> None:
-        """No name is the id of another: agents are named by either."""
+        """No name is the id of another: agents are named by either. None is that of composed requests."""
         for agent in self._agents.values():
+            if REQUESTS.id in (agent.name, agent.id):
+                raise DefinitionError(
+                    f"The agent {agent.name!r} has the id of composed requests, {REQUESTS.id!r}: give it another "
+                    "name or key."
+                )
             other = self._by_id.get(agent.name, agent)
             if other is not agent:
                 raise DefinitionError(

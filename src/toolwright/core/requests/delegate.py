@@ -92,8 +92,13 @@ def message_to(tool: Tool, call: Call, caller: Caller) -> str:
     """The same for an agent, as one message."""
     items: list[JSON] = [*_scope_items(call, caller), _task(tool), *_given(call, caller)]
     form = read_request("The message to the delegate", {"schema": ANY, "context": items})
-    texts = [text_of(item) for item in form.context]
+    texts = [_spoken(item) if isinstance(item, MessageForm) else text_of(item) for item in form.context]
     return "\n\n".join([text for text in texts if text.strip()])
+
+
+def _spoken(message: MessageForm) -> str:
+    """A message of the conversation before as a part of another: with the one who said it."""
+    return f"Said before by the {message.role}:\n{message.content}"
 
 
 def output_of(tool: Tool) -> JSONObject | None:
@@ -143,6 +148,8 @@ def _put(root: JSONObject, names: Sequence[str], part: JSON) -> None:
     place = root
     for name in names[:-1]:
         below = place.get(name)
+        if isinstance(below, list):  # another scope shows all of it
+            return
         below = {**below} if isinstance(below, dict) else {}
         place[name] = below
         place = below

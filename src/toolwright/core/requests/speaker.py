@@ -75,7 +75,9 @@ class RequestAgents:
             return objects.model
         if agent is not None and agent.model is not None:
             return agent.model
-        raise DefinitionError(f"The model {name!r} of this request was an object of a process that is gone.")
+        raise DefinitionError(
+            f"The model {name!r} of this request is an object, which only the process that began it has."
+        )
 
     def told_output(self, thread: Thread, active: ActiveAgent) -> ActiveAgent:
         """An agent that carries out a delegated call: its answer must be what the call's tool declares as `_output`."""

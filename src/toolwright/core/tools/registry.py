@@ -97,7 +97,7 @@ class Registry:
         return before if before.handler is tool.handler else tool
 
     def _known(self, name: str) -> None:
-        if name not in self._handlers:
+        if not isinstance(name, str) or name not in self._handlers:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise DefinitionError(f"There is no handler {brief_value(name)}.")
 
 

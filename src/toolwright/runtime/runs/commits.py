@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
@@ -88,9 +89,11 @@ def last_words(context: RunContext, end: End) -> LastWords:
 
 
 def _ends_family(context: RunContext, *, terminated: bool) -> bool:
-    """Whether the thread is over with this run, and so is all that works below it."""
-    link = context.thread.link
-    return terminated or (link is not None and not link.resumable)
+    """Whether the thread is over with this run, and so is all that works below it: a request is solved once."""
+    thread = context.thread
+    if thread.link is None:
+        return terminated or thread.agent == REQUESTS.id
+    return terminated or not thread.link.resumable
 
 
 ANEW: frozenset[Answered] = frozenset({"file", "space", "busy", "child_limit", "terminated"})
@@ -189,10 +192,8 @@ class RunCommits:
             effects.append(CancelChildren(thread_id=thread_id))
         if link is not None:
             effects += await self._reports.of(context, link, changes, over, terminated=terminated)
-        if link is None and terminated:
-            effects.append(Close(thread_id=thread_id))
-        elif _ends_family(context, terminated=terminated):
-            effects.append(Stop(thread_id=thread_id))
+        if _ends_family(context, terminated=terminated):
+            effects.append((Close if link is None else Stop)(thread_id=thread_id))
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
