@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.catalog import REQUESTS, Catalog
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.requests.conversation import GO_ON, heard, message_of, opening_of, system_of
@@ -17,7 +17,6 @@ from toolwright.core.requests.speaker import REMEMBERED, RequestAgents
 from toolwright.core.schemas.output import Output
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.tools.tool import Tool
-from toolwright.testing import ScriptedModel
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OUTPUT: JSONObject = {"type": "object", "properties": {}}
@@ -243,16 +242,18 @@ def test_calls_that_a_text_does_not_have_are_written_out(text: str, arguments: s
     assert (answer.calls, answer.native) == ((), None)
 
 
-def test_nothing_is_kept_for_ever_of_requests_whose_solution_nobody_asks_for() -> None:
-    agents = RequestAgents(Catalog())
-    forgotten, needed, other = Output({}), Output({}), Output({})
+def test_of_requests_that_are_over_the_last_alone_are_kept() -> None:
+    catalog = Catalog()
+    agents, agent = RequestAgents(catalog), catalog.active(REQUESTS.id)
+    forgotten, other = Output({}), Output({})
     gone = weakref.ref(forgotten)
-    agents.keep("thr_forgotten", None, forgotten)
-    agents.keep("thr_needed", ScriptedModel([]), needed)
+    agents.keep("thr_forgotten", None, forgotten, agent)
+    agents.release("thr_forgotten")
     del forgotten
     for number in range(REMEMBERED):
-        agents.keep(f"thr_{number}", None, other)
+        agents.keep(f"thr_{number}", None, other, agent)
+        agents.release(f"thr_{number}")
     gc.collect()
     assert gone() is None
     assert agents.output_of("thr_forgotten", request()).schema == OUTPUT
-    assert agents.output_of("thr_needed", request()) is needed
+    assert agents.output_of("thr_1", request()) is other

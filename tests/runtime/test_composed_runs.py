@@ -1,7 +1,9 @@
 """Composed requests as runs: watched, kept, cancelled, and gone on with by another process."""
 
 import asyncio
+import gc
 import json
+import weakref
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from toolwright.core.errors import (
 from toolwright.core.journal.units import RequestCancel, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.requests import speaker
 from toolwright.core.threads.event import Topic
 from toolwright.testing import runtime
 
@@ -267,3 +270,19 @@ async def test_an_output_that_came_with_calls_outlives_the_process(tmp_path: Pat
         solution = await rt.solution(run.id)
     assert (solution.output, solution.steps, solution.stop_reason) == (DONE, 1, "end_turn")
     assert [call.result.status for call in solution.calls if call.result] == ["error", "success"]
+
+
+async def test_a_request_that_is_over_is_forgotten_though_nobody_asks_for_its_solution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speaker, "REMEMBERED", 2)
+    async with runtime(tw.App()) as rt, asyncio.timeout(20):
+        model = Watched([said(DONE)])
+        gone = weakref.ref(model)
+        for each in (model, Watched([said(DONE)]), Watched([said(DONE)])):
+            run = await rt.begin_request({"model": each}, SUMMARY, "Go")
+            assert (await rt.runs.wait(run.id)).status == "completed"
+        del model, each
+        while gone() is not None:  # until the drain has left the thread
+            gc.collect()
+            await asyncio.sleep(0)

@@ -640,3 +640,31 @@ async def test_secrets_of_the_thread_are_not_in_values() -> None:
     )
     assert handled.values[0] == {"k": f"<{secret}>"}
     assert state == {None: {"a": {"k": "<[redacted:TOKEN]>"}, "b": "[redacted:TOKEN]"}}
+
+
+async def test_what_a_handler_has_set_is_not_written_by_a_call_within_it() -> None:
+    registry = tw.Registry()
+    registry.tool("note", {"type": "object", "properties": {"_output": {}, "_outputPath": {}}})
+
+    @registry.tool("both", {"type": "object"})
+    async def both(state: tw.ThreadState) -> list[Any]:
+        state.set_value("kept", [1])
+        within = [
+            await state.invoke_tool("note", {"_output": 2, "_outputPath": to(f"†state.{name}", "push")})
+            for name in ("kept", "other")
+        ]
+        return [within[0].error_code, within[1].status]
+
+    assert both
+    script = [{"calls": [{"name": "both"}]}, DONE]
+    prompt = tw.Prompt("a", model=Watched(script), tools=["both", "note"])
+    async with testing.runtime(tw.App(agents=[tw.Agent("a", prompt)], registry=registry)) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 20)
+        rows = {
+            row.name: row for row in await rt.calls.list(run_id=run.id, status=()) if row.parent_id is None
+        }
+        result = rows["both"].result
+        assert result is not None and result["result"] == ["state_write", "success"]
+        store: Any = getattr(rt, "_store")  # noqa: B009 - pyright lets nobody look
+        assert await store.children.values(thread.id) == {"kept": "[1]", "other": "[2]"}

@@ -43,11 +43,17 @@ def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
     parts = [request.config.system, *[text_of(item) for item in said if item.role == "system"], _RULES]
     if any(tool.latent and tool.meta is not None and tool.meta.output is not None for tool in tools):
         parts.append(_LATENT)
-    if any(tool.meta is not None for tool in tools):
+    if any(isinstance(item, InputForm | StateForm) for item in request.context) or any(map(_writes, tools)):
         parts.append(_REFERENCES)
     if request.instances:
         parts.append(_INSTANCES.format(names=", ".join(map(repr, request.instances))))
     return "\n\n".join([part for part in parts if part.strip()])
+
+
+def _writes(tool: Tool) -> bool:
+    """Whether calls of the tool may write to the state."""
+    meta = tool.meta
+    return meta is not None and (meta.output_path is not None or "_outputPath" in meta.choices)
 
 
 def opening_of(request: RequestForm, at: datetime) -> tuple[Message, ...]:

@@ -12,7 +12,7 @@ from toolwright.core.arguments.faults import ArgumentFault, Fault, type_name
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_text import TooManyValues, ValueCount
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NESTING, MAX_STATE
 from toolwright.core.plain import Path, deeper, has_more_values, plain, surely_longer
 from toolwright.core.state.checks import key as checked_key
@@ -29,7 +29,7 @@ _STATE = f"{MARK}state"
 _INPUT = f"{MARK}input"
 _REFERENCE = re.compile(rf"({_STATE}|{_INPUT})(\..*)?", re.DOTALL)
 _MOST_NAMES = MAX_NESTING // 2
-_MOST_BYTES = 10 * 1024 * 1024  # of arguments with what they refer to
+_MOST_BYTES = 10 * 1024 * 1024  # of arguments that refer to something
 _FEW = 20  # names that an error tells
 _PATTERN = rf"^{_STATE}(\.[^.\x00-\x1f\x7f]+){{1,{_MOST_NAMES}}}$"
 _PATH: JSONObject = {"type": "string", "pattern": _PATTERN, "maxLength": MAX_ID}
@@ -210,9 +210,10 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     at again. Raises `ArgumentFault` naming each argument and path where nothing is, and for arguments that become
     larger than there may be.
     """
-    faults = _size_faults(arguments)
+    faults = _size_faults(arguments, _MOST_BYTES)
     if faults:
         raise ArgumentFault(faults)
+    most = len(dumps_unescaped(arguments)) + MAX_STATE
     roots: dict[str, JSON] = {_STATE: state, _INPUT: given}
 
     def resolve(part: JSON, path: Path) -> JSON:
@@ -231,7 +232,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
             return None
 
     resolved = {name: resolve(each, (name,)) for name, each in arguments.items()}
-    faults = faults or _size_faults(resolved)
+    faults = faults or _size_faults(resolved, most)
     if faults:
         raise ArgumentFault(faults)
     return {name: _copy(each) for name, each in resolved.items()}
@@ -244,11 +245,11 @@ def _copy(part: JSON) -> JSON:
     return [_copy(each) for each in part] if isinstance(part, list) else part
 
 
-def _size_faults(arguments: JSONObject) -> list[Fault]:
+def _size_faults(arguments: JSONObject, most: int) -> list[Fault]:
     """What makes the arguments larger than they may be; their references may repeat a large value."""
-    if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, _MOST_BYTES):
-        text = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values or {_MOST_BYTES} bytes"
-        return [Fault((), text)]
+    if has_more_values(arguments, MAX_JSON_VALUES) or surely_longer(arguments, most):
+        values = f"hold, with what they refer to, more than {MAX_JSON_VALUES} values"
+        return [Fault((), f"{values}, or refer to more than {MAX_STATE} bytes")]
     if deeper(arguments, MAX_NESTING):
         return [Fault((), f"with what they refer to nested deeper than {MAX_NESTING} levels")]
     return []

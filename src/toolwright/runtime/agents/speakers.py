@@ -23,6 +23,11 @@ class Speakers:
         self._equip = equip
         self._requests = requests
 
+    def forget(self, thread: Thread) -> None:
+        """The thread's run is over: what only this process has of a request is not needed any more."""
+        if thread.agent == REQUESTS.id:
+            self._requests.release(thread.id)
+
     async def of(self, thread: Thread, run: Run) -> ActiveAgent | str:
         """The agent as the run began with it, or as it is now; or why it cannot run.
 

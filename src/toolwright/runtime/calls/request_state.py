@@ -84,6 +84,10 @@ def _effect(
     """The new value of the place's first name. No secret is in it, also none that is put together there."""
     name = place.path[0]
     key = value_key(name, instance)
+    if key in context.unwritten:
+        raise InvalidRequest(
+            f"The handler that makes this call has set {name!r} itself, which is not written yet."
+        )
     state = state_of(context, changes, instance, key)
     after = written({name: state[name]} if name in state else {}, place, value)
     text = kept(place.spelling, context.redactor.json(after[name]))

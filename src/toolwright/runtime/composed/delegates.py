@@ -107,7 +107,7 @@ class Delegates:
             parent_id=state.thread_id,
             agent_id=agent_id,
             name=None,
-            message=message,
+            message=state.run_context.redactor.text(message),
             arguments=arguments,
             user_id=state.user_id,
             depth=state.chain_depth,
@@ -129,8 +129,10 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
         (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
     )
     return Caller(
-        messages=said_before(request, messages[:before], call.instance),
-        data=data,
+        messages=[
+            context.redactor.object(each) for each in said_before(request, messages[:before], call.instance)
+        ],
+        data=[context.redactor.object(each) for each in data],
         tools=tools,
         input=context.input_of(call.instance),
         state=state_of(context, Changes(), call.instance),

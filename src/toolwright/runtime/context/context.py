@@ -1,7 +1,8 @@
 """The context of a run in hand: its record, what this process adds to that, and its one way to write."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
@@ -73,6 +74,7 @@ class RunContext(RunRecord):
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
         self._request: RequestForm | None = None
+        self.unwritten: frozenset[str] = frozenset()
         self.handler_context: dict[str, Any] = {}  # whatever handlers put there
         self._prepared: dict[str, PreparedCall] = {}
         self._waits: dict[str, float] = {}
@@ -218,6 +220,15 @@ class RunContext(RunRecord):
             written = self.thread.arguments
             self._request = await in_thread_if_large(written, read_request, "The request", written)
         self.put_values(await self.retry_until_available(lambda: self._store.children.values(self.thread.id)))
+
+    @contextmanager
+    def reserve(self, keys: Iterable[str]) -> Generator[None]:
+        """While a handler waits for a call within it, the values of these keys are its own: it has set them."""
+        before, self.unwritten = self.unwritten, self.unwritten.union(keys)
+        try:
+            yield
+        finally:
+            self.unwritten = before
 
     @property
     def request(self) -> RequestForm | None:

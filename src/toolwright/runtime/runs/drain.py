@@ -193,6 +193,8 @@ class Drainer:
                 await self._lead(context, view, agent)
         finally:
             del self._holds[context.thread.id]
+            if context.run.over:
+                self._speakers.forget(context.thread)
         return "again" if context.is_due and not self._stopping else "done"
 
     async def _lead(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:

@@ -128,6 +128,21 @@ class PromptRuns:
 
     async def invoke(self, context: RunContext, state: RunState, name: str, arguments: str) -> ToolResult:
         """Make a call from within a handler, through the same pipeline, recorded below the handler's own call."""
+        if context.values is None:
+            return (await self._invoked(context, state, name, arguments))[1]
+        with context.reserve(state.values.keys):
+            call, result = await self._invoked(context, state, name, arguments)
+        if call.status != "resolved" or result.status != "success":
+            return result
+        changes = Changes(effects=tuple(state.values.effects))
+        result = write_output(context, changes, call, result)  # with the result of the handler that hears it
+        state.values.put(changes.effects)
+        return result
+
+    async def _invoked(
+        self, context: RunContext, state: RunState, name: str, arguments: str
+    ) -> tuple[Call, ToolResult]:
+        """The call as it was made, and its result."""
         arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
         call_id, number, recorded = await self._nested.recorded(context, state, name, arguments)
         if recorded is None:
@@ -143,15 +158,8 @@ class PromptRuns:
             call = context.nested[call_id]
         if call.status == "waiting":
             result = await self._waiting.nested(context, call)
-            call = context.nested[call_id]
-        else:
-            result = self._calls.result_of(call)
-        if context.values is None or call.status != "resolved" or result.status != "success":
-            return result
-        changes = Changes(effects=tuple(state.values.effects))
-        result = write_output(context, changes, call, result)  # with the result of the handler that hears it
-        state.values.put(changes.effects)
-        return result
+            return context.nested[call_id], result
+        return call, self._calls.result_of(call)
 
     async def _begin(self, context: RunContext, call: Call) -> None:
         """Commit the call, settled at once or begun."""

@@ -51,6 +51,11 @@ class CallValues:
         self._set |= {each.key: each.value for each in effects if isinstance(each, SetValue)}
 
     @property
+    def keys(self) -> Iterable[str]:
+        """The keys of what the call has set."""
+        return self._set.keys()
+
+    @property
     def effects(self) -> Sequence[SetValue]:
         """What the call has set."""
         return [SetValue(thread_id=self._thread_id, key=key, value=kept) for key, kept in self._set.items()]
