@@ -1,4 +1,4 @@
-"""Effects of a unit beside its thread: on spaces, other agents' inboxes, timers, minds and families.
+"""Effects of a unit beside its thread: on spaces, other agents' inboxes, timers, minds, memory and families.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
 units from outside a run carry the same values, so that there is one way to write a space.

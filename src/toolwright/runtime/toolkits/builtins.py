@@ -93,7 +93,7 @@ class BuiltinState(Protocol):
         ...
 
     def effect(self, effect: Effect) -> None:
-        """Have something done to spaces, timers or minds, in the commit of the call's result."""
+        """Have something done to spaces, timers, minds or memory, in the commit of the call's result."""
         ...
 
 
