@@ -5,7 +5,7 @@ from collections.abc import Generator
 from toolwright.adapters.store.engine.codecs import Params, Row
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.statements.threads import Statements
-from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, PASSAGES_EACH
+from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, PASSAGES_EACH, coded
 from toolwright.core.agents.memory import Passage
 from toolwright.core.agents.search import folded_passage
 from toolwright.core.journal.effects import (
@@ -45,5 +45,7 @@ def perform_memory(effect: MemoryEffect, sql: Statements) -> Generator[Ops, list
 def _add(passage: Passage, sql: Statements) -> Generator[Ops, list[Row], None]:
     [(keeper, stored)] = yield Op(sql.memory.count_passage, {"agent_id": passage.agent_id, "one": 1})
     place = int(keeper) * PASSAGES_EACH + int(stored)
-    params = PASSAGES.params(passage, place=place, folded=folded_passage(passage))
-    yield Op(sql.memory.insert_passage, params, "duplicate")
+    folded = folded_passage(passage)
+    yield Op(sql.memory.insert_passage, PASSAGES.params(passage, place=place, folded=folded), "duplicate")
+    if sql.memory.is_indexed_apart:
+        yield Op(sql.memory.index_passage, {"place": place, "coded": coded(folded, passage.agent_id)})

@@ -114,7 +114,7 @@ class SqlAgents:
         return await read_rows(self._driver, PASSAGES.each, self._memory.passages, page)
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
-        found, params = self._memory.search(query)
+        found, params = self._memory.search(agent_id, query)
         this: Params = {**params, "agent_id": agent_id, "limit": limit}
         return await read_rows(self._driver, PASSAGES.each, found, this)
 

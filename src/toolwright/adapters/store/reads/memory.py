@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from sqlalchemy import ColumnElement, and_, column, func, select, table
+from sqlalchemy import ColumnElement, and_, func, select
 
 from toolwright.adapters.store.engine.codecs import Params
 from toolwright.adapters.store.engine.program import Op, Reading
@@ -13,6 +13,8 @@ from toolwright.adapters.store.tables.memory import (
     PASSAGES_EACH,
     block_links,
     blocks,
+    coded,
+    passage_index,
     passage_keepers,
     passages,
 )
@@ -21,9 +23,6 @@ from toolwright.core.agents.search import Query
 from toolwright.core.broken_rows import Rows as Found
 
 TRIGRAM = 3  # characters: shorter words are in no index
-_index = table(
-    "passage_index", column("rowid"), column("passage_index")
-)  # on SQLite; it is its own column too
 
 
 class MemoryQueries:
@@ -41,38 +40,39 @@ class MemoryQueries:
         self.passages = compiled(newest.limit(number("limit")).offset(number("offset")))
         self._matches = cache(self._compiled_matches)
 
-    def search(self, query: Query) -> tuple[Statement, Params]:
+    def search(self, agent_id: str, query: Query) -> tuple[Statement, Params]:
         """The statement that finds the newest matches of a query, and the parameters that its words are."""
         words = list(dict.fromkeys(query.words))
         short = [word for word in words if len(word) < TRIGRAM]
         long = [word for word in words if len(word) >= TRIGRAM]
         params: Params = {f"short_{n}": word for n, word in enumerate(short)}
         if self._name == "sqlite":
-            marked = [word.replace('"', '""') for word in long]
-            params |= {"long": " ".join([f'"{word}"' for word in marked])} if long else {}
+            params |= {f"long_{n}": word for n, word in enumerate(long)}
+            params |= {"coded": " ".join([f'"{coded(word, agent_id)}"' for word in long])}
         else:
             params |= {f"long_{n}": f"%{_literal(word)}%" for n, word in enumerate(long)}
         return self._matches(len(short), len(long)), params
 
     def _compiled_matches(self, short: int, long: int) -> Statement:
-        folded = passages.c.folded
-        position = func.instr if self._name == "sqlite" else func.strpos
-        has_short = [position(folded, string(f"short_{n}")) > 0 for n in range(short)]
-        if self._name == "sqlite" and long:
-            query = _indexed()
+        folded, place = passages.c.folded, passages.c.place
+        short_words = [string(f"short_{n}") for n in range(short)]
+        long_words = [string(f"long_{n}") for n in range(long)]
+        query = PASSAGES.query.where(*_own(place)).order_by(place.desc())
+        if self._name == "sqlite":
+            query = _indexed() if long else query
+            has_words = [func.instr(folded, word) > 0 for word in (*long_words, *short_words)]
         else:
-            has_long = [folded.like(string(f"long_{n}"), escape=_ESCAPE) for n in range(long)]
-            place = passages.c.place
-            query = PASSAGES.query.where(*_own(place), *has_long).order_by(place.desc())
-        return self._compiled(query.where(*has_short).limit(number("limit")))
+            has_words = [folded.like(word, escape=_ESCAPE) for word in long_words]
+            has_words += [func.strpos(folded, word) > 0 for word in short_words]
+        return self._compiled(query.where(*has_words).limit(number("limit")))
 
 
 def _indexed() -> Rows:
-    """The newest passages of an agent that the index on SQLite finds: it reads its own range of places backwards."""
-    place = _index.c.rowid
-    matches = _index.c.passage_index.op("MATCH")(string("long"))
-    joined = PASSAGES.query.join(_index, place == passages.c.place)
-    return joined.where(matches, *_own(place)).order_by(place.desc())
+    """The newest passages of an agent that the index on SQLite finds."""
+    place = passage_index.c.rowid
+    joined = PASSAGES.query.join(passage_index, place == passages.c.place)
+    matches = passage_index.c.passage_index.op("MATCH")(string("coded"))
+    return joined.where(matches, passages.c.agent_id == string("agent_id")).order_by(place.desc())
 
 
 def _own(place: ColumnElement[int]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:

@@ -1,16 +1,23 @@
 """The statements that write agents' memory."""
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.statement import Compiler, DialectName, number, row_params, string
-from toolwright.adapters.store.tables.memory import block_links, blocks, passage_keepers, passages
+from toolwright.adapters.store.tables.memory import (
+    block_links,
+    blocks,
+    passage_index,
+    passage_keepers,
+    passages,
+)
 
 
 class MemoryStatements:
     """Statements about blocks and passages, compiled for one dialect; each attribute is one of them."""
 
     def __init__(self, name: DialectName) -> None:
+        self._name = name
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._block_statements(compiled := Compiler(name))
         self._passage_statements(compiled)
@@ -47,6 +54,9 @@ class MemoryStatements:
         self.count_passage = compiled(counted.returning(passage_keepers.c.number, passage_keepers.c.stored))
         once = self._insert(passages).values(row_params(passages)).on_conflict_do_nothing()
         self.insert_passage = compiled(once.returning(passages.c.id))
+        indexed = {"rowid": number("place"), "coded": string("coded")}
+        self.is_indexed_apart = self._name == "sqlite"
+        self.index_passage = compiled(insert(passage_index).values(indexed))
         this = (passages.c.agent_id == string("agent_id"), passages.c.id == string("id"))
         self.drop_passage = compiled(delete(passages).where(*this).returning(passages.c.id))
 

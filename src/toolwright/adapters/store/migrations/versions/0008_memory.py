@@ -9,12 +9,9 @@ branch_labels = None
 depends_on = None
 
 SQLITE_INDEX = (
-    "CREATE VIRTUAL TABLE passage_index USING fts5("
-    "folded, content='passages', content_rowid='place', tokenize='trigram case_sensitive 1')",
-    "CREATE TRIGGER passage_index_add AFTER INSERT ON passages BEGIN"
-    " INSERT INTO passage_index (rowid, folded) VALUES (new.place, new.folded); END",
+    "CREATE VIRTUAL TABLE passage_index USING fts5(coded, tokenize='trigram case_sensitive 1')",
     "CREATE TRIGGER passage_index_drop AFTER DELETE ON passages BEGIN"
-    " INSERT INTO passage_index (passage_index, rowid, folded) VALUES ('delete', old.place, old.folded); END",
+    " DELETE FROM passage_index WHERE rowid = old.place; END",
 )
 POSTGRES_INDEX = """
 DO $$ BEGIN
