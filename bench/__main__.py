@@ -19,6 +19,7 @@ PARTS = (
     "redaction",
     "commits",
     "spaces",
+    "memory",
     "fanout",
     "many_threads",
     "submission",

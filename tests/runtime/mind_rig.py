@@ -114,6 +114,7 @@ async def thinking(
     *,
     tools: Sequence[tw.Tool] = (),
     toolkit: MindToolkit | None = None,
+    agents: Sequence[tw.Agent] = (AGENT,),
 ) -> AsyncGenerator[Mind]:
     """The agent at work over that store, or over one in memory, with a thread to talk to it."""
     clock, bus = clock or ManualClock(), MemoryBus()
@@ -122,7 +123,7 @@ async def thinking(
     motor = ManualMotor(port, clock)
     minds = toolkit or MindToolkit(port)
     prompt = tw.Prompt("p", "Think.", model=Obedient(), tools=[*minds.tools, *tools])
-    catalog = Catalog(agents=[AGENT], prompts=[prompt])
+    catalog = Catalog(agents=agents, prompts=[prompt])
     rt = assemble(catalog, Parts(store=port, motor=motor, bus=bus, clock=clock), Settings())
     await rt.start()
     thread = await rt.threads.create("thinker", env={"TOKEN": "hunter2-hunter2"})

@@ -17,10 +17,12 @@ from toolwright.adapters.store.tables.calls import CALLS
 from toolwright.adapters.store.tables.children import REQUESTS
 from toolwright.adapters.store.tables.events import EVENTS, INBOX, WAKES
 from toolwright.adapters.store.tables.kept import ENTITIES, ENV, FILES, FRONT_ENDS
+from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES
 from toolwright.adapters.store.tables.messages import MESSAGES
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.tables.threads import RUNS, STEPS, THREADS
 from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.variable import Variable, VariablesRequest
@@ -183,6 +185,14 @@ entities = st.builds(
 )
 
 
+passages = st.builds(
+    Passage,
+    agent_id=texts,
+    id=texts,
+    content=texts,
+    tags=st.lists(texts, max_size=3).map(tuple),
+    created_at=times,
+)
 sides = st.lists(st.sampled_from(["side_a", "side_b"]), max_size=2).map(tuple)
 links = st.builds(
     Link,
@@ -334,6 +344,12 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
             Goal, agent_id=texts, id=texts, description=texts, status=texts, priority=texts, created_at=times
         ),
     ),
+    (
+        BLOCKS,
+        st.builds(
+            Block, agent_id=texts, label=texts, content=texts, updated_at=times, is_shared=st.booleans()
+        ),
+    ),
     (MEMORIES, st.builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),
     (
         PLANS,
@@ -373,9 +389,15 @@ def test_a_message_comes_out_of_its_row_as_it_went_in(value: Message) -> None:
     assert MESSAGES.read([params[name] for name in columns_of(MESSAGES)]) == value
 
 
+@given(passages)
+def test_a_passage_comes_out_of_its_row_as_it_went_in(value: Passage) -> None:
+    params = PASSAGES.params(value, place=7, folded="")
+    assert PASSAGES.read([params[name] for name in columns_of(PASSAGES)]) == value
+
+
 def test_every_table_that_values_are_made_of_is_tried() -> None:
     mapped = {reader.table.name for reader in READERS if isinstance(reader, Mapping)}
-    assert mapped <= {mapping.table.name for mapping, _ in VALUES} | {"messages"}
+    assert mapped <= {mapping.table.name for mapping, _ in VALUES} | {"messages", "passages"}
 
 
 def test_json_that_is_written_otherwise_is_read_all_the_same() -> None:

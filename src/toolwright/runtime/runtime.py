@@ -11,6 +11,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.composed.requests import ComposedRequests
@@ -52,6 +53,8 @@ class Runtime:
         files: ThreadFiles,
         inboxes: Inboxes,
         minds: Minds,
+        blocks: Blocks,
+        passages: Passages,
         prompts: Prompts,
         entities: Entities,
         spaces: Spaces,
@@ -77,6 +80,8 @@ class Runtime:
         self.files = files
         self.inboxes = inboxes
         self.minds = minds
+        self.blocks = blocks
+        self.passages = passages
         self.prompts = prompts
         self.entities = entities
         self.spaces = spaces

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolwright.core.agents.agent import Agent as AgentRow
+from toolwright.core.agents.memory import Passage
 from toolwright.core.agents.mind import Goal as GoalRow
 from toolwright.core.agents.mind import Memory as MemoryRow
 from toolwright.core.agents.mind import Plan as PlanRow
@@ -96,6 +97,16 @@ def plan_json(plan: PlanRow) -> JSONObject:
     }
     optional: JSONObject = {"cron": plan.cron, "timezone": plan.timezone}
     return fields | {name: value for name, value in optional.items() if value is not None}
+
+
+def passage_json(passage: Passage) -> JSONObject:
+    """`{id, content, tags, createdAt}`."""
+    return {
+        "id": passage.id,
+        "content": passage.content,
+        "tags": [*passage.tags],
+        "createdAt": passage.created_at.isoformat(),
+    }
 
 
 class PromptSection(Shape):

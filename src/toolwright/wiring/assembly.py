@@ -7,10 +7,11 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.core.tools.toolkits import MIND, SPACES
+from toolwright.core.tools.toolkits import MEMORY, MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
 from toolwright.runtime.agents.speakers import Equipment, Speakers
@@ -51,6 +52,7 @@ from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
+from toolwright.runtime.toolkits.memory import MemoryToolkit
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.wiring.parts import Parts
@@ -93,8 +95,15 @@ def assemble(
     entities = Entities(store, agents, environment, clock, ids)
     deliveries = Deliveries(agents, clock, ids, settings.max_chain_depth)
     speech = Speech(store, membership, deliveries)
-    spaces = Spaces(store, EffectCommits(store, motor, clock, ids), entities, membership, speech, clock, ids)
-    equipment = Equipment({SPACES: SpacesToolkit(spaces, speech).tools, MIND: MindToolkit(store).tools})
+    effect_commits = EffectCommits(store, motor, clock, ids)
+    spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
+    equipment = Equipment(
+        {
+            SPACES: SpacesToolkit(spaces, speech).tools,
+            MIND: MindToolkit(store).tools,
+            MEMORY: MemoryToolkit(store).tools,
+        }
+    )
     offers = Offers(store, motor, clock)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
@@ -122,6 +131,8 @@ def assemble(
         offers=offers,
         files=ThreadFiles(store, keeper),
         minds=Minds(store, agents),
+        blocks=Blocks(store, agents, effect_commits, clock),
+        passages=Passages(store, agents, effect_commits, clock, ids),
         prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),
         inboxes=Inboxes(store, agents, deliveries, motor, clock, ids),
         entities=entities,

@@ -19,6 +19,7 @@ REVISIONS = (
     "0005",
     "0006",
     "0007",
+    "0008",
 )  # oldest first; a test compares them with the files in migrations/versions
 HEAD = REVISIONS[-1]
 READ_REVISION = "SELECT version_num FROM alembic_version"

@@ -1,4 +1,4 @@
-"""Effects of a unit beside its thread: on spaces, other agents' inboxes, timers, minds and families.
+"""Effects of a unit beside its thread: on spaces, other agents' inboxes, timers, minds, memory and families.
 
 A call's effects are values that are committed with its result (JOURNAL, "What a call may do to the database"). The
 units from outside a run carry the same values, so that there is one way to write a space.
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.journal.child_effects import (
     Activated,
@@ -89,6 +90,57 @@ class FirePlan:
     plan: Plan
     then: Plan | None
     delivery: Delivery
+
+
+@value
+class SetBlock:
+    """A memory block is new or has other content; who is linked to it stays so."""
+
+    block: Block
+
+
+@value
+class DropBlock:
+    """A memory block is taken away with its links; the guard `block` fails if it is not there."""
+
+    agent_id: str
+    label: str
+
+
+@value
+class LinkBlock:
+    """Another agent, the `reader_id`, reads a block from now on; the guard `block` fails if it is not there."""
+
+    agent_id: str
+    label: str
+    reader_id: str
+
+
+@value
+class UnlinkBlock:
+    """That agent reads a block no longer."""
+
+    agent_id: str
+    label: str
+    reader_id: str
+
+
+@value
+class AddPassage:
+    """A passage is stored, as the newest of its agent; the guard `duplicate` fails if there is one with its id."""
+
+    passage: Passage
+
+
+@value
+class DropPassage:
+    """A passage is taken away; the guard `passage` fails if it is not there."""
+
+    agent_id: str
+    id: str
+
+
+MemoryEffect: TypeAlias = SetBlock | DropBlock | LinkBlock | UnlinkBlock | AddPassage | DropPassage
 
 
 @value
@@ -250,6 +302,7 @@ Effect: TypeAlias = (
     | SetPlan
     | DropPlan
     | FirePlan
+    | MemoryEffect
     | Spawn
     | Speak
     | Report

@@ -5,7 +5,9 @@ from datetime import datetime
 from typing import Protocol
 
 from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.agents.search import Query
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.spaces.entity import FrontEnd
 from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
@@ -16,7 +18,10 @@ from toolwright.core.value import value
 
 
 class AgentReads(Protocol):
-    """Agents configured as JSON, and every agent's mind. Raises `StoreError` when the journal cannot be read."""
+    """Agents configured as JSON, and every agent's mind and memory.
+
+    Raises `StoreError` when the journal cannot be read.
+    """
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         """The agent as it is configured now, or in that revision, also after it was deleted."""
@@ -45,6 +50,18 @@ class AgentReads(Protocol):
         ...
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None: ...
+
+    async def blocks(self, agent_id: str) -> Sequence[Block]:
+        """The memory blocks that an agent reads, its own and those that it is linked to: by label, then by owner."""
+        ...
+
+    async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
+        """An agent's passages, the newest first."""
+        ...
+
+    async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
+        """An agent's passages that match the query by the rule of `core.agents.search`, the newest first."""
+        ...
 
 
 class ChildReads(Protocol):

@@ -43,6 +43,8 @@ Guard: TypeAlias = Literal[
     "agent",  # there is no such configured agent, or it has changed since it was read
     "front_end",  # there is no such front-end
     "plan",  # there is no such plan, or it has changed since it was read
+    "block",  # there is no such memory block
+    "passage",  # there is no such passage
     "message",  # there is no such message in the space
     "busy",  # a thread that was idle is at work now
     "request",  # there is no such request any more

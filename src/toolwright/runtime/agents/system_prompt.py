@@ -1,15 +1,16 @@
-"""The system prompt of an agent with toolkits, at every step: who and where it is, what it has in mind (S3)."""
+"""The system prompt of an agent with toolkits, at every step: who and where it is, what it has in mind (S3, S4)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.agent import agent_id_of
+from toolwright.core.agents.agent import agent_id_of, entity_id_of
+from toolwright.core.agents.memory import Block
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Member, Space
-from toolwright.core.tools.toolkits import MIND, SPACES
+from toolwright.core.tools.toolkits import MEMORY, MIND, SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.text import clean_text, readable
@@ -42,6 +43,8 @@ class Home:
     goals: Sequence[Goal] = ()
     memories: Sequence[Memory] = ()
     plans: Sequence[Plan] = ()
+    blocks: Sequence[tuple[Block, str | None]] = ()
+    """Memory blocks by label, each with the name of its owner if that is another agent."""
 
 
 class SystemPrompts:
@@ -66,7 +69,15 @@ class SystemPrompts:
                 memories=await minds.memories(agent_id),
                 plans=await minds.plans(agent_id),
             )
+        if MEMORY in kits:
+            home = changed(home, blocks=await self._blocks(agent_id))
         return home
+
+    async def _blocks(self, agent_id: str) -> list[tuple[Block, str | None]]:
+        blocks = await self._store.agents.blocks(agent_id)
+        owners = {block.agent_id for block in blocks} - {agent_id}
+        names = {each: await self._agent(entity_id_of(each)) or each for each in owners}
+        return [(block, names.get(block.agent_id)) for block in blocks]
 
     async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
         by_space: dict[str, list[tuple[Member, str]]] = {}
@@ -100,6 +111,10 @@ def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Secti
         ]
     if SPACES in kits:
         parts.append(Section(name="rules", text=_rules(agent)))
+    if MEMORY in kits:
+        parts += [
+            Section(name=f"block:{block.label}", text=_block(block, owner)) for block, owner in home.blocks
+        ]
     return [section for section in parts if section.text]
 
 
@@ -145,6 +160,12 @@ def _goal(goal: Goal) -> str:
 
 def _memory(memory: Memory) -> str:
     return f"{_plain(memory.key)}: {readable([memory.value])[1:-1]}"
+
+
+def _block(block: Block, owner: str | None) -> str:
+    label = f"memory block {_plain(block.label)!r}"
+    title = f"Your {label}" if owner is None else f"The {label} of {_plain(owner)}, which you read only"
+    return f"{title}:\n{clean_text(block.content)}"
 
 
 def _plan(plan: Plan) -> str:

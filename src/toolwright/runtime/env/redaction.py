@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import TypeVar
 
 from toolwright.core.env.redact import Redactor
-from toolwright.core.journal.effects import Effect, SetGoal, SetMemory, SetPlan
+from toolwright.core.journal.effects import AddPassage, Effect, SetBlock, SetGoal, SetMemory, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Reseal
 from toolwright.core.json_value import JSON, dumps_unescaped
@@ -104,6 +104,11 @@ def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
             return SetMemory(memory=_cleaned(memory, redactor, "key", "value"))
         case SetPlan(plan=plan):
             return SetPlan(plan=_cleaned(plan, redactor, "id", "name", "instruction"))
+        case SetBlock(block=block):
+            return SetBlock(block=_cleaned(block, redactor, "label", "content"))
+        case AddPassage(passage=passage):
+            tags = tuple([redactor.text(tag) for tag in passage.tags])
+            return AddPassage(passage=changed(_cleaned(passage, redactor, "content"), tags=tags))
         case _:
             return effect
 

@@ -362,7 +362,7 @@ class RunState(Facts):
         return await self._context.retry_until_available(work)
 
     def effect(self, effect: Effect) -> None:
-        """Have something done to spaces, timers or minds, with the call's result."""
+        """Have something done to spaces, timers, minds or memory, with the call's result."""
         self._effects.append(effect)
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import cache
+from hashlib import sha256
 from types import FunctionType, MethodType
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -92,7 +93,7 @@ class BuiltinState(Protocol):
         ...
 
     def effect(self, effect: Effect) -> None:
-        """Have something done to spaces, timers or minds, in the commit of the call's result."""
+        """Have something done to spaces, timers, minds or memory, in the commit of the call's result."""
         ...
 
 
@@ -110,6 +111,11 @@ def _described(function: FunctionType) -> Tool:
 
 
 _ANY_TOOLKIT = object()
+
+
+def call_item_id(prefix: str, call_id: str, n: int = 0) -> str:
+    """The id of the `n`th item that a call makes: the same one when the call is made again."""
+    return f"{prefix}_{sha256(f'{call_id}.{n}'.encode()).hexdigest()[:20]}"
 
 
 async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitable[JSON]]) -> ToolResult:

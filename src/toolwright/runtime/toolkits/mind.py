@@ -6,7 +6,6 @@ Everything in one call is done or nothing is. What was changed by another run of
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from hashlib import sha256
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -23,7 +22,7 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
+from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
 
 MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
@@ -84,7 +83,7 @@ class GivenPlan(BaseModel):
 def item_id(prefix: str, value: str | None, call_id: str, n: int) -> str:
     """The id that was given for the `n`th item of a call, else one that is the same when the call is made again."""
     if value is None:
-        return f"{prefix}_{sha256(f'{call_id}.{n}'.encode()).hexdigest()[:20]}"
+        return call_item_id(prefix, call_id, n)
     if _ID.fullmatch(value) is None:
         raise InvalidRequest(
             f"An id is up to 64 letters, digits, '-' and '_', not {brief(repr(value), 200)}: leave it out, and a "

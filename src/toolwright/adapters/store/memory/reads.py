@@ -7,7 +7,9 @@ from datetime import datetime
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.agents.search import Query, is_match
 from toolwright.core.env.variable import VariablesRequest
 from toolwright.core.journal.reads import Offer
 from toolwright.core.spaces.entity import FrontEnd
@@ -56,6 +58,23 @@ class MemoryAgents:
 
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         return self._tables.plans.get((agent_id, plan_id))
+
+    async def blocks(self, agent_id: str) -> Sequence[Block]:
+        links = [*self._tables.block_links]
+        linked = {(owner_id, label) for owner_id, label, reader_id in links if reader_id == agent_id}
+        shared = {(owner_id, label) for owner_id, label, _ in links}
+        seen = [key for key in self._tables.blocks if key[0] == agent_id or key in linked]
+        found = [changed(self._tables.blocks[key], is_shared=key in shared) for key in seen]
+        return sorted(found, key=lambda one: (one.label, one.agent_id))
+
+    async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
+        return self._newest(agent_id)[offset : offset + limit]
+
+    async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
+        return [each for each in self._newest(agent_id) if is_match(each, query)][:limit]
+
+    def _newest(self, agent_id: str) -> list[Passage]:
+        return [one for one in self._tables.passages.values() if one.agent_id == agent_id][::-1]
 
 
 class MemoryChildren:

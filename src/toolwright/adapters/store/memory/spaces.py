@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, placed
 from toolwright.adapters.store.memory.children import deliver, perform_child
+from toolwright.adapters.store.memory.recall import perform_memory
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
@@ -19,6 +20,7 @@ from toolwright.core.journal.effects import (
     Erase,
     FirePlan,
     MarkRead,
+    MemoryEffect,
     Post,
     React,
     SaveMember,
@@ -48,6 +50,8 @@ def perform(effects: Sequence[Effect], unit: Unit, tables: Tables) -> Performed:
     for effect in effects:
         if isinstance(effect, ChildEffect):
             perform_child(effect, unit, tables, done)
+        elif isinstance(effect, MemoryEffect):
+            perform_memory(effect, tables)
         else:
             _apply_other(effect, tables)
     told += _space_events(done.shown, unit, tables, done)

@@ -8,6 +8,7 @@ from datetime import datetime
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.env.variable import VariablesRequest
@@ -160,6 +161,11 @@ class Tables:
     goals: MutableMapping[tuple[str, str], Goal] = field(default_factory=dict[tuple[str, str], Goal])
     memories: MutableMapping[tuple[str, str], Memory] = field(default_factory=dict[tuple[str, str], Memory])
     plans: MutableMapping[tuple[str, str], Plan] = field(default_factory=dict[tuple[str, str], Plan])
+    blocks: MutableMapping[tuple[str, str], Block] = field(default_factory=dict[tuple[str, str], Block])
+    block_links: MutableMapping[tuple[str, str, str], None] = field(
+        default_factory=dict[tuple[str, str, str], None]
+    )
+    passages: MutableMapping[tuple[str, str], Passage] = field(default_factory=dict[tuple[str, str], Passage])
     space_events: list[Event] = field(default_factory=list[Event])
     counters: MutableMapping[str, int] = field(default_factory=dict[str, int])
     values: MutableMapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
@@ -266,9 +272,11 @@ class Tables:
 
     def drop_mind(self, agent_id: str) -> None:
         """Take away all that an agent has kept in mind."""
-        for kept in (self.goals, self.memories):
+        for kept in (self.goals, self.memories, self.blocks, self.passages):
             for key in [key for key in kept if key[0] == agent_id]:
                 del kept[key]
+        for key in [key for key in self.block_links if agent_id in (key[0], key[2])]:
+            del self.block_links[key]
         for _, plan_id in [key for key in self.plans if key[0] == agent_id]:
             self.drop_plan(agent_id, plan_id)
 

@@ -13,6 +13,7 @@ from toolwright.adapters.store.engine.outcome import Performed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.children import perform_child
 from toolwright.adapters.store.programs.delivery import deliver
+from toolwright.adapters.store.programs.memory import perform_memory
 from toolwright.adapters.store.statements.threads import Statements
 from toolwright.adapters.store.tables.agents import GOALS, MEMORIES, PLANS
 from toolwright.adapters.store.tables.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
@@ -31,6 +32,7 @@ from toolwright.core.journal.effects import (
     Erase,
     FirePlan,
     MarkRead,
+    MemoryEffect,
     Post,
     React,
     SaveMember,
@@ -60,6 +62,8 @@ def perform(effects: Sequence[Effect], unit: Unit, sql: Statements) -> Generator
     for effect in effects:
         if isinstance(effect, ChildEffect):
             yield from perform_child(effect, unit, sql, done)
+        elif isinstance(effect, MemoryEffect):
+            yield from perform_memory(effect, sql)
         else:
             yield _other_ops(effect, unit, sql)
     told += yield from _in_spaces(done.shown, unit, sql, done)

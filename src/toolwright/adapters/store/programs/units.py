@@ -265,7 +265,7 @@ def _drop_agent(unit: DropAgent, sql: Statements) -> Program:
     calls = yield from give_up(sql.agents.give_up, {"agent_id": unit.agent_id}, unit, sql, done)
     yield [wake(unit, thread_id, sql) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, sql, unit.author)
-    for drop in sql.agents.drop_minds:
+    for drop in (*sql.agents.drop_minds, *sql.memory.drop_all):
         yield Op(drop, {"agent_id": unit.agent_id})
     first = plan_timer(unit.agent_id, "")
     yield Op(sql.agents.drop_timers, {"first": first, "last": f"{first[:-1]};"})  # ";" comes next to ":"

@@ -13,6 +13,7 @@ from toolwright.adapters.store.engine.statement import (
     statements,
     string,
 )
+from toolwright.adapters.store.reads.memory import MemoryQueries, seen_blocks
 from toolwright.adapters.store.tables.agents import (
     AGENTS,
     GOALS,
@@ -25,9 +26,12 @@ from toolwright.adapters.store.tables.agents import (
     plans,
 )
 from toolwright.adapters.store.tables.calls import calls
+from toolwright.adapters.store.tables.memory import PASSAGES
 from toolwright.adapters.store.tables.threads import threads
 from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.agents.search import Query
 
 
 class AgentQueries:
@@ -70,6 +74,7 @@ class SqlAgents:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._sql = statements(AgentQueries, driver.dialect)
+        self._memory = statements(MemoryQueries, driver.dialect)
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:
@@ -100,6 +105,18 @@ class SqlAgents:
     async def plan(self, agent_id: str, plan_id: str) -> Plan | None:
         this: Params = {"agent_id": agent_id, "id": plan_id}
         return await read_rows(self._driver, PLANS.first, self._sql.plan, this)
+
+    async def blocks(self, agent_id: str) -> Sequence[Block]:
+        return await self._driver.snapshot(lambda: seen_blocks(agent_id, self._memory))
+
+    async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
+        page: Params = {"agent_id": agent_id, "limit": limit, "offset": offset}
+        return await read_rows(self._driver, PASSAGES.each, self._memory.passages, page)
+
+    async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
+        found, params = self._memory.search(agent_id, query)
+        this: Params = {**params, "agent_id": agent_id, "limit": limit}
+        return await read_rows(self._driver, PASSAGES.each, found, this)
 
 
 def _ids(rows: Sequence[Row]) -> list[str]:

@@ -36,6 +36,7 @@ from toolwright.adapters.store.engine.statement import (
 from toolwright.adapters.store.reads.front_ends import FrontEndStatements
 from toolwright.adapters.store.statements.agents import AgentStatements
 from toolwright.adapters.store.statements.children import ChildStatements, woken
+from toolwright.adapters.store.statements.memory import MemoryStatements
 from toolwright.adapters.store.statements.spaces import SpaceStatements
 from toolwright.adapters.store.tables.calls import calls
 from toolwright.adapters.store.tables.events import commits, events, inbox, wakes
@@ -71,6 +72,7 @@ class Statements:
         self._compiled = compiled = Compiler(name)
         self.spaces = statements(SpaceStatements, name)
         self.agents = statements(AgentStatements, name)
+        self.memory = statements(MemoryStatements, name)
         self.front_ends = statements(FrontEndStatements, name)
         self.children = statements(ChildStatements, name)
         self._commit_statements(compiled)

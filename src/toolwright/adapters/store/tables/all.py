@@ -2,9 +2,19 @@
 
 from sqlalchemy import MetaData
 
-from toolwright.adapters.store.tables import agents, calls, children, events, kept, messages, spaces, threads
+from toolwright.adapters.store.tables import (
+    agents,
+    calls,
+    children,
+    events,
+    kept,
+    memory,
+    messages,
+    spaces,
+    threads,
+)
 
-PARTS = (agents, calls, children, events, kept, messages, spaces, threads)
+PARTS = (agents, calls, children, events, kept, memory, messages, spaces, threads)
 
 
 def all_tables() -> MetaData:

@@ -1,0 +1,51 @@
+"""Effects on agents' memory as programs."""
+
+from collections.abc import Generator
+
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.program import Op, Ops
+from toolwright.adapters.store.statements.threads import Statements
+from toolwright.adapters.store.tables.memory import BLOCKS, PASSAGES, PASSAGES_EACH, coded
+from toolwright.core.agents.memory import Passage
+from toolwright.core.agents.search import folded_passage
+from toolwright.core.journal.effects import (
+    AddPassage,
+    DropBlock,
+    DropPassage,
+    LinkBlock,
+    MemoryEffect,
+    SetBlock,
+    UnlinkBlock,
+)
+
+
+def perform_memory(effect: MemoryEffect, sql: Statements) -> Generator[Ops, list[Row], None]:
+    """Do one effect. The row of a block, or of a keeper of passages, is the lock of what goes with it."""
+    match effect:
+        case SetBlock(block=block):
+            yield Op(sql.memory.put_block, BLOCKS.params(block), "block")
+        case DropBlock():
+            this: Params = {"agent_id": effect.agent_id, "label": effect.label}
+            yield Op(sql.memory.drop_block, this, "block")
+            yield Op(sql.memory.drop_links, this)
+        case LinkBlock():
+            this = {"agent_id": effect.agent_id, "label": effect.label}
+            yield Op(sql.memory.lock_block, this, "block")
+            yield Op(sql.memory.put_link, {**this, "reader_id": effect.reader_id})
+        case UnlinkBlock():
+            this = {"agent_id": effect.agent_id, "label": effect.label}
+            yield Op(sql.memory.drop_link, {**this, "reader_id": effect.reader_id})
+        case AddPassage(passage=passage):
+            yield from _add(passage, sql)
+        case DropPassage():
+            this = {"agent_id": effect.agent_id, "id": effect.id}
+            yield Op(sql.memory.drop_passage, this, "passage")
+
+
+def _add(passage: Passage, sql: Statements) -> Generator[Ops, list[Row], None]:
+    [(keeper, stored)] = yield Op(sql.memory.count_passage, {"agent_id": passage.agent_id, "one": 1})
+    place = int(keeper) * PASSAGES_EACH + int(stored)
+    folded = folded_passage(passage)
+    yield Op(sql.memory.insert_passage, PASSAGES.params(passage, place=place, folded=folded), "duplicate")
+    if sql.memory.is_indexed_apart:
+        yield Op(sql.memory.index_passage, {"place": place, "coded": coded(folded, passage.agent_id)})

@@ -1,0 +1,151 @@
+"""Blocks and passages of agents' memory, read and written from outside their runs."""
+
+from collections.abc import Sequence
+
+from toolwright.core.agents.memory import MOST_LINKED, Block, Passage, check_block, check_passage
+from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, ranked, read_query
+from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.journal.effects import (
+    AddPassage,
+    DropBlock,
+    DropPassage,
+    Effect,
+    LinkBlock,
+    SetBlock,
+    UnlinkBlock,
+)
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Conflict
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.text import brief, quantity
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.checks import by_id, by_kind, by_list, page
+from toolwright.runtime.journal import EffectCommits
+
+
+class Blocks:
+    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for agents and blocks that are not there."""
+
+    def __init__(self, store: Store, agents: Agents, effect_commits: EffectCommits, clock: Clock) -> None:
+        self._memory = store.agents
+        self._agents = agents
+        self._effect_commits = effect_commits
+        self._clock = clock
+
+    async def list(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Block]:
+        """The blocks that it reads, its own and those of others that it is linked to, by label."""
+        page(limit, offset)
+        return sliced(await self._memory.blocks(await self._id(agent)), limit, offset)
+
+    async def write(self, agent: str, label: str, content: str) -> Block:
+        """Write a block of the agent's own: a new label makes a new one, else the content is replaced.
+
+        Raises `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another's block.
+        """
+        by_kind("label", label, str, "text")
+        by_kind("content", content, str, "text")
+        agent_id = await self._id(agent)
+        seen = all_of(await self._memory.blocks(agent_id))
+        check_block(seen, agent_id, label, content)
+        block = Block(
+            agent_id=agent_id,
+            label=label,
+            content=content,
+            updated_at=self._clock.now(),
+            is_shared=any(
+                each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)
+            ),
+        )
+        await self._commit(SetBlock(block=block), label)
+        return block
+
+    async def drop(self, agent: str, label: str) -> None:
+        """Take a block of the agent's own away, also from those who are linked to it."""
+        await self._commit(DropBlock(agent_id=await self._id(agent), label=_label(label)), label)
+
+    async def link(self, agent: str, label: str, reader: str) -> None:
+        """Have another agent, the `reader`, read this agent's block from now on.
+
+        Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
+        """
+        agent_id, reader_id = await self._id(agent), await self._id(reader)
+        if reader_id == agent_id:
+            raise InvalidRequest("reader must be another agent: its own blocks an agent reads anyway.")
+        seen = all_of(await self._memory.blocks(reader_id))
+        linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
+        if len(linked - {(agent_id, label)}) >= MOST_LINKED:
+            raise InvalidRequest(
+                f"The agent {reader!r} reads {quantity(len(linked), 'block')} of others already, and "
+                f"{MOST_LINKED} are allowed."
+            )
+        await self._commit(LinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id), label)
+
+    async def unlink(self, agent: str, label: str, reader: str) -> None:
+        """Have that agent read this agent's block no longer; nothing happens where it does not."""
+        agent_id, reader_id = await self._id(agent), await self._id(reader)
+        await self._commit(UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id), label)
+
+    async def _commit(self, effect: Effect, label: str) -> None:
+        if isinstance(await self._effect_commits.commit(effect), Conflict):
+            raise NotFound(f"There is no block {brief(repr(label), 200)} of this agent.")
+
+    async def _id(self, agent: str) -> str:
+        return (await self._agents.get(agent)).id
+
+
+def _label(label: str) -> str:
+    return by_id("block", label)
+
+
+class Passages:
+    """Archival passages of an agent, by its name or id. Raises `NotFound` for an agent that is not there."""
+
+    def __init__(
+        self, store: Store, agents: Agents, effect_commits: EffectCommits, clock: Clock, new_id: NewId
+    ) -> None:
+        self._memory = store.agents
+        self._agents = agents
+        self._effect_commits = effect_commits
+        self._clock = clock
+        self._new_id = new_id
+
+    async def list(self, agent: str, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
+        """Its passages, the newest first."""
+        page(limit, offset)
+        return await self._memory.passages(await self._id(agent), limit=limit, offset=offset)
+
+    async def search(self, agent: str, query: str, limit: int = MOST_FOUND) -> Sequence[Passage]:
+        """Its passages in which every word of the query stands, by their rank: see `core.agents.search`.
+
+        Raises `InvalidRequest` for a query without words, or with too many.
+        """
+        page(limit)
+        by_kind("query", query, str, "text")
+        wanted = read_query(query)
+        candidates = await self._memory.matches(await self._id(agent), wanted, limit=CANDIDATES)
+        return Rows(ranked(candidates, wanted, limit), broken_of(candidates))
+
+    async def add(self, agent: str, content: str, tags: Sequence[str] = ()) -> Passage:
+        """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for faulty tags."""
+        by_kind("content", content, str, "text")
+        by_list("tags", tags, str, "texts")
+        check_passage(content, tags)
+        passage = Passage(
+            agent_id=await self._id(agent),
+            id=self._new_id("psg"),
+            content=content,
+            tags=tuple(tags),
+            created_at=self._clock.now(),
+        )
+        await self._effect_commits.commit(AddPassage(passage=passage))
+        return passage
+
+    async def drop(self, agent: str, passage_id: str) -> None:
+        """Take a passage away. Raises `NotFound` if it is not there."""
+        gone = DropPassage(agent_id=await self._id(agent), id=by_id("passage", passage_id))
+        if isinstance(await self._effect_commits.commit(gone), Conflict):
+            raise NotFound(f"There is no passage {brief(repr(passage_id), 200)} of this agent.")
+
+    async def _id(self, agent: str) -> str:
+        return (await self._agents.get(agent)).id

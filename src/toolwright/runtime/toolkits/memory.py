@@ -1,0 +1,64 @@
+"""The toolkit `memory`: core blocks that an agent writes, and archival passages that it stores and searches (S4)."""
+
+from toolwright.core.agents.memory import Block, Passage, check_block, check_passage
+from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, ranked, read_query
+from toolwright.core.journal.effects import AddPassage, SetBlock
+from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON
+from toolwright.core.results.result import ToolResult
+from toolwright.core.state.state import ThreadState
+from toolwright.core.tools.tool import Tool
+from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
+from toolwright.wire.agent import passage_json
+
+
+class MemoryToolkit:
+    """The three tools, over the memory that is in a journal."""
+
+    def __init__(self, store: Store) -> None:
+        self._memory = store.agents
+        self.tools: tuple[Tool, ...] = tuple(
+            builtin(each) for each in (self.update_memory, self.search_memory, self.store_memory)
+        )
+
+    async def update_memory(self, state: ThreadState, label: str, content: str) -> ToolResult:
+        """Write one of your own core memory blocks, which you are shown at every step. The content replaces what
+        the block of that label holds; a new label makes a new block.
+        """
+        return await within_run(state, lambda run: self._update(run, label, content))
+
+    async def search_memory(self, state: ThreadState, query: str) -> ToolResult:
+        """Search the passages that you have stored, by keywords: each of them must stand in a passage or its tags."""
+        return await within_run(state, lambda run: self._search(run, query))
+
+    async def store_memory(
+        self, state: ThreadState, content: str, tags: list[str] | None = None
+    ) -> ToolResult:
+        """Store a passage that you can search for later, with tags if you like."""
+        return await within_run(state, lambda run: self._store(run, content, tags or []))
+
+    async def _update(self, run: BuiltinState, label: str, content: str) -> JSON:
+        seen = await run.retry_until_available(lambda: self._memory.blocks(run.agent_id))
+        check_block(seen, run.agent_id, label, content)
+        block = Block(agent_id=run.agent_id, label=label, content=content, updated_at=run.clock.now())
+        run.effect(SetBlock(block=block))
+        return {"success": True}
+
+    async def _search(self, run: BuiltinState, text: str) -> JSON:
+        query = read_query(text)
+        candidates = await run.retry_until_available(
+            lambda: self._memory.matches(run.agent_id, query, limit=CANDIDATES)
+        )
+        return {"passages": [passage_json(each) for each in ranked(candidates, query, MOST_FOUND)]}
+
+    async def _store(self, run: BuiltinState, content: str, tags: list[str]) -> JSON:
+        check_passage(content, tags)
+        passage = Passage(
+            agent_id=run.agent_id,
+            id=call_item_id("psg", run.call_id),
+            content=content,
+            tags=tuple(tags),
+            created_at=run.clock.now(),
+        )
+        run.effect(AddPassage(passage=passage))
+        return {"passageId": passage.id}

@@ -1,0 +1,219 @@
+"""Agents' memory in every journal: blocks and their readers, passages by page, one rule of search."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.conformance.test_agents import agent, drop, save
+from tests.conformance.test_spaces import act
+from tests.play import AT, committed, later
+
+from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.search import Query, folded, is_match, read_query
+from toolwright.core.journal.effects import (
+    AddPassage,
+    DropBlock,
+    DropPassage,
+    Effect,
+    LinkBlock,
+    SetBlock,
+    UnlinkBlock,
+)
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Conflict, Guard
+
+pytestmark = pytest.mark.anyio
+
+
+def block(label: str, agent_id: str = "agt_1", **fields: Any) -> Block:  # Block's own
+    given: dict[str, Any] = {"content": f"about {label}", "updated_at": AT}
+    return Block(agent_id=agent_id, label=label, **{**given, **fields})
+
+
+def link(label: str, reader_id: str, agent_id: str = "agt_1") -> LinkBlock:
+    return LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
+
+
+def passage(
+    content: str, number: int = 0, agent_id: str = "agt_1", **fields: Any
+) -> Passage:  # Passage's own
+    given: dict[str, Any] = {"id": f"psg_{number}", "created_at": later(number)}
+    return Passage(agent_id=agent_id, content=content, **{**given, **fields})
+
+
+async def add(store: Store, *passages: Passage) -> None:
+    await committed(store, act(*[AddPassage(passage=each) for each in passages]))
+
+
+async def found(store: Store, query: str, agent_id: str = "agt_1", limit: int = 100) -> list[str]:
+    return [each.id for each in await store.agents.matches(agent_id, read_query(query), limit=limit)]
+
+
+async def test_a_block_is_written_anew_and_stands_by_label(store: Store) -> None:
+    mood, diary = block("mood", content="calm\x00\ud800"), block("Diary")
+    await committed(store, act(SetBlock(block=mood), SetBlock(block=diary)))
+    now = replace(mood, content="x", updated_at=later(1))
+    await committed(store, act(SetBlock(block=now)))
+    await committed(store, act(SetBlock(block=block("mood", "agt_2"))))
+    assert list(await store.agents.blocks("agt_1")) == [diary, now]
+    await committed(store, act(DropBlock(agent_id="agt_1", label="Diary")))
+    assert list(await store.agents.blocks("agt_1")) == [now]
+    assert list(await store.agents.blocks("agt_3")) == []
+
+
+async def test_who_is_linked_to_a_block_reads_it_as_long_as_both_are_there(store: Store) -> None:
+    house, own = block("house"), block("house", "agt_2")
+    await committed(store, act(SetBlock(block=house), SetBlock(block=own), link("house", "agt_2")))
+    await committed(store, act(link("house", "agt_2"), link("house", "agt_3")))
+    shared = replace(house, is_shared=True)
+    assert list(await store.agents.blocks("agt_1")) == [shared]
+    assert list(await store.agents.blocks("agt_2")) == [shared, own]
+    await committed(store, act(SetBlock(block=replace(house, content="new"))))
+    assert list(await store.agents.blocks("agt_3")) == [replace(shared, content="new")]
+    gone = [UnlinkBlock(agent_id="agt_1", label="house", reader_id=each) for each in ("agt_3", "agt_9")]
+    await committed(store, act(*gone))
+    assert list(await store.agents.blocks("agt_3")) == []
+    await committed(store, act(DropBlock(agent_id="agt_1", label="house")))
+    await committed(store, act(SetBlock(block=house)))
+    assert list(await store.agents.blocks("agt_2")) == [own]
+    assert list(await store.agents.blocks("agt_1")) == [house]
+
+
+@pytest.mark.parametrize(
+    ("guard", "effect"),
+    [
+        ("block", DropBlock(agent_id="agt_1", label="none")),
+        ("block", link("none", "agt_2")),
+        ("passage", DropPassage(agent_id="agt_1", id="psg_9")),
+        ("passage", DropPassage(agent_id="agt_2", id="psg_0")),
+        ("duplicate", AddPassage(passage=passage("again"))),
+    ],
+)
+async def test_what_cannot_be_done_to_a_memory_leaves_no_trace(
+    store: Store, guard: Guard, effect: Effect
+) -> None:
+    await committed(store, act(SetBlock(block=block("mood")), AddPassage(passage=passage("first"))))
+    others = (SetBlock(block=block("other")), AddPassage(passage=passage("second", 1)), link("mood", "agt_2"))
+    assert await store.commit(act(*others, effect)) == Conflict(guard=guard)
+    assert list(await store.agents.blocks("agt_1")) == [block("mood")]
+    assert list(await store.agents.blocks("agt_2")) == []
+    assert list(await store.agents.passages("agt_1")) == [passage("first")]
+    assert await found(store, "second") == []
+
+
+async def test_passages_are_read_by_page_the_newest_first(store: Store) -> None:
+    kept = [passage(f"n {n}\x00\ud800", n, tags=("a", "b\x00")) for n in range(5)]
+    await add(store, *kept[:3])
+    await add(store, passage("theirs", 0, "agt_2"))
+    await add(store, *kept[3:])
+    await committed(store, act(DropPassage(agent_id="agt_1", id="psg_2")))
+    newest = [kept[4], kept[3], kept[1], kept[0]]
+    assert list(await store.agents.passages("agt_1")) == newest
+    assert list(await store.agents.passages("agt_1", limit=2, offset=1)) == newest[1:3]
+    assert await found(store, "n") == [each.id for each in newest]
+    await add(store, kept[2])
+    assert [each.id for each in await store.agents.passages("agt_1", limit=1)] == ["psg_2"]
+
+
+TEXTS = (
+    "Jim likes GREEN tea.",
+    "Straße in Köln, 100% sure_thing",
+    "ΑΓΑΠΗΣ is love; İstanbul",
+    'He said "no" -- OR did he? tea*',
+    "a\\b!c NEAR(x, y)",
+    "茶が好きです\ttea",
+    "e\u0301te\u0301, d\u00e9j\u00e0 vu",
+    "nul\x00half\ud800odd\ufffe",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("TEA", [5, 3, 0]),
+        ("tea green", [0]),
+        ("GREEN TEA", [0]),
+        ("tea jim nobody", []),
+        ("ea", [5, 4, 3, 0]),
+        ("te e", [5, 3, 0]),
+        ("STRASSE köLN", [1]),
+        ("0%", [1]),
+        ("100%", [1]),
+        ("1%0", []),
+        ("sure_thing", [1]),
+        ("sure?thing", []),
+        ("r_t", []),
+        ("αγαπης", [2]),
+        ("ΑΓΆΠΗΣ", []),
+        ('"no"', [3]),
+        ('"', [3]),
+        ("OR", [3]),
+        ("tea*", [3]),
+        ("te*", []),
+        ("near(x, y)", [4]),
+        ("a\\b!c", [4]),
+        ("!", [4]),
+        ("茶", [5]),
+        ("茶が好き", [5]),
+        ("\u00e9t\u00e9", [6]),
+        ("de\u0301ja\u0300", [6]),
+        ("nul\ufffdhalf", [7]),
+        ("odd\uffff", [7]),
+    ],
+)
+async def test_words_are_found_without_case_and_no_character_is_a_wildcard(
+    store: Store, query: str, numbers: list[int]
+) -> None:
+    await add(store, *[passage(text, n) for n, text in enumerate(TEXTS)])
+    assert await found(store, query) == [f"psg_{n}" for n in numbers]
+
+
+async def test_a_search_sees_tags_and_nothing_of_others(store: Store) -> None:
+    await add(store, passage("mine", 0, tags=("Tea time", "x")), passage("theirs: tea", 1, "agt_2"))
+    assert await found(store, "tea") == await found(store, "time x") == ["psg_0"]
+    assert await found(store, "tea", "agt_2") == ["psg_1"]
+    assert await found(store, "tea", "agt_3") == []
+
+
+async def test_of_many_matches_the_newest_are_candidates(store: Store) -> None:
+    await add(store, *[passage(f"tea no. {n}", n) for n in range(30)])
+    for query in ("tea", "te", "tea n"):
+        assert await found(store, query, limit=3) == ["psg_29", "psg_28", "psg_27"]
+
+
+LETTERS = "aAbBéE\u0301ßSİıΣςσ%_!\\\"'*()茶 \t\n\x00\ud800\ufffe\ufffd\U0001f375"
+
+
+async def test_every_journal_finds_what_the_rule_says(store: Store) -> None:
+    chance = random.Random(14)
+
+    def text(most: int) -> str:
+        return "".join(chance.choices(LETTERS, k=chance.randint(1, most)))
+
+    kept = [
+        passage(text(12), n, tags=tuple(text(4) for _ in range(chance.randint(0, 2)))) for n in range(150)
+    ]
+    await add(store, *kept)
+    for n in chance.sample(range(150), 30):
+        await committed(store, act(DropPassage(agent_id="agt_1", id=f"psg_{n}")))
+        kept = [each for each in kept if each.id != f"psg_{n}"]
+    for _ in range(250):
+        query = Query(words=tuple(folded(text(5)).split()))
+        matches = [each for each in reversed(kept) if is_match(each, query)]
+        assert list(await store.agents.matches("agt_1", query, limit=7)) == matches[:7], query
+
+
+async def test_a_deleted_agent_leaves_no_memory_behind(store: Store) -> None:
+    for number in (1, 2):
+        await committed(store, save(agent(number)))
+    await committed(store, act(SetBlock(block=block("mine")), SetBlock(block=block("theirs", "agt_2"))))
+    await committed(store, act(link("mine", "agt_2"), link("theirs", "agt_1", "agt_2")))
+    await add(store, passage("some tea"), passage("their tea", 1, "agt_2"))
+    await committed(store, drop(agent(1)))
+    assert [*await store.agents.blocks("agt_1"), *await store.agents.passages("agt_1")] == []
+    assert await found(store, "tea") == []
+    assert list(await store.agents.blocks("agt_2")) == [block("theirs", "agt_2")]
+    await committed(store, act(SetBlock(block=block("mine"))))
+    assert [each.label for each in await store.agents.blocks("agt_2")] == ["theirs"]
+    assert await found(store, "tea", "agt_2") == ["psg_1"]

@@ -1,0 +1,127 @@
+"""Rules of memory: what may be kept, and by which rank passages are found."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwright.core.agents.memory import (
+    LONGEST_LABEL,
+    LONGEST_TAG,
+    MAX_BLOCK,
+    MAX_PASSAGE,
+    MOST_BLOCKS,
+    MOST_TAGS,
+    Block,
+    Passage,
+    check_block,
+    check_passage,
+)
+from toolwright.core.agents.search import (
+    LONGEST_QUERY,
+    MOST_QUERY_WORDS,
+    folded,
+    is_match,
+    ranked,
+    read_query,
+)
+from toolwright.core.errors import InvalidRequest
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def passage(content: str, *tags: str) -> Passage:
+    return Passage(agent_id="a", id=content, content=content, tags=tags, created_at=AT)
+
+
+def block(label: str, agent_id: str = "a") -> Block:
+    return Block(agent_id=agent_id, label=label, content="x", updated_at=AT)
+
+
+def found(query: str, *contents: str, limit: int = 20) -> list[str]:
+    matches = [each for each in map(passage, contents) if is_match(each, read_query(query))]
+    return [each.content for each in ranked(matches, read_query(query), limit)]
+
+
+def test_the_words_side_by_side_come_first_then_whole_words_then_the_newest() -> None:
+    newest_first = (
+        "teas, greenish",
+        "green\u00a0\n tea",
+        "tea is green",
+        "steam in greens",
+        "GREEN TEA",
+        "tea",
+    )
+    ranks = ["green\u00a0\n tea", "GREEN TEA", "tea is green", "teas, greenish", "steam in greens"]
+    assert found("Green tea", *newest_first) == ranks
+    assert found("Green tea", *newest_first, limit=2) == ranks[:2]
+    assert found("tea", "steam", "tea!", "teas", "my tea") == ["tea!", "my tea", "steam", "teas"]
+
+
+def test_a_tag_is_found_like_the_content() -> None:
+    query = read_query("tea time")
+    assert is_match(passage("It is time.", "TEA"), query)
+    assert not is_match(passage("It is.", "tea"), query)
+
+
+@given(st.text(st.characters(), max_size=30), st.text(st.characters(), max_size=30))
+def test_every_text_finds_itself_in_any_case(text: str, around: str) -> None:
+    if not folded(text).split() or len(folded(text).split()) > MOST_QUERY_WORDS:
+        return
+    assert is_match(passage(f"{around}\n{text}\n{around}"), read_query(text))
+    assert folded(folded(text)) == folded(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("", "query is needed"),
+        (" \n\u3000", "query is needed"),
+        ("x" * (LONGEST_QUERY + 1), "query has 1001 characters; 1000 are allowed"),
+        ("a " * (MOST_QUERY_WORDS + 1), "query has 17 words; 16 are allowed"),
+    ],
+)
+def test_a_faulty_query_is_refused(query: str, fault: str) -> None:
+    with pytest.raises(InvalidRequest, match=fault):
+        read_query(query)
+
+
+@pytest.mark.parametrize(
+    ("label", "content", "fault"),
+    [
+        (" ", "x", "label is needed"),
+        ("x" * (LONGEST_LABEL + 1), "x", "label has 101 characters; 100 are allowed"),
+        ("a\nb", "x", "label must not hold line breaks"),
+        ("a\x00", "x", "label must not hold"),
+        ("a", "é" * (MAX_BLOCK // 2) + "x", "content has 16385 bytes in UTF-8; 16384 are allowed"),
+        ("theirs", "x", "'theirs' is another agent's"),
+    ],
+)
+def test_a_faulty_block_is_refused(label: str, content: str, fault: str) -> None:
+    with pytest.raises(InvalidRequest, match=fault):
+        check_block([block("mine"), block("theirs", "b")], "a", label, content)
+
+
+def test_a_block_of_ones_own_may_be_written_as_long_as_there_are_not_too_many() -> None:
+    seen = [*(block(str(n)) for n in range(MOST_BLOCKS)), block("0", "b"), block("other", "c")]
+    check_block(seen, "a", "0", "x" * MAX_BLOCK)
+    check_block(seen[1:], "a", "new", "")
+    with pytest.raises(InvalidRequest, match="20 blocks already, and 20 are allowed"):
+        check_block(seen, "a", "new", "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "tags", "fault"),
+    [
+        (" ", [], "content is needed"),
+        ("\ud800" * (MAX_PASSAGE // 3 + 1), [], "content has 65538 bytes in UTF-8; 65536 are allowed"),
+        ("x", ["t"] * (MOST_TAGS + 1), "tags has 21 tags; 20 are allowed"),
+        ("x", ["a", ""], "tags.1 is needed"),
+        ("x", ["y" * (LONGEST_TAG + 1)], "tags.0 has 101 characters; 100 are allowed"),
+        ("x", ["a\u2028b"], "tags.0 must not hold line breaks"),
+    ],
+)
+def test_a_faulty_passage_is_refused(content: str, tags: list[str], fault: str) -> None:
+    with pytest.raises(InvalidRequest, match=fault):
+        check_passage(content, tags)

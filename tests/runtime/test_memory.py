@@ -1,0 +1,278 @@
+"""The toolkit `memory`: blocks in the prompt, passages that are searched, and their doors in Python."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.runtime.mind_rig import JSON, Died, Mind, thinking
+from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED, Passage
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.journal.effects import AddPassage, SetBlock
+from toolwright.core.journal.units import Unit
+from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
+from toolwright.core.tools.toolkits import TOOLKITS
+from toolwright.runtime.toolkits.builtins import BuiltinState
+from toolwright.runtime.toolkits.memory import MemoryToolkit
+from toolwright.testing import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+AGENTS = [tw.Agent(name, "p", toolkits=["memory"]) for name in ("thinker", "friend")]
+
+
+async def sections(mind: Mind, agent: str = "thinker") -> list[tuple[str, str]]:
+    """The memory blocks that the agent is told."""
+    told = (await mind.rt.prompts.of(agent)).sections
+    first = next((n for n, each in enumerate(told) if each.name.startswith("block:")), len(told))
+    assert [each.name for each in told[:first]] == ["system", "identity"]
+    return [(each.name, each.text) for each in told[first:]]
+
+
+async def memory(mind: Mind) -> tuple[object, ...]:
+    """All that is kept."""
+    rt = mind.rt
+    return await rt.blocks.list("thinker"), await rt.blocks.list("friend"), await rt.passages.list("thinker")
+
+
+def test_the_toolkit_has_the_tools_of_the_document() -> None:
+    tools = MemoryToolkit(MemoryStore(lambda _: None)).tools
+    assert tuple(tool.name for tool in tools) == TOOLKITS["memory"]
+    assert all(tool.idempotent and not tool.visible for tool in tools)
+
+
+async def test_a_block_is_made_and_replaced_and_stands_in_the_next_prompt() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        assert await sections(mind) == []
+        assert await mind.call("update_memory", label="mood", content="calm") == {"success": True}
+        await mind.call("update_memory", label="Jim", content="likes tea,\n# not coffee\x07")
+        await mind.call("update_memory", label="mood", content="cross")
+        assert await sections(mind) == [
+            ("block:Jim", "Your memory block 'Jim':\nlikes tea,\n# not coffee"),
+            ("block:mood", "Your memory block 'mood':\ncross"),
+        ]
+        assert [(each.label, each.content) for each in await mind.rt.blocks.list("thinker", 1, 1)] == [
+            ("mood", "cross")
+        ]
+        assert await sections(mind, "friend") == []
+
+
+async def test_the_model_reads_its_blocks_at_every_step() -> None:
+    read: list[str] = []
+
+    class Reading:
+        name = "reading"
+
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
+            read.append(request.system)
+            call = ModelCall(id="c", name="update_memory", arguments='{"label": "mood", "content": "glad"}')
+            yield ModelResponse(calls=(call,)) if len(read) == 1 else ModelResponse(text="Done.")
+
+    app = tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Be.", model=Reading()), toolkits=["memory"])])
+    async with tw.testing.runtime(app) as rt:
+        thread = await rt.threads.create("a")
+        assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
+    assert ["Your memory block 'mood':\nglad" in each for each in read] == [False, True]
+
+
+async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        blocks = mind.rt.blocks
+        await blocks.write("friend", "house", "Ours.")
+        await blocks.link("friend", "house", "thinker")
+        theirs = ("block:house", "The memory block 'house' of friend, which you read only:\nOurs.")
+        assert await sections(mind) == [theirs]
+        before = await memory(mind)
+        answer = await mind.call("update_memory", label="house", content="Mine.")
+        assert "'house' is another agent's" in answer["error"]
+        with pytest.raises(InvalidRequest, match="'house' is another agent's"):
+            await blocks.write("thinker", "house", "Mine.")
+        assert await memory(mind) == before
+        again = await blocks.write("friend", "house", "New.")
+        assert again.is_shared
+        assert list(await blocks.list("thinker")) == [again]
+        await blocks.unlink("friend", "house", "thinker")
+        assert await sections(mind) == []
+        assert await mind.call("update_memory", label="house", content="Mine.") == {"success": True}
+        await blocks.link("friend", "house", "thinker")
+        assert [name for name, _ in await sections(mind)] == ["block:house"] * 2
+        await mind.call("update_memory", label="house", content="Still mine.")
+        mine, friends = sorted(await blocks.list("thinker"), key=lambda each: each.content, reverse=True)
+        assert (mine.content, friends) == ("Still mine.", again)
+        await blocks.drop("friend", "house")
+        assert list(await blocks.list("thinker")) == [mine]
+
+
+async def test_passages_are_stored_and_found_by_their_rank() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        first = (await mind.call("store_memory", content="Jim likes GREEN tea.", tags=["Jim"]))["passageId"]
+        second = (await mind.call("store_memory", content="Steam."))["passageId"]
+        await mind.rt.passages.add("friend", "Tea is mine.")
+        at = mind.clock.now().isoformat()
+        found = (await mind.call("search_memory", query="tea"))["passages"]
+        jim: JSON = {"id": first, "content": "Jim likes GREEN tea.", "tags": ["Jim"], "createdAt": at}
+        assert found == [jim, {"id": second, "content": "Steam.", "tags": [], "createdAt": at}]
+        assert await mind.call("search_memory", query="jim green") == {"passages": [jim]}
+        assert await mind.call("search_memory", query="gr%en") == {"passages": []}
+        assert [each.id for each in await mind.rt.passages.list("thinker")] == [second, first]
+
+
+@pytest.mark.parametrize(
+    ("fault", "tool", "args"),
+    [
+        ("label is needed", "update_memory", {"label": " ", "content": "x"}),
+        ("label has 101", "update_memory", {"label": "x" * 101, "content": "x"}),
+        ("content has 16385 bytes", "update_memory", {"label": "x", "content": "x" * 16_385}),
+        ("20 blocks already", "update_memory", {"label": "x", "content": "x"}),
+        ("content", "update_memory", {"label": "x"}),
+        ("more", "update_memory", {"label": "x", "content": "x", "more": 1}),
+        ("content is needed", "store_memory", {"content": ""}),
+        ("content has 65537 bytes", "store_memory", {"content": "x" * 65_537}),
+        ("tags has 21", "store_memory", {"content": "x", "tags": ["t"] * 21}),
+        ("tags.1 has 101", "store_memory", {"content": "x", "tags": ["t", "x" * 101]}),
+        ("tags", "store_memory", {"content": "x", "tags": "t"}),
+        ("query is needed", "search_memory", {"query": "  "}),
+        ("query has 1001", "search_memory", {"query": "x" * 1_001}),
+        ("query has 17 words", "search_memory", {"query": "x " * 17}),
+    ],
+)
+async def test_a_faulty_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
+    async with thinking(agents=AGENTS) as mind:
+        for n in range(MOST_BLOCKS):
+            await mind.rt.blocks.write("thinker", str(n), "kept")
+        before = await memory(mind)
+        answer = await mind.call(tool, **args)
+        assert fault in answer["error"]
+        assert len(answer["error"]) < 500
+        assert await memory(mind) == before
+
+
+async def test_the_doors_refuse_what_is_not_there_or_too_much() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        blocks, passages = mind.rt.blocks, mind.rt.passages
+        for missing in (
+            *(blocks.drop("thinker", "none"), blocks.drop("thinker", "a\x00")),
+            *(blocks.link("thinker", "none", "friend"), blocks.list("nobody")),
+            *(
+                passages.drop("thinker", "none"),
+                passages.drop("thinker", "a\x00"),
+                passages.add("nobody", "x"),
+            ),
+        ):
+            with pytest.raises(NotFound):
+                await missing
+        await blocks.write("thinker", "own", "x")
+        wrong: Any = 7
+        for faulty in (
+            *(blocks.link("thinker", "own", "thinker"), blocks.write("thinker", "a\nb", "x")),
+            *(blocks.write("thinker", "a", wrong), passages.add("thinker", wrong)),
+            *(passages.add("thinker", "x", "tag"), passages.add("thinker", "x", wrong)),
+            *(
+                passages.search("thinker", ""),
+                passages.search("thinker", wrong),
+                passages.list("thinker", -1),
+            ),
+        ):
+            with pytest.raises(InvalidRequest):
+                await faulty
+
+
+async def test_an_agent_reads_only_so_many_blocks_of_others() -> None:
+    many = [tw.Agent(name, "p", toolkits=["memory"]) for name in ("thinker", "friend", "third")]
+    async with thinking(agents=many) as mind:
+        blocks = mind.rt.blocks
+        for n in range(MOST_LINKED):
+            await blocks.write("friend", str(n), "x")
+            await blocks.link("friend", str(n), "thinker")
+        await blocks.link("friend", "0", "thinker")
+        await blocks.write("third", "one", "x")
+        with pytest.raises(InvalidRequest, match="'thinker' reads 20 blocks of others already"):
+            await blocks.link("third", "one", "thinker")
+        assert len(await blocks.list("thinker")) == MOST_LINKED
+
+
+async def test_passages_are_added_dropped_paged_and_searched_from_outside() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        passages = mind.rt.passages
+        kept = [await passages.add("thinker", f"tea {n}", ["t"]) for n in range(3)]
+        await passages.drop("thinker", kept[1].id)
+        assert list(await passages.list("thinker")) == [kept[2], kept[0]]
+        assert list(await passages.list("thinker", 1, 1)) == [kept[0]]
+        assert list(await passages.search("thinker", "TEA")) == [kept[2], kept[0]]
+        assert list(await passages.search("thinker", "tea", 1)) == [kept[2]]
+        assert list(await passages.search("friend", "tea")) == []
+
+
+async def test_an_agent_configured_with_channels_and_memory_has_the_tools() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        config: JSON = {"agent": {"system": "Be."}, "toolkits": ["channels", "memory"]}
+        saved = await mind.rt.agents.save("scout", config)
+        await mind.rt.blocks.write("scout", "mood", "calm")
+        assert await sections(mind, "scout") == [("block:mood", "Your memory block 'mood':\ncalm")]
+        await mind.rt.blocks.link("scout", "mood", "thinker")
+        await mind.rt.agents.delete(saved.agent.id)
+        assert await sections(mind) == []
+
+
+async def test_outside_a_run_a_tool_of_memory_is_an_error_result() -> None:
+    tools = tw.Toolset(MemoryToolkit(MemoryStore(lambda _: None)).tools)
+    result = await tools.call("search_memory", {"query": "x"})
+    assert (result.status, result.error_code) == ("error", "outside_run")
+
+
+async def test_memory_is_kept_without_secrets() -> None:
+    @tw.tool(description="Keep.")
+    async def keep(state: tw.ThreadState) -> str:
+        assert isinstance(state, BuiltinState)
+        passage = Passage(
+            agent_id=state.agent_id,
+            id="psg",
+            content="swordfish-99",
+            tags=("swordfish-99",),
+            created_at=state.clock.now(),
+        )
+        state.effect(AddPassage(passage=passage))
+        state.set_env("LATER", "swordfish-99")
+        return "kept"
+
+    async with thinking(agents=AGENTS, tools=[keep]) as mind:
+        await mind.call("update_memory", label="hunter2-hunter2", content="It is hunter2-hunter2.")
+        [block] = await mind.rt.blocks.list("thinker")
+        assert (block.label, block.content) == ("[redacted:TOKEN]", "It is [redacted:TOKEN].")
+        await mind.rt.threads.send(mind.thread_id, '{"tool": "keep", "args": {}}')
+        await mind.motor.run_until_idle()
+        [passage] = await mind.rt.passages.list("thinker")
+        assert (passage.content, passage.tags) == ("[redacted:LATER]", ("[redacted:LATER]",))
+        assert list(await mind.rt.passages.search("thinker", "swordfish")) == []
+
+
+def effects(unit: Unit) -> list[AddPassage | SetBlock]:
+    """What the unit does to the memory."""
+    return [each for each in getattr(unit, "effects", ()) if isinstance(each, AddPassage | SetBlock)]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_process_that_dies_around_the_commit_has_stored_a_passage_once(when: str) -> None:
+    store, lost = MemoryStore(lambda _: None), list[Unit]()
+
+    async def die(unit: Unit) -> None:
+        if effects(unit):
+            lost.append(unit)
+            raise Died
+
+    async with thinking(store, agents=AGENTS) as mind:
+        setattr(mind.store, when, die)
+        with pytest.raises(Died):
+            await mind.call("store_memory", content="once")
+        thread_id = mind.thread_id
+        assert len(await mind.rt.passages.list("thinker")) == (when == "after")
+    async with thinking(store, agents=AGENTS) as mind:
+        mind.clock.advance(3_600)
+        mind.thread_id = thread_id
+        await mind.motor.run_until_idle()
+        [passage] = await mind.rt.passages.list("thinker")
+        [effect] = effects(lost[0])
+        assert isinstance(effect, AddPassage)
+        assert (passage.id, passage.content) == (effect.passage.id, "once")
+        assert await mind.answer() == {"passageId": passage.id}
