@@ -10,6 +10,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.models.wire_server import WireServer
+from tests.printed import COMPOSED, GREET, PRINTED_CALL, SENTIMENT, SUMMARY
 from toolwright.core.errors import SolutionError
 from toolwright.core.json_value import JSON
 from toolwright.testing import ScriptedModel, runtime
@@ -17,53 +18,6 @@ from toolwright.testing import ScriptedModel, runtime
 pytestmark = pytest.mark.anyio
 
 WIRES = ("openai:gpt-5", "openai-chat:gpt-5", "anthropic:claude-sonnet-5")
-SENTIMENT: dict[str, Any] = {  # as the document prints it
-    "type": "object",
-    "description": "Analyzes text sentiment",
-    "properties": {
-        "_tool": {"type": "string", "const": "sentimentAnalysis"},
-        "text": {"type": "string", "description": "Text to analyze"},
-        "_output": {
-            "type": "object",
-            "properties": {"sentiment": {"type": "string"}, "confidence": {"type": "number"}},
-        },
-    },
-}
-PRINTED_CALL: dict[str, Any] = {
-    "_tool": "sentimentAnalysis",
-    "text": "This is the best!",
-    "_output": {"sentiment": "positive", "confidence": 0.99},
-}
-GREET: dict[str, Any] = {
-    "type": "object",
-    "properties": {"userName": {"type": "string"}},
-    "required": ["userName"],
-}
-SUMMARY: dict[str, Any] = {
-    "type": "object",
-    "properties": {"summary": {"type": "string"}},
-    "required": ["summary"],
-}
-COMPOSED: JSON = {
-    "type": "object",
-    "properties": {
-        "output": {
-            "type": ["object", "null"],
-            "properties": {"summary": {"type": "string"}},
-            "required": ["summary"],
-            "additionalProperties": False,
-        },
-        "calls": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"_tool": {"const": "greetUser"}, "userName": {"type": "string"}},
-                "required": ["_tool", "userName"],
-            },
-        },
-    },
-    "required": ["calls", "output"],
-}
 WEATHER: dict[str, Any] = {
     "type": "object",
     "description": "Looks up the weather of a city",

@@ -7,6 +7,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.printed import GREET, SENTIMENT
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSONObject
@@ -18,24 +19,6 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio
-
-SENTIMENT: JSONObject = {
-    "type": "object",
-    "description": "Analyzes text sentiment",
-    "properties": {
-        "_tool": {"type": "string", "const": "sentimentAnalysis"},
-        "text": {"type": "string", "description": "Text to analyze"},
-        "_output": {
-            "type": "object",
-            "properties": {"sentiment": {"type": "string"}, "confidence": {"type": "number"}},
-        },
-    },
-}
-GREET: JSONObject = {
-    "type": "object",
-    "properties": {"userName": {"type": "string"}},
-    "required": ["userName"],
-}
 
 
 def with_meta(**meta: Any) -> JSONObject:  # any JSON

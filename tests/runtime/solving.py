@@ -5,21 +5,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import toolwright as tw
+from tests.printed import GREET, SUMMARY
 from tests.watched import Watched
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import runtime
 
-SUMMARY: JSONObject = {
-    "type": "object",
-    "properties": {"summary": {"type": "string"}},
-    "required": ["summary"],
-}
-GREET: JSONObject = {
-    "type": "object",
-    "properties": {"userName": {"type": "string"}},
-    "required": ["userName"],
-}
 TOOL: JSONObject = {"type": "tool", "tool": {"greetUser": GREET}}
 TEXT: JSONObject = {"type": "text", "text": "some prompt here"}
 DONE: JSONObject = {"summary": "Done."}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.printed import COMPOSED, SENTIMENT
 from tests.runtime.solving import (
     DONE,
     SUMMARY,
@@ -30,27 +31,6 @@ from toolwright.core.threads.run import Usage
 from toolwright.testing import runtime
 
 pytestmark = pytest.mark.anyio
-
-COMPOSED: JSONObject = {
-    "type": "object",
-    "properties": {
-        "output": {
-            "type": ["object", "null"],
-            "properties": {"summary": {"type": "string"}},
-            "required": ["summary"],
-            "additionalProperties": False,
-        },
-        "calls": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"_tool": {"const": "greetUser"}, "userName": {"type": "string"}},
-                "required": ["_tool", "userName"],
-            },
-        },
-    },
-    "required": ["calls", "output"],
-}
 
 
 async def test_the_documents_example_is_asked_called_and_solved() -> None:
@@ -228,18 +208,6 @@ async def test_functions_of_the_app_are_called_by_their_names() -> None:
     assert model.requests[0].tools == ()
 
 
-SENTIMENT: JSONObject = {
-    "type": "object",
-    "description": "Analyzes text sentiment",
-    "properties": {
-        "_tool": {"type": "string", "const": "sentimentAnalysis"},
-        "text": {"type": "string", "description": "Text to analyze"},
-        "_output": {
-            "type": "object",
-            "properties": {"sentiment": {"type": "string"}, "confidence": {"type": "number"}},
-        },
-    },
-}
 POSITIVE: JSONObject = {"sentiment": "positive", "confidence": 0.99}
 ASKED: JSONObject = {"_tool": "sentimentAnalysis", "text": "This is the best!", "_output": POSITIVE}
 

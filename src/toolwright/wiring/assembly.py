@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.journal.store import Store
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
@@ -97,13 +98,7 @@ def assemble(
     speech = Speech(store, membership, deliveries)
     effect_commits = EffectCommits(store, motor, clock, ids)
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
-    equipment = Equipment(
-        {
-            SPACES: SpacesToolkit(spaces, speech).tools,
-            MIND: MindToolkit(store).tools,
-            MEMORY: MemoryToolkit(store).tools,
-        }
-    )
+    equipment = _equipment(store, spaces, speech)
     offers = Offers(store, motor, clock)
     speakers = Speakers(agents, equipment.equip, shared.request_agents)
     drainer = _drainer(shared, speakers, offers, inline_wait, answer_limits)
@@ -144,6 +139,12 @@ def assemble(
         housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids),
         close=(*parts.close, parts.sandbox.close),
     )
+
+
+def _equipment(store: Store, spaces: Spaces, speech: Speech) -> Equipment:
+    """The built-in tools by toolkit."""
+    kits = {SPACES: SpacesToolkit(spaces, speech), MIND: MindToolkit(store), MEMORY: MemoryToolkit(store)}
+    return Equipment({name: kit.tools for name, kit in kits.items()})
 
 
 def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
