@@ -46,6 +46,21 @@ class Told(ScriptedModel):
         return "\n".join([first.system, *[message.content for message in first.messages]])
 
 
+class Waiting(Told):
+    """Never answers the delegate: `begun` is set when that is asked."""
+
+    def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
+        super().__init__(turns)
+        self.begun = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        if request.who[-1] == "sum_up":
+            self.begun.set()
+            await asyncio.Event().wait()
+        async for event in super().respond(request):
+            yield event
+
+
 def tool(delegate: object, **meta: object) -> dict[str, Any]:
     return {
         "type": "object",
@@ -258,6 +273,22 @@ async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_outp
         assert (child.agent, child.arguments) == (writer.id, {"text": "long"})
 
 
+async def test_an_agent_is_named_as_a_delegate_by_its_id_too_and_may_be_configured(tmp_path: Path) -> None:
+    model = Told({"request": parent(call()), "writer": [{"text": json.dumps({"summary": "by id"})}]})
+    writer = tw.Agent("writer", tw.Prompt("writer", model=model))
+    async with runtime(app({"const": writer.id}, agents=[writer])) as rt:
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and made.result.result == {"summary": "by id"}
+    script = tmp_path / "script.yaml"
+    script.write_text(json.dumps([{"json": {"summary": "configured"}}]))
+    config: dict[str, Any] = {"agent": {"system": "You write."}, "model": f"scripted:{script}"}
+    model = Told({"request": parent(call(_delegate="poet"))})
+    async with runtime(app({"type": "string"})) as rt:
+        await rt.agents.save("poet", config)
+        [made] = (await solved(rt, model)).calls
+        assert made.result is not None and made.result.result == {"summary": "configured"}
+
+
 async def test_an_agent_of_two_sides_is_no_delegate_of_a_tool_with_an_output() -> None:
     model = Told({"request": parent(call())})
     sides = [tw.Side(tw.Prompt(name, model=model)) for name in ("one", "other")]
@@ -351,21 +382,11 @@ async def test_delegates_that_delegate_for_ever_come_to_an_end() -> None:
 
 
 async def test_a_cancelled_request_stops_its_delegates() -> None:
-    begun = asyncio.Event()
-
-    class Waiting(ScriptedModel):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.who[-1] == "sum_up":
-                begun.set()
-                await asyncio.Event().wait()
-            async for event in super().respond(request):
-                yield event
-
     async with runtime(app({"const": "anonymous"})) as rt, asyncio.timeout(20):
         model = Waiting({"request": parent(call())})
         context = [{"type": "tool", "tool": "sum_up"}]
         run = await rt.begin_request({"model": model}, {"type": "object"}, context)
-        await begun.wait()
+        await model.begun.wait()
         await rt.runs.cancel(run.id)
         assert (await rt.runs.wait(run.id)).status == "cancelled"
         [child] = await rt.threads.children(run.thread_id)
@@ -473,15 +494,6 @@ async def test_the_result_of_a_delegate_goes_to_its_output_path() -> None:
 
 async def test_a_delegate_goes_on_in_another_process(tmp_path: Path) -> None:
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")
-    begun = asyncio.Event()
-
-    class Waiting(Told):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.who[-1] == "sum_up":
-                begun.set()
-                await asyncio.Event().wait()
-            async for event in super().respond(request):
-                yield event
 
     def apps(model: object) -> tw.App:
         registry = tw.Registry()
@@ -491,10 +503,11 @@ async def test_a_delegate_goes_on_in_another_process(tmp_path: Path) -> None:
         )
 
     chief = [{"calls": [{"name": "sum_up", "args": {"text": "long"}}]}, {"text": "Done."}]
-    async with asyncio.timeout(30), apps(Waiting({"chief": chief})).runtime(settings, grace=0.0) as rt:
+    model = Waiting({"chief": chief})
+    async with asyncio.timeout(30), apps(model).runtime(settings, grace=0.0) as rt:
         thread = await rt.threads.create("chief")
         run = await rt.threads.send(thread.id, "Go")
-        await begun.wait()
+        await model.begun.wait()
     model = Told({"chief": chief, "sum_up": [answer({"summary": "short"})]})
     async with asyncio.timeout(30), apps(model).runtime(settings) as rt:
         assert (await rt.runs.wait(run.id)).output == "Done."

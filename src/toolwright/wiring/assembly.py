@@ -87,12 +87,8 @@ def assemble(
     """The runtime of these parts, not yet started."""
     store, motor, clock, ids = parts.store, parts.motor, parts.clock, parts.new_id
     shared = _shared(catalog, parts, settings)
-    agents, environment, keeper, membership = (
-        shared.agents,
-        shared.environment,
-        shared.keeper,
-        shared.membership,
-    )
+    agents, environment = shared.agents, shared.environment
+    keeper, membership = shared.keeper, shared.membership
     entities = Entities(store, agents, environment, clock, ids)
     deliveries = Deliveries(agents, clock, ids, settings.max_chain_depth)
     speech = Speech(store, membership, deliveries)

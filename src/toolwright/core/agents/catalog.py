@@ -154,17 +154,13 @@ class Catalog:
         if tool.meta is None:
             return
         offered = tool.meta.choices.get("_delegate", {}).get("enum")
+        ids = {agent.id for agent in self._agents.values()}
         for name in (tool.meta.delegate, *(offered if isinstance(offered, list) else [])):
-            if name is not None and name not in self.delegates:
+            if name is not None and name not in self.delegates and name not in ids:
                 known = ", ".join(map(repr, self.delegates))
                 raise DefinitionError(
                     f"The tool {tool.name!r} has the delegate {brief_value(name)}; there are {known}."
                 )
-
-    def delegate_id(self, name_or_id: str) -> str:
-        """The id of the agent that a call names as its delegate."""
-        agent = self._agents.get(name_or_id)
-        return name_or_id if agent is None else agent.id
 
     def find(self, agent_id: str) -> ActiveAgent | None:
         """The active agent by its id, None if it is not configured."""

@@ -1,6 +1,6 @@
 """Answers to composed requests: `{output, calls}` as JSON text, judged, and read as calls of tools."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from toolwright.core.arguments.faults import ArgumentFault, Fault
@@ -12,11 +12,11 @@ from toolwright.core.requests.request import RequestForm
 from toolwright.core.schemas.answer_form import AnswerFault, FormedAnswer, read_answer
 from toolwright.core.schemas.meta import REASONING
 from toolwright.core.schemas.output import Output
+from toolwright.core.schemas.state_paths import has_references
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.compose import compose
 from toolwright.core.tools.tool import Tool
-
-_REFERENCES = ("†state", "†input")
+from toolwright.core.value import changed
 
 
 class ComposedForm:
@@ -57,16 +57,8 @@ class ComposedForm:
             asked.append(ModelCall(id="", name=tool.name, arguments=dumps_unescaped(arguments)))
         if faults:
             raise AnswerFault(faults)
-        response = ModelResponse(
-            text=response.text,
-            calls=tuple(asked),
-            usage=response.usage,
-            cost=response.cost,
-            finish_reason=response.finish_reason,
-            model=response.model,
-            native=response.native,
-        )
-        return FormedAnswer(response=response, output=output, over=output is not None)
+        made = changed(response, calls=tuple(asked))
+        return FormedAnswer(response=made, output=output, over=output is not None)
 
     def heard(self, messages: list[Message]) -> list[Message]:
         """The context's messages, then the conversation, calls and results as text."""
@@ -77,7 +69,7 @@ class ComposedForm:
         chosen = tool.meta is not None and "_instance" in tool.meta.choices and "_instance" in arguments
         if chosen and self._instances and arguments["_instance"] not in self._instances:
             return [Fault(("_instance",), f"must be one of {', '.join(map(repr, self._instances))}")]
-        if _refers({name: each for name, each in arguments.items() if not name.startswith("_")}):
+        if has_references({name: each for name, each in arguments.items() if not name.startswith("_")}):
             return []
         assert tool.judge is not None, "set when the tool was made"
         try:
@@ -109,11 +101,3 @@ def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
     """The arguments of a call; those of a tool without a schema of its own have no meta-properties."""
     added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
     return {name: each for name, each in call.items() if name not in added}
-
-
-def _refers(part: JSON) -> bool:
-    """Whether a text in it is a reference."""
-    if isinstance(part, str):
-        return part.startswith(_REFERENCES)
-    parts = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
-    return any(map(_refers, parts))

@@ -203,6 +203,14 @@ def may_refer(arguments: str) -> bool:
     return MARK in arguments or r"\u2020" in arguments
 
 
+def has_references(part: JSON) -> bool:
+    """Whether a text in the value is a reference."""
+    if isinstance(part, str):
+        return _REFERENCE.fullmatch(part) is not None
+    parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return any(map(has_references, parts))
+
+
 def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObject) -> JSONObject:
     """The arguments with every text `†state.a` or `†input.a` replaced by a copy of the value that is there.
 

@@ -66,11 +66,7 @@ class Delegates:
         caller = await in_thread_if_large(measured, _caller, context, call, state.call_id, self._catalog)
         if name == ANONYMOUS or name in self._catalog.requests:
             return await in_thread_if_large(measured, self._request, name, tool, call, state, caller)
-        agent_id = self._catalog.delegate_id(name)
-        agent = None if agent_id == REQUESTS.id else await self._agents.usable(agent_id)
-        if agent is None:
-            names = ", ".join(map(repr, self._catalog.delegates))
-            raise NotFound(sentence(f"There is no delegate {name!r}; there are {names}"))
+        agent = await self._agent(name)
         link = Link(output=output_of(tool))
         if link.output is not None and agent.agent.type == "dual_ai":
             raise InvalidRequest(
@@ -78,6 +74,17 @@ class Delegates:
             )
         message = await in_thread_if_large(measured, message_to, tool, call, caller)
         return agent, self._birth_of(state, agent.agent_id, message, call.args, link)
+
+    async def _agent(self, name_or_id: str) -> ActiveAgent:
+        """The agent that is the delegate: of the app, or configured over HTTP."""
+        try:
+            agent = await self._agents.usable((await self._agents.get(name_or_id)).id)
+        except NotFound:
+            agent = None
+        if agent is None:
+            names = ", ".join(map(repr, self._catalog.delegates))
+            raise NotFound(sentence(f"There is no delegate {name_or_id!r}; there are {names}"))
+        return agent
 
     def _request(
         self, name: str, tool: Tool, call: Call, state: RunState, caller: Caller

@@ -4,12 +4,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from toolwright.core.agents.agent import Side as SideConfig
 from toolwright.core.agents.turns import answer_in
+from toolwright.core.requests.conversation import GO_ON
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
 from toolwright.core.value import changed
 from toolwright.wire.text import readable
-
-GO_ON = "Go on."
 
 
 def arranged(messages: Sequence[Message]) -> list[Message]:
