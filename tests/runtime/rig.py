@@ -44,7 +44,7 @@ class Barriers:
     before: Hook = nothing
     after: Hook = nothing
     units: list[Unit] = field(default_factory=list[Unit])
-    answers: list[Committed | Conflict] = field(default_factory=list[Committed | Conflict])
+    committed: list[Unit] = field(default_factory=list[Unit])
     _inside: bool = False
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
@@ -54,7 +54,8 @@ class Barriers:
         self.units.append(unit)
         await self._call(self.before, n, unit)
         answer = await self.inner.commit(unit)
-        self.answers.append(answer)
+        if isinstance(answer, Committed):
+            self.committed.append(unit)
         await self._call(self.after, n, unit)
         return answer
 
@@ -70,12 +71,8 @@ class Barriers:
 
     @property
     def names(self) -> list[str]:
-        """The units committed, by name, but for housekeeping."""
-        return [
-            type(unit).__name__
-            for unit, answer in zip(self.units, self.answers, strict=True)
-            if isinstance(answer, Committed)
-        ]
+        """The units committed, by name, but for housekeeping; without one that is under way."""
+        return [type(unit).__name__ for unit in self.committed]
 
 
 @dataclass
