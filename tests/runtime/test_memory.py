@@ -27,7 +27,7 @@ async def sections(mind: Mind, agent: str = "thinker") -> list[tuple[str, str]]:
     told = (await mind.rt.prompts.of(agent)).sections
     first = next((n for n, each in enumerate(told) if each.name.startswith("block:")), len(told))
     assert [each.name for each in told[:first]] == ["system", "identity"]
-    return [(each.name, each.text) for each in told[first:]]
+    return [(each.name, each.text) for each in told[first:] if each.name.startswith("block:")]
 
 
 async def memory(mind: Mind) -> tuple[object, ...]:

@@ -555,7 +555,7 @@ MISUSE: list[tuple[Callable[[Any], Awaitable[object]], str]] = [  # with anythin
     (lambda spaces: spaces.create(5), "name must be text, not 5."),
     (
         lambda spaces: spaces.update("tea", nmae="x"),
-        "nmae is no field of a space: there are name, description and metadata.",
+        "nmae is no field of a space: there are name, description, metadata and delivery.",
     ),
     (lambda spaces: spaces.mark_read("tea", "x", "1"), "seq must be a whole number from 0."),
     (lambda spaces: spaces.messages("tea", after="x"), "after must be a whole number from 0."),

@@ -6,7 +6,7 @@ from typing import Unpack
 from toolwright.client.transport.follow import follow
 from toolwright.client.transport.http import Http, segment
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import SpaceFields, SpaceKind
+from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.wire.event import Event
 from toolwright.wire.reading import Items, read, read_field, read_list
 from toolwright.wire.space import Member, Reaction, Space, SpaceMessage, Spoken
@@ -24,10 +24,14 @@ class Spaces:
         self._http = http
 
     async def create(
-        self, name: str | None = None, kind: SpaceKind = "private", id: str | None = None
+        self,
+        name: str | None = None,
+        kind: SpaceKind = "private",
+        id: str | None = None,
+        delivery: DeliveryOrder = "all",
     ) -> Space:
         """A new space, without members yet. `AlreadyThere` if there is one with that id."""
-        body: JSONObject = {"name": name, "kind": kind}
+        body: JSONObject = {"name": name, "kind": kind, "delivery": delivery}
         body |= {} if id is None else {"id": id}
         return read_field(Space, (await self._http.call("POST", _ROOT, body)).json, "space")
 

@@ -21,10 +21,10 @@ from toolwright.runtime.health import Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.prompts.preview import Prompts
 from toolwright.runtime.runs.drain import Drainer
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
-from toolwright.runtime.spaces.prompts import Prompts
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.runs import Runs

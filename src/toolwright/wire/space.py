@@ -6,10 +6,10 @@ from typing import Annotated
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.spaces.entity import Entity as EntityRow
+from toolwright.core.spaces.space import DeliveryOrder, SpaceKind, SpaceRole
 from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Reaction as ReactionRow
 from toolwright.core.spaces.space import Space as SpaceRow
-from toolwright.core.spaces.space import SpaceKind, SpaceRole
 from toolwright.core.spaces.space import SpaceMessage as SpaceMessageRow
 from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.wire.entity import Entity, entity_json
@@ -18,26 +18,31 @@ from toolwright.wire.shape import Also, JsonObject, Shape
 
 
 class Space(Shape, title="SpaceShape"):
-    """A space; `seq` is the place of its newest message."""
+    """A space; `seq` is the place of its newest message.
+
+    `delivery` says how a person's message reaches its agents: `all` at once, or `sequential`, one after another.
+    """
 
     id: str
     name: str | None = None
     kind: SpaceKind
     description: str | None = None
     metadata: JsonObject
+    delivery: DeliveryOrder = "all"
     seq: int
     created_at: datetime
     updated_at: datetime
 
 
 def space_json(space: SpaceRow) -> JSONObject:
-    """`{id, name, kind, description, metadata, seq, createdAt, updatedAt}`."""
+    """`{id, name, kind, description, metadata, delivery, seq, createdAt, updatedAt}`."""
     return {
         "id": space.id,
         "name": space.name,
         "kind": space.kind,
         "description": space.description,
         "metadata": space.metadata,
+        "delivery": space.delivery,
         "seq": space.seq,
         "createdAt": space.created_at.isoformat(),
         "updatedAt": space.updated_at.isoformat(),

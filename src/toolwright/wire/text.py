@@ -26,6 +26,16 @@ def clean_text(text: str) -> str:
     return _HIDDEN.sub("", text)
 
 
+def plain_line(text: str) -> str:
+    """The text, clean, on one line."""
+    return " ".join(clean_text(text).split())
+
+
+def speaker_name(name: str) -> str:
+    """A name as it stands before what was said, between brackets: on one line, and without any of its own."""
+    return plain_line(name.replace("[", "(").replace("]", ")"))
+
+
 def clean_json(value: JSON) -> JSON:
     """A JSON value with clean texts, keys included."""
     if isinstance(value, str):

@@ -8,15 +8,15 @@ from toolwright.core.journal.store import Store
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.core.tools.toolkits import MEMORY, MIND, SPACES
+from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.deliveries import Deliveries
 from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.agents.plans import Plans
+from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.agents.speakers import Equipment, Speakers
-from toolwright.runtime.agents.system_prompt import SystemPrompts
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
@@ -38,6 +38,8 @@ from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
+from toolwright.runtime.prompts.preview import Prompts
+from toolwright.runtime.prompts.system_prompt import SystemPrompts
 from toolwright.runtime.runs.commits import RunCommits
 from toolwright.runtime.runs.drain import Drainer
 from toolwright.runtime.runs.loop import Loop
@@ -45,7 +47,6 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.front_ends import FrontEnds
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.prompts import Prompts
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.threads.events import Events
@@ -53,6 +54,7 @@ from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, Timers
+from toolwright.runtime.toolkits.channels import ChannelsToolkit
 from toolwright.runtime.toolkits.memory import MemoryToolkit
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
@@ -71,6 +73,7 @@ class _Shared:
     agents: Agents
     membership: Membership
     system_prompts: SystemPrompts
+    deliveries: Deliveries
     child_start: ChildStart
     lineages: Lineages
     catalog: Catalog
@@ -90,7 +93,7 @@ def assemble(
     agents, environment = shared.agents, shared.environment
     keeper, membership = shared.keeper, shared.membership
     entities = Entities(store, agents, environment, clock, ids)
-    deliveries = Deliveries(agents, clock, ids, settings.max_chain_depth)
+    deliveries = shared.deliveries
     speech = Speech(store, membership, deliveries)
     effect_commits = EffectCommits(store, motor, clock, ids)
     spaces = Spaces(store, effect_commits, entities, membership, speech, clock, ids)
@@ -139,7 +142,12 @@ def assemble(
 
 def _equipment(store: Store, spaces: Spaces, speech: Speech) -> Equipment:
     """The built-in tools by toolkit."""
-    kits = {SPACES: SpacesToolkit(spaces, speech), MIND: MindToolkit(store), MEMORY: MemoryToolkit(store)}
+    kits = {
+        SPACES: SpacesToolkit(spaces, speech),
+        MIND: MindToolkit(store),
+        CHANNELS: ChannelsToolkit(spaces, speech),
+        MEMORY: MemoryToolkit(store),
+    }
     return Equipment({name: kit.tools for name, kit in kits.items()})
 
 
@@ -157,6 +165,7 @@ def _shared(catalog: Catalog, parts: Parts, settings: Settings) -> _Shared:
         agents=agents,
         membership=Membership(store, agents),
         system_prompts=SystemPrompts(store, agents),
+        deliveries=Deliveries(agents, clock, ids, settings.max_chain_depth),
         child_start=ChildStart(store, environment, clock, ids),
         lineages=Lineages(store, agents, environment),
         catalog=catalog,
@@ -188,7 +197,8 @@ def _drainer(
         answer_limits=answer_limits,
     )
     nested = Nested(store)
-    commits = RunCommits(calls, nested, ChildReports(store), max_steps=settings.max_steps)
+    rounds = Rounds(store, shared.deliveries)
+    commits = RunCommits(calls, nested, ChildReports(store), rounds, max_steps=settings.max_steps)
     waiting, step_tools = Waiting(store, calls, inline_wait), StepTools(store, lifecycle_tools)
     loop = Loop(calls, handlers, model_answers, waiting, nested, commits, speakers, step_tools, environment)
     listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish)

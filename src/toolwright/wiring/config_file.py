@@ -77,10 +77,12 @@ async def _space(entry: SpaceEntry, runtime: Runtime) -> None:
     space = await _find_space(entry, runtime)
     if space is None:
         ids = [member.id for member in members]
-        await runtime.spaces.create(entry.name, entry.kind, id=entry.key, members=ids)
+        await runtime.spaces.create(
+            entry.name, entry.kind, id=entry.key, members=ids, delivery=entry.delivery
+        )
         return
-    if space.name != entry.name:
-        await runtime.spaces.update(space.id, name=entry.name)
+    if (space.name, space.delivery) != (entry.name, entry.delivery):
+        await runtime.spaces.update(space.id, name=entry.name, delivery=entry.delivery)
     for member in members:
         if not await runtime.spaces.is_member(space.id, member.id):
             await runtime.spaces.add_member(space.id, member.id)

@@ -14,7 +14,7 @@ from toolwright.core.form_faults import form_fault
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON
 from toolwright.core.plain import NOT_ONE_LINE, one_line
-from toolwright.core.spaces.space import DM_MEMBERS, SpaceKind
+from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
@@ -61,6 +61,7 @@ class SpaceEntry(Form):
     id: Annotated[str, AfterValidator(_space_id)] | None = None
     name: Name
     kind: SpaceKind = "private"
+    delivery: DeliveryOrder = "all"
     members: list[Words] = Field(default_factory=list[Words])
 
     @property

@@ -202,6 +202,10 @@ class SpaceReads(Protocol):
         """A page of history in order, which ends `offset` messages before the newest."""
         ...
 
+    async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
+        """The newest of a message and the answers to it, in order."""
+        ...
+
     async def message(self, message_id: str) -> SpaceMessage | None: ...
 
     async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:

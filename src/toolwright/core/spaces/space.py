@@ -8,6 +8,8 @@ from toolwright.core.value import value
 
 SpaceKind: TypeAlias = Literal["public", "private", "dm"]
 SpaceRole: TypeAlias = Literal["user", "assistant"]
+DeliveryOrder: TypeAlias = Literal["all", "sequential"]
+"""To whom a person's message goes: to all agents at once, or to one after another, each when the one before is done."""
 CallShown: TypeAlias = Literal["running", "requires_action", "complete", "error"]
 """The status of the message that shows a visible call."""
 
@@ -26,6 +28,7 @@ class Space:
     name: str | None = None
     description: str | None = None
     metadata: JSONObject
+    delivery: DeliveryOrder = "all"
     seq: int = 0
     revision: int = 0
     created_at: datetime
@@ -38,6 +41,7 @@ class SpaceFields(TypedDict, total=False):
     name: str | None
     description: str | None
     metadata: JSONObject
+    delivery: DeliveryOrder
 
 
 @value

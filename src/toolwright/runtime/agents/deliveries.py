@@ -1,6 +1,7 @@
-"""Deliveries of a space's message: to every other agent that is a member, until the chain is too deep (D7, D15)."""
+"""Deliveries of a space's message: to the agents that it wakes, until the chain is too deep (D7, D15)."""
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
 from toolwright.core.env.logs import logger
@@ -15,6 +16,12 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.event import run_event
 
 MAX_CHAIN_DEPTH = 3
+
+Audience: TypeAlias = Literal["members", "dm"]
+"""Whom a message wakes: every other agent that is a member, or the other one of a dm alone (D7)."""
+
+NEXT = "next"
+"""The field of a delivered message that names the entities whose turn comes after this agent's."""
 
 log = logger("toolwright.runtime")
 
@@ -63,9 +70,13 @@ class Deliveries:
         author: Entity,
         members: Sequence[Member],
         depth: int | None,
+        audience: Audience = "members",
     ) -> tuple[Delivery, ...]:
-        """For every other agent among the members. `depth` is that of the run that speaks, None for a person."""
-        if depth is not None and depth >= self._max_depth:
+        """For every other agent among the members, for the first of them alone if they are to have their turns.
+
+        `depth` is that of the run that speaks, None for a person.
+        """
+        if (depth is not None and depth >= self._max_depth) or (audience == "dm" and space.kind != "dm"):
             return ()
         content: JSONObject = {
             "spaceId": space.id,
@@ -78,19 +89,46 @@ class Deliveries:
             "content": message.content,
             "parentMessageId": message.parent_id,
         }
-        made: list[Delivery] = []
-        for member in members:
-            if member.type != "agent" or member.entity_id == author.id:
-                continue
-            agent_id = agent_id_of(member.entity_id)
-            lacking = await self._agents.missing_home_tenvs(agent_id)
-            if lacking:
-                log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
-            elif await self._agents.exists(agent_id):
-                deeper = 0 if depth is None else depth + 1
-                made.append(
-                    self.delivery(
-                        agent_id, "space_message", message.id, content, depth=deeper, author=author.id
-                    )
-                )
-        return tuple(made)
+        deeper = 0 if depth is None else depth + 1
+        listeners = [
+            each.entity_id for each in members if each.type == "agent" and each.entity_id != author.id
+        ]
+        if depth is None and space.delivery == "sequential":
+            first = await self.first_of(listeners, message.id, content, depth=deeper, author=author.id)
+            return () if first is None else (first,)
+        made = [
+            await self._message_to(each, message.id, content, depth=deeper, author=author.id)
+            for each in listeners
+        ]
+        return tuple([each for each in made if each is not None])
+
+    async def first_of(
+        self,
+        listeners: Sequence[str],
+        message_id: str,
+        content: JSONObject,
+        *,
+        depth: int,
+        author: str | None,
+    ) -> Delivery | None:
+        """The message for the first of these entities that can be woken; its delivery names those behind it."""
+        for n, entity_id in enumerate(listeners, 1):
+            rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
+            delivery = await self._message_to(
+                entity_id, message_id, content | rest, depth=depth, author=author
+            )
+            if delivery is not None:
+                return delivery
+        return None
+
+    async def _message_to(
+        self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None
+    ) -> Delivery | None:
+        agent_id = agent_id_of(entity_id)
+        lacking = await self._agents.missing_home_tenvs(agent_id)
+        if lacking:
+            log.warning("The agent %s is not woken, it cannot have a home thread: %s.", agent_id, lacking)
+            return None
+        if not await self._agents.exists(agent_id):
+            return None
+        return self.delivery(agent_id, "space_message", message_id, content, depth=depth, author=author)

@@ -11,6 +11,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.changes import Changes
+from toolwright.runtime.prompts.channel_history import Place
 from toolwright.runtime.spaces.membership import Membership
 
 T = TypeVar("T")
@@ -51,6 +52,17 @@ class ActiveSpace:
         """The message in a space that the run reads, the newest if there are several."""
         messages = [event.content for event in self._reading.values() if event.type == "space_message"]
         return messages[-1] if messages else None
+
+    @property
+    def places(self) -> list[Place]:
+        """The places where the agent was spoken to in what the run reads, each once, the newest last."""
+        contents = [event.content for event in self._reading.values() if event.type == "space_message"]
+        named = [(each.get("spaceId"), each.get("parentMessageId")) for each in contents]
+        return [
+            Place(space_id=space_id, parent_id=parent_id if isinstance(parent_id, str) else None)
+            for space_id, parent_id in reversed(dict.fromkeys(reversed(named)))
+            if isinstance(space_id, str) and space_id not in self._gone
+        ]
 
     @property
     def trigger_space_id(self) -> str | None:

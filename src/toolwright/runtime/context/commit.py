@@ -25,7 +25,17 @@ DRAIN_SLICE = 0.02  # seconds of one drain, while others wait
 
 
 Answered: TypeAlias = Literal[
-    "done", "call", "unread", "cancel", "inbox", "file", "space", "busy", "child_limit", "terminated"
+    "done",
+    "call",
+    "unread",
+    "cancel",
+    "inbox",
+    "file",
+    "space",
+    "message",
+    "busy",
+    "child_limit",
+    "terminated",
 ]
 """A unit is in the journal, or a guard has failed that its drain can answer."""
 

@@ -14,7 +14,6 @@ from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
-from toolwright.runtime.agents.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.context.changes import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import arranged, heard_by, prompted
@@ -22,6 +21,7 @@ from toolwright.runtime.context.execution import Abort
 from toolwright.runtime.context.frame import Frame
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.model.stream import AnswerStream
+from toolwright.runtime.prompts.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.threads.inbox import preview
 
 SLACK = 0.01  # of the silence that is allowed: the timer is set anew no more often, and rings so much later
@@ -182,7 +182,9 @@ class ModelAnswers:
         await context.where.check(changes, context.author)
         parts = sections(
             active,
-            await context.retry_until_available(lambda: self._system_prompts.of(active)),
+            await context.retry_until_available(
+                lambda: self._system_prompts.of(active, context.where.places)
+            ),
             context.where.space_id,
         )
         if active.agent.inbox_preview:

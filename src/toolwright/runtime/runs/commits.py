@@ -11,6 +11,7 @@ from toolwright.core.journal.units import Advance, Finish
 from toolwright.core.threads.event import EventType
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
+from toolwright.runtime.agents.rounds import Rounds
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, Calls, LastWords
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.end import ChildReports
@@ -96,7 +97,7 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     return terminated or not thread.link.resumable
 
 
-ANEW: frozenset[Answered] = frozenset({"file", "space", "busy", "child_limit", "terminated"})
+ANEW: frozenset[Answered] = frozenset({"file", "space", "message", "busy", "child_limit", "terminated"})
 """The guards after which a unit is made anew: it holds what was so of files, spaces and other threads when it was made.
 
 After the others the context has read anew what has changed, and the run goes on from there.
@@ -104,15 +105,18 @@ After the others the context has read anew what has changed, and the run goes on
 
 
 class RunCommits:
-    """Commits what steps and runs come to, ends runs, and tells parents and children of it.
+    """Commits what steps and runs come to, ends runs, and tells parents, children and the next in a round of it.
 
     `max_steps` is the most steps of a run whose agent says nothing else.
     """
 
-    def __init__(self, calls: Calls, nested: Nested, reports: ChildReports, *, max_steps: int) -> None:
+    def __init__(
+        self, calls: Calls, nested: Nested, reports: ChildReports, rounds: Rounds, *, max_steps: int
+    ) -> None:
         self._calls = calls
         self._nested = nested
         self._reports = reports
+        self._rounds = rounds
         self.max_steps = max_steps
 
     async def commit(self, context: RunContext, make: Callable[[], Awaitable[Next]]) -> Answered:
@@ -156,7 +160,7 @@ class RunCommits:
             outcome = await context.commit(
                 kind, *await self._end_changes(context, all_changes, context.run, end)
             )
-            if outcome in ("done", "space", "busy", "child_limit", "terminated") or (
+            if outcome in ("done", "space", "message", "busy", "child_limit", "terminated") or (
                 outcome == "file" and changes.files
             ):
                 return outcome
@@ -183,10 +187,10 @@ class RunCommits:
     async def told(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
     ) -> Changes:
-        """The changes that end this run, with what that does to other threads of the family."""
-        effects: list[Effect] = []
+        """The changes that end this run, with what that does to other threads: of the family, and in a round."""
+        effects = await self._next_turns(context, changes, terminated=terminated)
         if tried_again(context, changes, over):
-            return changes
+            return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
         thread_id, link = context.thread.id, context.thread.link
         if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=thread_id))
@@ -195,6 +199,17 @@ class RunCommits:
         if _ends_family(context, terminated=terminated):
             effects.append((Close if link is None else Stop)(thread_id=thread_id))
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
+
+    async def _next_turns(self, context: RunContext, changes: Changes, *, terminated: bool) -> list[Effect]:
+        """The turns of those whom this thread has held up: it is done with these events, or with all."""
+        left = [change.event_id for change in changes.inbox if change.now in ("processed", "failed")]
+        events = [context.reading.get(each) or context.inbox.get(each) for each in left]
+        if terminated:
+            events += context.inbox.values()
+        if not events:
+            return []
+        read = [event for event in events if event is not None]
+        return [*await context.retry_until_available(lambda: self._rounds.after(read))]
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
         """End of a run that may make no further step."""

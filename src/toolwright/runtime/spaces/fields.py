@@ -9,13 +9,13 @@ from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
-from toolwright.core.spaces.space import Space, SpaceFields, SpaceKind
+from toolwright.core.spaces.space import DeliveryOrder, Space, SpaceFields, SpaceKind
 from toolwright.core.value import changed
 
 LONGEST_NAME = 200  # characters
 LONGEST_TEXT = 100_000
 LONGEST_EMOJI = 64
-_TICK = timedelta(microseconds=1)
+TICK = timedelta(microseconds=1)
 LONGEST_ID = 128
 OWN_ID = r"[A-Za-z0-9_.~-]+"
 _ID = re.compile(OWN_ID)
@@ -35,6 +35,14 @@ def kind_of(value: object) -> SpaceKind:
         kinds = ", ".join(map(repr, get_args(SpaceKind)))
         raise faulty("kind", f"must be one of {kinds}, not {brief_value(value)}")
     return cast("SpaceKind", value)
+
+
+def delivery_of(value: object) -> DeliveryOrder:
+    """One of the orders."""
+    if value not in get_args(DeliveryOrder):
+        orders = ", ".join(map(repr, get_args(DeliveryOrder)))
+        raise faulty("delivery", f"must be one of {orders}, not {brief_value(value)}")
+    return cast("DeliveryOrder", value)
 
 
 def name_of(path: str, value: object) -> str | None:
@@ -92,13 +100,15 @@ def metadata_of(value: object) -> JSONObject:
 def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
     """The space with the fields given, told by its instant from the one before, though the clock may stand."""
     _refuse_unknown(fields)
-    new = changed(was, updated_at=max(now, was.updated_at + _TICK))
+    new = changed(was, updated_at=max(now, was.updated_at + TICK))
     if "name" in fields:
         new = changed(new, name=name_of("name", fields["name"]))
     if "description" in fields:
         new = changed(new, description=text_of("description", fields["description"]))
     if "metadata" in fields:
         new = changed(new, metadata=metadata_of(fields["metadata"]))
+    if "delivery" in fields:
+        new = changed(new, delivery=delivery_of(fields["delivery"]))
     return new
 
 
@@ -110,4 +120,4 @@ def faulty(path: str, fault: str) -> InvalidRequest:
 def _refuse_unknown(names: Iterable[str]) -> None:
     unknown = [name for name in names if name not in SpaceFields.__annotations__]
     if unknown:
-        raise faulty(unknown[0], "is no field of a space: there are name, description and metadata")
+        raise faulty(unknown[0], "is no field of a space: there are name, description, metadata and delivery")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Unpack
 
 from toolwright.core.broken_rows import all_of, is_there
@@ -24,6 +25,7 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import (
     DM_MEMBERS,
+    DeliveryOrder,
     Member,
     Reaction,
     Space,
@@ -36,7 +38,9 @@ from toolwright.runtime.checks import by_id, by_kind, page, whole
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
+    TICK,
     changed_space,
+    delivery_of,
     id_of,
     kind_of,
     metadata_of,
@@ -91,10 +95,13 @@ class Spaces:
         metadata: JSONObject | None = None,
         id: str | None = None,
         members: Sequence[str] = (),
+        delivery: DeliveryOrder = "all",
     ) -> Space:
         """A new space, with these entities in it (ids of entities, names or ids of agents).
 
-        A `dm` has two members. Raises `AlreadyThere` if there is a space with that `id`.
+        What a person says reaches its agents all at once, or with the `delivery` `sequential` one after another: each
+        when the one before is done, and so with its answer before them. A `dm` has two members. Raises `AlreadyThere`
+        if there is a space with that `id`.
         """
         by_kind("members", members, (list, tuple), "a list of entities")
         now = self._clock.now()
@@ -104,6 +111,7 @@ class Spaces:
             name=name_of("name", name),
             description=text_of("description", description),
             metadata=metadata_of(metadata),
+            delivery=delivery_of(delivery),
             created_at=now,
             updated_at=now,
         )
@@ -112,7 +120,7 @@ class Spaces:
             raise _full()
         effects: list[Effect] = [SaveSpace(space_id=space.id, space=space)]
         for revision, entity in enumerate(entities.values()):
-            effects.append(self._joining(space, entity, "member", revision))
+            effects.append(self._joining(space, entity, "member", revision, after=now + revision * TICK))
         answer = await self._effect_commits.commit(*effects)
         if isinstance(answer, Conflict):
             raise AlreadyThere(f"There is a space {space.id!r} already.")
@@ -182,7 +190,8 @@ class Spaces:
                 raise _full()
             if existing is not None and existing.role == role:
                 return existing
-            effect = self._joining(space, guest, role, space.revision)
+            last = max([each.joined_at for each in members], default=space.created_at)
+            effect = self._joining(space, guest, role, space.revision, after=last + TICK)
             if not isinstance(await self._effect_commits.commit(effect), Conflict):
                 return effect.member if existing is None else changed(existing, role=role)
 
@@ -224,9 +233,11 @@ class Spaces:
         await self._membership.admit(guest)
         return guest
 
-    def _joining(self, space: Space, entity: Entity, role: str, revision: int) -> SaveMember:
-        now = self._clock.now()
-        member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=now)
+    def _joining(
+        self, space: Space, entity: Entity, role: str, revision: int, *, after: datetime
+    ) -> SaveMember:
+        at = max(self._clock.now(), after)  # so that the members' order is that in which they came
+        member = Member(space_id=space.id, entity_id=entity.id, type=entity.type, role=role, joined_at=at)
         events = (joined_event(entity.id, role),)
         return SaveMember(space_id=space.id, member=member, revision=revision, events=events)
 

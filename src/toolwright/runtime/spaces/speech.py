@@ -12,7 +12,7 @@ from toolwright.core.spaces.entity import Entity
 from toolwright.core.spaces.space import Member, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
-from toolwright.runtime.agents.deliveries import Deliveries
+from toolwright.runtime.agents.deliveries import Audience, Deliveries
 from toolwright.runtime.checks import by_id
 from toolwright.runtime.spaces.fields import faulty, metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
@@ -34,8 +34,9 @@ class Speech:
         depth: int | None,
         stream_id: str | None = None,
         source: Source = NOBODY,
+        audience: Audience = "members",
     ) -> Post:
-        """Effect that posts the message without the secrets of the agents that are there.
+        """Effect that posts the message without the secrets of the agents that are there, and wakes its audience.
 
         `depth` is that of the run that speaks, None for a person. Raises `NotFound` if the author may not speak
         there; in a public space it becomes a member by speaking, or `TenvsLacking` if it cannot be one.
@@ -59,7 +60,7 @@ class Speech:
             source=source,
             message=message,
             revision=space.revision,
-            deliveries=await self._deliveries.of_message(message, space, author, members, depth),
+            deliveries=await self._deliveries.of_message(message, space, author, members, depth, audience),
             joining=None if is_member else _joining(space, author, message),
             events=(*_join_events(author, is_member=is_member), said_event(message, author, stream_id)),
         )

@@ -11,7 +11,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.wire.result import attachment_from_json, attachment_to_json
-from toolwright.wire.text import readable
+from toolwright.wire.text import readable, speaker_name
 
 OWN = "msg_"  # how the ids of the thread's own messages begin; what came otherwise has other ids
 PREVIEWED = 80  # characters of an event in a preview
@@ -64,7 +64,7 @@ def line(event: InboxEvent) -> str:
             if content.get("spaceName"):
                 place = f"in {readable([content.get('spaceName')])[1:-1]}, {place}"
             kind = "Agent " if content.get("entityType") == "agent" else ""
-            return f"[{kind}{_plain(who)}: {_quoted(content.get('content'))}] ({place})"
+            return f"[{kind}{speaker_name(who)}: {_quoted(content.get('content'))}] ({place})"
         case "tool_result":
             return (
                 f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "
@@ -72,11 +72,9 @@ def line(event: InboxEvent) -> str:
             )
         case "plan":
             instruction = _quoted(content.get("instruction"))
-            return (
-                f"[Plan: {_plain(str(content.get('name')))}] (planId: {content.get('planId')}) {instruction}"
-            )
+            return f"[Plan: {speaker_name(str(content.get('name')))}] (planId: {content.get('planId')}) {instruction}"
         case "service":
-            return f"[Service: {_plain(str(content.get('serviceName')))}] {readable(content.get('payload'))}"
+            return f"[Service: {speaker_name(str(content.get('serviceName')))}] {readable(content.get('payload'))}"
         case "subagent":
             return _of_subagent(content)
         case _:
@@ -86,7 +84,7 @@ def line(event: InboxEvent) -> str:
 def _of_subagent(content: JSONObject) -> str:
     """Text of a child's message or result."""
     name = content.get("name")
-    who = "Subagent" if name is None else f"Subagent: {_plain(str(name))}"
+    who = "Subagent" if name is None else f"Subagent: {speaker_name(str(name))}"
     at = f"reference: {content.get('reference')}, status: {content.get('status')}"
     if "error" in content:
         return f"[{who}] ({at}) failed: {_quoted(content['error'])}"
@@ -116,10 +114,6 @@ def _rank(event: InboxEvent) -> int:
 
 def _quoted(text: JSON) -> str:
     return readable([text])[1:-1]  # as JSON: quoted, on one line
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.replace("[", "(").replace("]", ")").split())
 
 
 def kept_ref(ref: AttachmentRef) -> JSONObject:

@@ -6,9 +6,9 @@ from fastapi import Depends
 from pydantic import Field, JsonValue
 
 from toolwright.core.json_value import JSON
+from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Space as SpaceRow
-from toolwright.core.spaces.space import SpaceFields, SpaceKind
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
 from toolwright.web.answers.answer import Answer, answer, broken_json
@@ -60,6 +60,10 @@ class SpaceChange(Form):
     name: Name | None = None
     description: Description | None = None
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
+    delivery: DeliveryOrder | None = Field(
+        None,
+        description="Whether a person's message reaches its agents at once, as it does by default, or in turn.",
+    )
 
     @property
     def fields(self) -> SpaceFields:
@@ -71,6 +75,8 @@ class SpaceChange(Form):
             values["description"] = self.description
         if "metadata" in self.model_fields_set:
             values["metadata"] = self.metadata
+        if self.delivery is not None:
+            values["delivery"] = self.delivery
         return values
 
 
@@ -110,7 +116,11 @@ async def create_space(
 ) -> Answer:
     """A new space, without members yet."""
     return answer(
-        _space_fields(await runtime.spaces.create(new.name, new.kind, new.description, new.metadata, new.id)),
+        _space_fields(
+            await runtime.spaces.create(
+                new.name, new.kind, new.description, new.metadata, new.id, delivery=new.delivery or "all"
+            )
+        ),
         201,
     )
 

@@ -140,6 +140,7 @@ def _save_space(effect: SaveSpace, tables: Tables) -> None:
             name=new.name,
             description=new.description,
             metadata=new.metadata,
+            delivery=new.delivery,
             updated_at=new.updated_at,
         )
     tables.spaces[effect.space_id] = new

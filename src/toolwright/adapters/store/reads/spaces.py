@@ -82,6 +82,9 @@ class SpaceQueries:
         here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
         newest = select(space_messages).where(here).order_by(seq.desc()).limit(number("limit"))
         self.newest = compiled(newest.offset(number("offset")))
+        of_message = or_(space_messages.c.id == string("id"), space_messages.c.parent_id == string("id"))
+        answers = select(space_messages).where(of_message).order_by(seq.desc())
+        self.answers = compiled(answers.limit(number("limit")))
         self.before = compiled(newest.where(seq < number("before")))
         behind = select(space_messages).where(here, seq > number("after")).order_by(seq)
         self.after = compiled(behind.limit(number("limit")))
@@ -152,6 +155,11 @@ class SqlSpaces:
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
         here: Params = {"space_id": space_id, "limit": limit, "offset": offset}
         found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, here)
+        return Rows(found[::-1], found.broken)
+
+    async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
+        asked: Params = {"id": message_id, "limit": limit}
+        found = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.answers, asked)
         return Rows(found[::-1], found.broken)
 
     async def message(self, message_id: str) -> SpaceMessage | None:

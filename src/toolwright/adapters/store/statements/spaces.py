@@ -45,7 +45,9 @@ class SpaceStatements:
         here = spaces.c.id == string("space_id")
         once = self._insert(spaces).values(row_params(spaces)).on_conflict_do_nothing()
         self.insert_space = compiled(once.returning(spaces.c.id))
-        changed = {name: bindparam(name, type_=Text) for name in ("name", "description", "metadata")}
+        changed = {
+            name: bindparam(name, type_=Text) for name in ("name", "description", "metadata", "delivery")
+        }
         self.save_space = compiled(
             update(spaces)
             .where(here, spaces.c.updated_at == number("seen"))

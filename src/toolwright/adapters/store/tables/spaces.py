@@ -1,13 +1,31 @@
 """Tables of spaces, their members, messages, reactions and events."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 from toolwright.adapters.store.engine.codecs import a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.spaces.entity import EntityType
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceKind, SpaceMessage, SpaceRole
+from toolwright.core.spaces.space import (
+    DeliveryOrder,
+    Member,
+    Reaction,
+    Space,
+    SpaceKind,
+    SpaceMessage,
+    SpaceRole,
+)
 from toolwright.core.threads.event import Event
 
 spaces = Table(
@@ -22,6 +40,7 @@ spaces = Table(
     Column("revision", BigInteger, nullable=False),
     Column("created_at", Instant(), nullable=False),
     Column("updated_at", Instant(), nullable=False),
+    Column("delivery", Text, nullable=False, server_default=text("'all'"), info=one_of(DeliveryOrder)),
     Index("spaces_by_time", "created_at"),
 )
 
@@ -52,6 +71,7 @@ space_messages = Table(
     Column("created_at", Instant(), nullable=False),
     Column("edited_at", Instant()),
     UniqueConstraint("space_id", "seq", name="space_messages_in_order"),
+    Index("space_messages_by_parent", "parent_id"),
 )
 
 reactions = Table(

@@ -7,21 +7,32 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import agent_id_of, entity_id_of
 from toolwright.core.agents.memory import Block
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.broken_rows import all_of
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces.space import Member, Space
-from toolwright.core.tools.toolkits import MEMORY, MIND, SPACES
+from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.wire.text import clean_text, readable
+from toolwright.runtime.prompts.channel_history import ChannelHistory, Place, Said, conversation
+from toolwright.wire.text import clean_text, plain_line, readable
 
 MOST_SPACES, MOST_MEMBERS = 50, 500  # that a prompt tells; read_messages and enter_space know the others too
 
+THINKING = "What you write as plain text is your own thinking: nobody else sees it."
 PRIVATE = (
-    "What you write as plain text is your own thinking: nobody else sees it. To say something to others, enter "
-    "a space with enter_space and speak with send_message."
+    f"{THINKING} To say something to others, enter a space with enter_space and speak with send_message."
 )
 SILENT = "You need not answer everything. If there is nothing to do or to say, call skip and stay silent."
+THROUGH_TOOLS = (
+    f"{THINKING} To say something to others, call send_message with the channelId of where it is to be said. What is "
+    "called a spaceId elsewhere is a channelId."
+)
+STAY_SILENT = (
+    "You need not answer everything. If a message is none of your business, or there is nothing to say, call "
+    "do_nothing and stay silent."
+)
+LATER = "A result that comes later arrives in your inbox. Do not wait for it: go on, or end."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +56,8 @@ class Home:
     plans: Sequence[Plan] = ()
     blocks: Sequence[tuple[Block, str | None]] = ()
     """Memory blocks by label, each with the name of its owner if that is another agent."""
+    said: Sequence[Said] = ()
+    """What was said last where the agent was spoken to."""
 
 
 class SystemPrompts:
@@ -53,14 +66,22 @@ class SystemPrompts:
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
+        self._history = ChannelHistory(store, agents)
 
-    async def of(self, agent: ActiveAgent) -> Home:
-        """As it is now; nothing for an agent without toolkits."""
+    async def of(self, agent: ActiveAgent, places: Sequence[Place] = ()) -> Home:
+        """As it is now, for an agent that was spoken to in those places; nothing for one without toolkits."""
         kits, entity_id, agent_id = agent.agent.toolkits, agent.agent.entity_id, agent.agent.id
         home = Home()
         if SPACES in kits:
             spaces = await self._store.spaces.spaces_of(entity_id, MOST_SPACES)
             home = changed(home, spaces=spaces, members=await self._members(entity_id))
+        if CHANNELS in kits:
+            home = changed(
+                home,
+                spaces=all_of(await self._store.spaces.spaces(seen_by=entity_id, limit=MOST_SPACES)),
+                members=await self._members(entity_id),
+                said=await self._history.last(entity_id, places),
+            )
         if MIND in kits:
             minds = self._store.agents
             home = changed(
@@ -115,6 +136,12 @@ def sections(agent: ActiveAgent, home: Home, space_id: str | None) -> list[Secti
         parts += [
             Section(name=f"block:{block.label}", text=_block(block, owner)) for block, owner in home.blocks
         ]
+    if CHANNELS in kits:
+        parts += [
+            Section(name="channels", text=_channels(home)),
+            *[Section(name="conversation", text=conversation(said, entity_id)) for said in home.said],
+            Section(name="rules", text="\n".join([THROUGH_TOOLS, LATER, STAY_SILENT])),
+        ]
     return [section for section in parts if section.text]
 
 
@@ -127,15 +154,28 @@ def _spaces(home: Home, space_id: str | None) -> str:
     lines: list[str] = []
     for space in home.spaces:
         mark = " — you are here" if space.id == space_id else ""
-        people = ", ".join(
-            f"{_plain(name)} ({member.type})" for member, name in home.members.get(space.id, ())
-        )
-        description = f": {_plain(space.description)}" if space.description else ""
+        description = f": {plain_line(space.description)}" if space.description else ""
         lines.append(
-            f"{_plain(space.name or space.id)} ({space.kind}, spaceId: {space.id}){mark}{description}. {people}"
+            f"{plain_line(space.name or space.id)} ({space.kind}, spaceId: {space.id}){mark}{description}."
+            f"{_people(home, space)}"
         )
     text = _listed("Your spaces", lines) or "You are in no space yet."
     return text if space_id is not None else f"{text}\nYou have not entered a space."
+
+
+def _channels(home: Home) -> str:
+    lines = [f"{_channel(space)}{_people(home, space)}" for space in home.spaces]
+    return _listed("Your channels", lines) or "There is no channel that you may write to."
+
+
+def _channel(space: Space) -> str:
+    description = f": {plain_line(space.description)}" if space.description else ""
+    return f"{plain_line(space.name or space.id)} ({space.kind}, channelId: {space.id}){description}."
+
+
+def _people(home: Home, space: Space) -> str:
+    names = [f"{plain_line(name)} ({member.type})" for member, name in home.members.get(space.id, ())]
+    return f" {', '.join(names)}" if names else ""
 
 
 def _rules(agent: ActiveAgent) -> str:
@@ -145,8 +185,7 @@ def _rules(agent: ActiveAgent) -> str:
         rules.append(
             f"Calls of these tools are seen in the space you are in, so enter one first: {', '.join(visible)}."
         )
-    rules.append("A result that comes later arrives in your inbox. Do not wait for it: go on, or end.")
-    return "\n".join([*rules, SILENT])
+    return "\n".join([*rules, LATER, SILENT])
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:
@@ -155,23 +194,20 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 def _goal(goal: Goal) -> str:
     more = ", ".join(one for one in (goal.status, goal.priority) if one)
-    return f"{_plain(goal.description)} (id: {goal.id}{f', {_plain(more)}' if more else ''})"
+    return f"{plain_line(goal.description)} (id: {goal.id}{f', {plain_line(more)}' if more else ''})"
 
 
 def _memory(memory: Memory) -> str:
-    return f"{_plain(memory.key)}: {readable([memory.value])[1:-1]}"
+    return f"{plain_line(memory.key)}: {readable([memory.value])[1:-1]}"
 
 
 def _block(block: Block, owner: str | None) -> str:
-    label = f"memory block {_plain(block.label)!r}"
-    title = f"Your {label}" if owner is None else f"The {label} of {_plain(owner)}, which you read only"
+    label = f"memory block {plain_line(block.label)!r}"
+    title = f"Your {label}" if owner is None else f"The {label} of {plain_line(owner)}, which you read only"
     return f"{title}:\n{clean_text(block.content)}"
 
 
 def _plan(plan: Plan) -> str:
     cron = f", cron {plan.cron} {plan.timezone or 'UTC'}" if plan.cron else ""
-    return f"{_plain(plan.name)} (id: {plan.id}, next {plan.next_run_at.isoformat()}{cron}): {_plain(plan.instruction)}"
-
-
-def _plain(text: str) -> str:
-    return " ".join(clean_text(text).split())
+    due = plan.next_run_at.isoformat()
+    return f"{plain_line(plan.name)} (id: {plan.id}, next {due}{cron}): {plain_line(plan.instruction)}"

@@ -7,8 +7,9 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.checks import by_id
+from toolwright.runtime.prompts.channel_history import Place
+from toolwright.runtime.prompts.system_prompt import Section, SystemPrompts, prompt, sections
 from toolwright.runtime.spaces.membership import Membership
 
 
@@ -47,7 +48,8 @@ class Prompts:
             open_space_id = await self._home_space(active)
         elif (open_space_id := await self._open(active, by_id("space", space_id))) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
-        parts = sections(active, await self._system_prompts.of(active), open_space_id)
+        places = [] if open_space_id is None else [Place(space_id=open_space_id)]
+        parts = sections(active, await self._system_prompts.of(active, places), open_space_id)
         return Told(prompt=prompt(parts), sections=parts)
 
     async def _home_space(self, active: ActiveAgent) -> str | None:

@@ -1,0 +1,105 @@
+"""Channels as an agent's prompt tells them: which there are, and what was said last where it is spoken to (S4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolwright.core.agents.agent import agent_id_of
+from toolwright.core.broken_rows import all_of
+from toolwright.core.errors import NotFound
+from toolwright.core.journal.store import Store
+from toolwright.core.spaces.space import Reaction, Space, SpaceMessage, open_to
+from toolwright.core.text import brief
+from toolwright.core.value import value
+from toolwright.runtime.agents.agents import Agents
+from toolwright.wire.text import plain_line, readable, speaker_name
+
+MOST_MESSAGES = 20
+MOST_PLACES = 5  # that a run is spoken to in, of which a prompt tells
+LONGEST_MESSAGE = 4_000  # characters of a message in a prompt
+
+
+@value
+class Place:
+    """A channel where an agent was spoken to; under one of its messages if `parent_id` names it."""
+
+    space_id: str
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What was said last in a place, in order, with the authors' names by their ids."""
+
+    space: Space
+    parent_id: str | None
+    messages: Sequence[SpaceMessage]
+    reactions: Sequence[Reaction]
+    names: dict[str, str]
+
+
+class ChannelHistory:
+    """Reads what was said in places."""
+
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+
+    async def last(self, entity_id: str, places: Sequence[Place]) -> list[Said]:
+        """The last messages of those of the places that the entity may read, the places in their order."""
+        said = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
+        return [each for each in said if each is not None]
+
+    async def _last(self, entity_id: str, place: Place) -> Said | None:
+        spaces = self._store.spaces
+        space = await spaces.space(place.space_id)
+        if space is None:
+            return None
+        if not open_to(space, is_member=await spaces.member(space.id, entity_id) is not None):
+            return None
+        if place.parent_id is None:
+            messages = all_of(await spaces.newest(space.id, MOST_MESSAGES, 0))
+        else:
+            messages = all_of(await spaces.answers(place.parent_id, MOST_MESSAGES))
+        reactions = all_of(await spaces.reactions([each.id for each in messages]))
+        entities = {each.entity_id for each in (*messages, *reactions)}
+        names = {each: await self.name(each) for each in entities}
+        return Said(
+            space=space,
+            parent_id=place.parent_id,
+            messages=messages,
+            reactions=reactions,
+            names=names,
+        )
+
+    async def name(self, entity_id: str) -> str:
+        """The name of an agent or a person, their id if there is none any more."""
+        try:
+            return (await self._agents.get(agent_id_of(entity_id))).name
+        except NotFound:
+            entity = await self._store.entity(entity_id)
+            return entity_id if entity is None else entity.display_name or entity_id
+
+
+def conversation(said: Said, me: str) -> str:
+    """What was said in a place, as lines; what others wrote is quoted, so that nobody writes a line for another."""
+    name = plain_line(said.space.name or said.space.id)
+    where = f"in {name} (channelId: {said.space.id})"
+    if said.parent_id is not None:
+        where += f", under the message {said.parent_id}"
+    lines = [_line(message, said, me) for message in said.messages]
+    return "\n".join([f"The last messages {where}:", *lines]) if lines else f"Nothing was said yet {where}."
+
+
+def _line(message: SpaceMessage, said: Said, me: str) -> str:
+    who = "You" if message.entity_id == me else speaker_name(said.names[message.entity_id])
+    if message.shows_call:
+        tool = plain_line(str(message.metadata.get("toolName")))
+        return f"- [{who} called the tool {tool}: {message.metadata.get('status')}]"
+    quoted = readable([brief(message.content, LONGEST_MESSAGE)])[1:-1]
+    reactions = [
+        f"{each.emoji} by {'you' if each.entity_id == me else plain_line(said.names[each.entity_id])}"
+        for each in said.reactions
+        if each.message_id == message.id
+    ]
+    more = f", reactions: {', '.join(reactions)}" if reactions else ""
+    return f"- [{who}: {quoted}] (messageId: {message.id}{more})"

@@ -1,0 +1,400 @@
+"""The toolkit `channels`: speaking in channels and direct messages, reacting, silence, and rounds (S4, D7, D15)."""
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import toolwright as tw
+from tests.behaviour.marks import requirement
+from tests.runtime.talk import call, calls
+from toolwright import testing
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.threads.event import Topic
+from toolwright.runtime.runtime import Runtime
+from toolwright.testing import ManualMotor, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+def sends(channel: str, text: str) -> dict[str, Any]:
+    return call("send_message", channelId=channel, text=text)
+
+
+class Listening:
+    """A model that follows a script, and keeps what it was told, by agent."""
+
+    name = "listening"
+
+    def __init__(self, script: Any) -> None:
+        self.script = ScriptedModel(script)
+        self.told: list[tuple[str, str]] = []
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        self.told.append((request.who[0], request.system))
+        async for event in self.script.respond(request):
+            yield event
+
+    def last_told(self, name: str) -> str:
+        """What that agent was told last."""
+        return next(text for who, text in reversed(self.told) if who == name)
+
+
+@dataclass
+class Office:
+    """Pam, a person, and agents in the channel `general`; the first two share the channel `dm`."""
+
+    rt: Runtime
+    motor: ManualMotor
+    pam: str
+    model: Listening
+    ids: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def hears(self, text: str, channel: str = "general", **more: Any) -> str:
+        """Pam says something; the id of the message, when all is still."""
+        spoken = await self.rt.spaces.say(channel, self.pam, text, **more)
+        await self.motor.run_until_idle()
+        return spoken.message.id
+
+    async def said(self, channel: str = "general") -> list[tuple[str, str]]:
+        """Who has said what."""
+        names = {entity_id: name for name, entity_id in self.ids.items()}
+        messages = [each.message for each in await self.rt.spaces.messages(channel, 200)]
+        return [(names.get(each.entity_id, "pam"), each.content) for each in messages]
+
+    async def events(self, channel: str = "general") -> list[str]:
+        return [event.type for event in await self.rt.events.list(Topic(kind="space", id=channel))]
+
+    async def results(self, name: str) -> list[str]:
+        """The results that the agent has read of its calls."""
+        home = (await self.rt.agents.get(name)).home_thread_id
+        return [each.content for each in await self.rt.threads.messages(home, 1_000) if each.role == "tool"]
+
+    async def order(self) -> list[str]:
+        """The agents in the order in which their runs were made."""
+        runs = reversed(await self.rt.runs.list(limit=100))
+        return [(await self.rt.agents.get(run.agent)).name for run in runs]
+
+
+@asynccontextmanager
+async def office(
+    script: Any,
+    names: Sequence[str] = ("michael", "jim"),
+    there: Sequence[str] | None = None,
+    settings: tw.Settings | None = None,
+    **space: Any,
+) -> AsyncGenerator[Office]:
+    model = Listening(script)
+    agents = [
+        tw.Agent(name, tw.Prompt(name, f"You are {name}.", model=model), toolkits=["channels", "memory"])
+        for name in names
+    ]
+    async with testing.by_hand(tw.App(agents=agents), settings) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam", display_name="Pam")
+        members = [pam.id, *(names if there is None else there)]
+        await rt.spaces.create("General", "public", id="general", members=members, **space)
+        await rt.spaces.create("Two", "dm", id="dm", members=names[:2])
+        made = Office(rt, motor, pam.id, model)
+        made.ids = {agent.name: agent.entity_id for agent in agents}
+        yield made
+
+
+SILENT: list[dict[str, Any]] = [{"text": "."}]
+
+
+@requirement("S4-2.1-1", "S4-2.1-2", "S4-2.1-3")
+async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_nobody_in_a_channel() -> (
+    None
+):
+    turns = {"michael": [sends("general", "Hello!"), {"text": "."}], "jim": SILENT}
+    async with office(turns) as made:
+        asked = await made.hears("Anyone?")
+        assert await made.said() == [("pam", "Anyone?"), ("michael", "Hello!")]
+        [sent] = await made.results("michael")
+        hello = (await made.rt.spaces.messages("general"))[-1].message
+        assert json.loads(sent) == {"messageId": hello.id}
+        assert (hello.role, hello.parent_id, hello.space_id) == ("assistant", None, "general")
+        assert (await made.events()).count("space.message") == 2
+        assert sorted(await made.order()) == ["jim", "michael"]  # by Pam's message alone
+        assert asked != hello.id
+
+
+@requirement("S4-2.1-4")
+async def test_a_direct_message_runs_the_other_until_the_chain_is_too_deep() -> None:
+    turns = {name: [sends("dm", f"{name} here"), {"text": "."}] for name in ("michael", "jim")}
+    async with office(turns, there=["michael"]) as made:
+        await made.hears("Talk, Michael")
+        assert [who for who, _ in await made.said("dm")] == ["michael", "jim", "michael", "jim"]
+        runs = await made.rt.runs.list(limit=100)
+        assert sorted(run.chain_depth for run in runs) == [0, 1, 2, 3]
+        assert {run.status for run in runs} == {"completed"}
+        inbox = await made.rt.inboxes.list("jim")
+        [first, *_] = [event for event in inbox if event.content["spaceId"] == "dm"]
+        said = (await made.rt.spaces.messages("dm"))[0].message
+        assert (first.content["messageId"], first.content["content"]) == (said.id, "michael here")
+
+
+async def test_a_chain_is_as_deep_as_is_set() -> None:
+    turns = {name: [sends("dm", "Ping"), {"text": "."}] for name in ("michael", "jim")}
+    async with office(turns, there=["michael"], settings=tw.Settings(max_chain_depth=0)) as made:
+        await made.hears("Talk, Michael")
+        assert await made.said("dm") == [("michael", "Ping")]
+
+
+@requirement("S4-2.1-1")
+async def test_a_channel_that_is_unknown_or_not_theirs_is_an_error_and_changes_nothing() -> None:
+    turns = {
+        "michael": [
+            calls(sends("nowhere", "a"), sends("secret", "b"), sends("general", " "), sends("\0", "c")),
+            {"text": "."},
+        ],
+        "jim": SILENT,
+    }
+    async with office(turns) as made:
+        await made.rt.spaces.create("Secret", id="secret", members=["jim"])
+        await made.hears("Go")
+        results = [json.loads(each)["error"] for each in await made.results("michael")]
+        assert results == [
+            "There is no channel 'nowhere' that you may write to.",
+            "There is no channel 'secret' that you may write to.",
+            "text is empty.",
+            "There is no channel '\\x00' that you may write to.",
+        ]
+        assert await made.said() == [("pam", "Go")]
+        assert await made.said("secret") == []
+
+
+async def test_in_a_public_channel_an_agent_joins_by_writing() -> None:
+    turns = {"michael": [sends("news", "Read this"), {"text": "."}], "jim": SILENT}
+    async with office(turns) as made:
+        await made.rt.spaces.create("News", "public", id="news")
+        await made.hears("Go")
+        assert await made.said("news") == [("michael", "Read this")]
+        assert await made.rt.spaces.is_member("news", made.ids["michael"])
+
+
+@requirement("S4-2.2-1", "S4-2.2-2")
+async def test_a_reaction_is_stored_once_broadcast_once_and_can_be_taken_back() -> None:
+    async with office({"michael": SILENT, "jim": SILENT}) as made:
+        asked = await made.rt.spaces.say("general", made.pam, "We won!")
+        reacts = [
+            call("react_to_message", messageId=asked.message.id, emoji=emoji)
+            for emoji in ("🎉", "🎉", "👏", "two words")
+        ]
+        made.model.script = ScriptedModel({"michael": [calls(*reacts), {"text": "."}], "jim": SILENT})
+        await made.motor.run_until_idle()
+        first, again, other, refused = map(json.loads, await made.results("michael"))
+        assert first == again == other == {"success": True}
+        assert refused["error"] == "emoji must have 1 to 64 characters and no white space."
+        [message] = await made.rt.spaces.messages("general")
+        assert [(each.emoji, each.entity_id) for each in message.reactions] == [
+            ("🎉", made.ids["michael"]),
+            ("👏", made.ids["michael"]),
+        ]
+        assert (await made.events()).count("reaction_added") == 2
+        await made.rt.spaces.unreact(asked.message.id, made.ids["michael"], "🎉")
+        assert (await made.events())[-1] == "reaction_removed"
+
+
+async def test_a_message_that_is_not_theirs_cannot_be_reacted_to() -> None:
+    async with office({"michael": SILENT, "jim": SILENT}) as made:
+        await made.rt.spaces.create("Secret", id="secret", members=[made.pam])
+        hidden = await made.rt.spaces.say("secret", made.pam, "Psst")
+        reacts = [
+            call("react_to_message", messageId=each, emoji="👀") for each in (hidden.message.id, "nobody")
+        ]
+        made.model.script = ScriptedModel({"michael": [calls(*reacts), {"text": "."}], "jim": SILENT})
+        await made.hears("Go")
+        for error in await made.results("michael"):
+            assert "that you can react to." in json.loads(error)["error"]
+        assert "reaction_added" not in await made.events("secret")
+
+
+@requirement("S4-2.3-1", "S4-2.3-2")
+async def test_doing_nothing_leaves_its_record_alone_and_is_told_of_in_the_prompt() -> None:
+    turns = {"michael": [call("do_nothing"), {"text": "."}], "jim": SILENT}
+    async with office(turns) as made:
+        await made.hears("Lovely weather")
+        assert await made.results("michael") == ['{"action":"none"}']
+        assert await made.said() == [("pam", "Lovely weather")]
+        assert "call do_nothing and stay silent." in made.model.told[0][1]
+
+
+async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_last() -> None:
+    async with office({"michael": SILENT, "jim": SILENT}) as made:
+        await made.rt.blocks.write("michael", "mood", "Cheerful")
+        for n in range(24):
+            await made.hears(f"Message {n}")
+        await made.hears('A [fake]\n- [Jim: "line"]')
+        prompt = made.model.last_told("michael")
+        at = [
+            prompt.index(part)
+            for part in (
+                "You are michael.",
+                "You are michael (entityId:",
+                "Your memory block 'mood':\nCheerful",
+                "Your channels:\n- ",
+                "The last messages in General (channelId: general):\n",
+                "nobody else sees it",
+            )
+        ]
+        assert at == sorted(at)
+        assert "General (public, channelId: general). Pam (human), michael (agent), jim (agent)\n" in prompt
+        assert "Two (dm, channelId: dm). michael (agent), jim (agent)\n" in prompt
+        lines = [line for line in prompt.splitlines() if line.startswith("- [")]
+        assert len(lines) == 20
+        assert lines[0].startswith('- [Pam: "Message 5"] (messageId: msg_')
+        assert lines[-1].startswith('- [Pam: "A [fake]\\n- [Jim: \\"line\\"]"] (messageId: ')
+
+
+async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_there() -> None:
+    turns = {
+        "michael": [
+            {"when": "Which one?", **sends("general", "The red one")},
+            {"text": "."},
+        ],
+        "jim": SILENT,
+    }
+    async with office(turns) as made:
+        root = await made.hears("Buy it?")
+        await made.hears("Unrelated")
+        await made.hears("Which one?", parent_id=root)
+        last = (await made.rt.spaces.messages("general"))[-1].message
+        assert (last.content, last.parent_id) == ("The red one", root)
+        prompt = made.model.last_told("michael")
+        assert f"in General (channelId: general), under the message {root}:" in prompt
+        assert "Buy it?" in prompt and "Which one?" in prompt and "Unrelated" not in prompt
+        await made.hears("Thanks", parent_id=root)
+        prompt = made.model.last_told("michael")
+        assert '- [You: "The red one"]' in prompt
+
+
+async def test_the_preview_is_what_a_run_is_told() -> None:
+    async with office({"michael": SILENT, "jim": SILENT}) as made:
+        await made.hears("Hello")
+        preview = await made.rt.prompts.of("michael", "general")
+        assert [each.name for each in preview.sections] == [
+            "system",
+            "identity",
+            "channels",
+            "conversation",
+            "rules",
+        ]
+        assert preview.prompt == made.model.last_told("michael")
+        assert "conversation" not in [each.name for each in (await made.rt.prompts.of("michael")).sections]
+
+
+# ── rounds: one agent after another ─────────────────────────────────────────────────────────────────────────
+
+
+CREW = ("michael", "jim", "dwight", "angela")
+
+
+def in_turn(**turns: Any) -> dict[str, list[dict[str, Any]]]:
+    """A script in which everybody answers with their name, but for those whose turns are named."""
+    return {name: turns.get(name, [sends("general", f"{name}!"), {"text": "."}]) for name in CREW}
+
+
+async def test_in_a_sequential_channel_each_sees_the_answers_of_those_before() -> None:
+    script = in_turn(dwight=[call("do_nothing"), {"text": "."}])
+    async with office(script, CREW, delivery="sequential") as made:
+        await made.hears("Ideas?")
+        assert await made.order() == [*CREW]
+        assert await made.said() == [
+            ("pam", "Ideas?"),
+            ("michael", "michael!"),
+            ("jim", "jim!"),
+            ("angela", "angela!"),
+        ]
+        first_told = dict(reversed(made.model.told))
+        assert "michael!" not in first_told["michael"]
+        assert '[michael: "michael!"]' in first_told["jim"] and '[jim: "jim!"]' in first_told["angela"]
+        runs = await made.rt.runs.list(limit=100)
+        assert {(run.status, run.chain_depth) for run in runs} == {("completed", 0)}
+
+
+async def test_only_the_first_agent_is_woken_by_the_message_itself() -> None:
+    async with office(in_turn(), CREW, delivery="sequential") as made:
+        spoken = await made.rt.spaces.say("general", made.pam, "Ideas?")
+        assert list(spoken.runs) == [(await made.rt.agents.get("michael")).id]
+        [event] = await made.rt.inboxes.list("michael")
+        assert event.content["next"] == [made.ids[name] for name in CREW[1:]]
+
+
+async def test_a_run_that_fails_is_given_up_and_the_next_has_its_turn() -> None:
+    class Broken(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "jim":
+                raise RuntimeError("broken")
+            async for event in super().respond(request):
+                yield event
+
+    model = Broken(in_turn())
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        await rt.spaces.say("general", pam.id, "Ideas?")
+        await motor.run_until_idle()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == ["Ideas?", "michael!", "dwight!", "angela!"]
+        [failed] = await rt.inboxes.list("jim")
+        assert failed.status == "failed"
+        await rt.inboxes.retry("jim", failed.event_id)
+        await motor.run_until_idle()
+        assert [len(await rt.inboxes.list(name)) for name in CREW] == [1, 1, 1, 1]
+
+
+async def test_who_has_gone_is_passed_over_and_a_deleted_message_goes_no_further() -> None:
+    async with office(in_turn(), CREW, delivery="sequential") as made:
+        await made.rt.spaces.say("general", made.pam, "Ideas?")
+        await made.rt.spaces.remove_member("general", made.ids["jim"])
+        await made.motor.run_until_idle()
+        assert await made.order() == ["michael", "dwight", "angela"]
+        spoken = await made.rt.spaces.say("general", made.pam, "Never mind")
+        await made.rt.spaces.erase(spoken.message.id)
+        await made.motor.run_until_idle()
+        assert await made.order() == ["michael", "dwight", "angela", "michael"]
+
+
+async def test_a_cancelled_run_and_a_thread_that_is_over_pass_the_message_on() -> None:
+    @tw.tool(description="End it all.")
+    async def end_all(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "over"
+
+    model = Listening(in_turn(jim=[call("end_all"), {"text": "."}]))
+    agents = [
+        tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
+    ]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        spoken = await rt.spaces.say("general", pam.id, "Ideas?")
+        [run_id] = spoken.runs.values()
+        await rt.runs.cancel(run_id)
+        await motor.run_until_idle()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == ["Ideas?", "dwight!", "angela!"]
+        await rt.spaces.say("general", pam.id, "Again?")
+        await motor.run_until_idle()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said[3:] == ["Again?", "michael!", "dwight!", "angela!"]
+
+
+async def test_all_at_once_is_what_a_channel_does_unless_it_is_set() -> None:
+    async with office(in_turn(), CREW) as made:
+        assert (await made.rt.spaces.get("general")).delivery == "all"
+        spoken = await made.rt.spaces.say("general", made.pam, "Ideas?")
+        assert len(spoken.runs) == len(CREW)
+        await made.motor.run_until_idle()
+        changed = await made.rt.spaces.update("general", delivery="sequential")
+        assert changed.delivery == "sequential"
+        with pytest.raises(InvalidRequest, match="delivery must be one of 'all', 'sequential', not 'random'"):
+            await made.rt.spaces.update("general", delivery="random")  # type: ignore[typeddict-item]
+        spoken = await made.rt.spaces.say("general", made.pam, "More?")
+        assert len(spoken.runs) == 1
