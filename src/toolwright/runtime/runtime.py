@@ -30,6 +30,7 @@ from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import Timers
+from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
 
 
 class Runtime:
@@ -63,6 +64,7 @@ class Runtime:
         keys: Keys,
         health: Health,
         housekeeper: Housekeeper,
+        toolkit_parts: ToolkitParts,
         close: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._catalog = catalog
@@ -90,6 +92,7 @@ class Runtime:
         self.keys = keys
         self.health = health
         self._housekeeper = housekeeper
+        self._toolkit_parts = toolkit_parts
         self._tasks: list[asyncio.Task[None]] = []
         self._close = close
 
@@ -97,6 +100,14 @@ class Runtime:
     def tools(self) -> Toolset:
         """The app's own tools."""
         return self._catalog.tools
+
+    def toolkit(self, agent_id: str, run_id: str | None = None) -> Toolkit:
+        """All tools of that agent, by its name or id, for a loop of your own (S4): definitions and handlers.
+
+        Every call of a handler is recorded in the run, one of its own if none is named. See `Toolkit`, which is also to
+        be awaited: an agent that is configured over HTTP is read then, and a run that does not fit is refused.
+        """
+        return Toolkit(agent_id, run_id, self._toolkit_parts)
 
     async def request(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str

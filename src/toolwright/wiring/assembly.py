@@ -24,7 +24,7 @@ from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
 from toolwright.runtime.children.end import ChildReports
 from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.children.start import ChildStart
-from toolwright.runtime.children.step_tools import StepTools, lifecycle_tools
+from toolwright.runtime.children.step_tools import StepTools, callable_tools, lifecycle_tools
 from toolwright.runtime.children.subagents import Subagents
 from toolwright.runtime.composed.delegates import Delegates
 from toolwright.runtime.composed.requests import ComposedRequests
@@ -58,6 +58,7 @@ from toolwright.runtime.toolkits.channels import ChannelsToolkit
 from toolwright.runtime.toolkits.memory import MemoryToolkit
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
+from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -136,6 +137,18 @@ def assemble(
         health=Health(store, parts.files, clock, ids),
         keys=keys,
         housekeeper=Housekeeper(store, motor, keys, parts.files, clock, ids),
+        toolkit_parts=ToolkitParts(
+            store=store,
+            catalog=catalog,
+            agents=agents,
+            tools_of=lambda active: callable_tools(equipment.equip(active)),
+            lineages=shared.lineages,
+            files=keeper,
+            motor=motor,
+            bus=parts.bus,
+            clock=clock,
+            new_id=ids,
+        ),
         close=(*parts.close, parts.sandbox.close),
     )
 

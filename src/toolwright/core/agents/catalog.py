@@ -166,6 +166,13 @@ class Catalog:
         """The active agent by its id, None if it is not configured."""
         return self._active.get(agent_id)
 
+    def find_named(self, name_or_id: str) -> ActiveAgent | None:
+        """The active agent by its name or id, None if it is not declared here."""
+        try:
+            return self._active.get(self.agent(name_or_id).id)
+        except NotFound:
+            return None
+
     def with_model(self, agent_id: str, model: str) -> "Catalog":
         """A copy in which the agent uses that model."""
         return Catalog(

@@ -103,6 +103,14 @@ class PostMessage(Unit):
 
 
 @value
+class PostCall(PostMessage):
+    """A call is made from outside in `run`, which is made, or opened again if it is completed. The thread is woken.
+
+    The guard `run` fails if it has ended otherwise, `busy` while the thread is at work on another one.
+    """
+
+
+@value
 class SetEnv(Unit):
     """Env values of a thread or a person are set or taken away from outside a run.
 

@@ -10,7 +10,9 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed, value
 
-InboxType: TypeAlias = Literal["space_message", "plan", "service", "tool_result", "message", "subagent"]
+InboxType: TypeAlias = Literal[
+    "space_message", "plan", "service", "tool_result", "message", "subagent", "call"
+]
 InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 
 MOST_ATTEMPTS = 3
@@ -21,8 +23,9 @@ MOST_ATTEMPTS = 3
 class InboxEvent:
     """One waiting event, unique per thread and `event_id`; `n` is its place in the thread's inbox.
 
-    A message of the thread's own carries the `run_id` that it joined (D22) and is `processed` once it is read; all
-    others wait for the next run, and are `processing` until that is over. `attempts` counts the runs that they failed.
+    A message of the thread's own, and a call that is made from outside, carries the `run_id` that it joined (D22)
+    and is `processed` once it is read; all others wait for the next run, and are `processing` until that is over.
+    `attempts` counts the runs that they failed.
     `author` is the entity that has caused it, and `promised` the run that was to read it when it came.
     `depth` is how deep a run is that reads it, in a chain of agents that wake each other (D15).
     """

@@ -259,11 +259,9 @@ class Calls:
                 continue
             match call.status:
                 case "created":
-                    error = f"{words.what} before this call began."
-                    self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
+                    self.refuse(context, changes, call, words.what)
                 case "running" if context.is_to_begin(call):
-                    error = f"{words.what} before this call began."
-                    self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
+                    self.refuse(context, changes, call, words.what)
                 case "running":
                     self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
                 case "waiting" if call.has_child and words.stops_children:
@@ -276,6 +274,11 @@ class Calls:
                     )
                 case _:
                     self.deliver(context, changes, call)
+
+    def refuse(self, context: RunContext, changes: Changes, call: Call, what: str) -> None:
+        """Something came before anybody has begun this call, which nobody will now."""
+        error = f"{what} before this call began."
+        self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
 
     def close(self, context: RunContext, changes: Changes, call: Call, words: LastWords) -> None:
         """The call that has made this one is over: who still has this one brings a late result to the inbox (D9).

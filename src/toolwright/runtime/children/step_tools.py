@@ -13,6 +13,7 @@ from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.relations import AgentCall, Lifecycle, is_on
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
+from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.children.immediate import groups, immediate_arguments
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import ThreadEnv
@@ -113,6 +114,12 @@ def _enabled(env: ThreadEnv, relation: AgentCall) -> bool:
     except CannotUnseal:
         return False
     return is_on(None if var is None else var.value)
+
+
+def callable_tools(active: ActiveAgent) -> Toolset:
+    """All tools that the agent may call at some step: also those that a flag turns on, or that make agents."""
+    resumable = [each for each in active.relations if each.config.resumable]
+    return Toolset([*active.tools, *lifecycle_tools(resumable, resumable)]) if resumable else active.tools
 
 
 def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -> Sequence[Tool]:

@@ -73,6 +73,13 @@ class RunRecord:
 
     def joined(self) -> list[InboxEvent]:
         """Messages that joined this run and have not been read."""
+        return [event for event in self._joined() if event.type != "call"]
+
+    def joined_calls(self) -> list[InboxEvent]:
+        """Calls that were made from outside in this run, and that nobody has begun, in their order."""
+        return [event for event in self._joined() if event.type == "call"]
+
+    def _joined(self) -> list[InboxEvent]:
         return [event for event in self.inbox.values() if event.run_id == self.run.id]
 
     def place(self, changes: Changes) -> int:

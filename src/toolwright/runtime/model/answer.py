@@ -7,14 +7,16 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.schemas.answer_form import AnswerFault, correction
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.run import QueuedCall, Step
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.env.redaction import clean_arguments, clean_name
 
 
 def new_call(
     context: RunContext,
-    active: ActiveAgent,
+    active: ActiveAgent | None,
     asked: ModelCall | QueuedCall,
     at: datetime,
     *,
@@ -23,7 +25,7 @@ def new_call(
     parent_id: str | None = None,
 ) -> Call:
     """The row of a call that `active` makes: `ids` are ours and the model's, `place` is its step and its position."""
-    tool = active.by_name.get(asked.name)
+    tool = None if active is None else active.by_name.get(asked.name)
     kind = "function" if tool is None else tool.kind
     if tool is not None and tool.meta is not None:
         kind = tool.kind_of(asked.arguments)
@@ -31,7 +33,7 @@ def new_call(
         id=ids[0],
         thread_id=context.thread.id,
         run_id=context.run.id,
-        agent=active.agent_id,
+        agent=context.thread.answering if active is None else active.agent_id,
         step=place[0],
         position=place[1],
         name=asked.name,
@@ -138,11 +140,27 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
         content="",
         seq=seq,
         run_id=context.run.id,
-        step=context.run.step_count,
+        step=calls[0].step,
         side=context.side,
         calls=in_message(calls),
         created_at=context.clock.now(),
     )
+
+
+def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) -> list[Call]:
+    """The calls of that step that were made from outside, without the secrets that are known by now."""
+    active, first, at = context.root.active, len(context.root.calls), context.clock.now()
+    tools = () if active is None else active.by_name
+    calls: list[Call] = []
+    for position, event in enumerate(events, first):
+        call_id, name, arguments = (str(event.content[field]) for field in ("callId", "name", "arguments"))
+        asked = QueuedCall(
+            name=clean_name(name, context.redactor, tools),
+            arguments=clean_arguments(arguments, context.redactor),
+        )
+        ids, place = (call_id, call_id), (step, position)
+        calls.append(new_call(context, active, asked, at, ids=ids, place=place))
+    return calls
 
 
 def in_message(calls: Sequence[Call]) -> tuple[MessageCall, ...]:

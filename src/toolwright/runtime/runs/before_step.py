@@ -1,6 +1,7 @@
 """Preparation of a step: who speaks, calls that no model has asked for, limits, missing values."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import InvalidRequest
@@ -8,6 +9,7 @@ from toolwright.core.journal.child_effects import Activated
 from toolwright.core.journal.units import Finish, Result
 from toolwright.core.results.result import ToolResult
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import prepare
 from toolwright.core.value import changed
@@ -17,10 +19,12 @@ from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env.env import Environment
-from toolwright.runtime.model.answer import asked_call, queued_message
-from toolwright.runtime.runs.commits import RunCommits
+from toolwright.runtime.model.answer import asked_call, outside_calls, queued_message
+from toolwright.runtime.runs.commits import RunCommits, end_of_calls
 from toolwright.runtime.runs.step_calls import StepCalls
 from toolwright.runtime.threads.family import child_id_of
+
+MOST_AT_ONCE = 100  # calls from outside that are begun in one step
 
 
 class BeforeStep:
@@ -60,6 +64,18 @@ class BeforeStep:
         """Whether the model is to be asked now; else what comes before that is done."""
         if not context.goes_on_speaking and not await self.has_speaker(context):
             return False
+        if context.inbox and (asked := context.joined_calls()):
+            lost = [event for event in asked if event.content["agent"] != context.thread.answering]
+            if lost:
+                await self._commits.commit(context, partial(self._commits.handed_over, context, lost))
+            else:
+                await self._carry_out(context, asked[:MOST_AT_ONCE])
+            return False
+        if context.run.calls_only and not context.run.queued and not context.joined():
+            await self._commits.commit(context, partial(_calls_over, context))
+            return False
+        if context.run.calls_only and context.joined():
+            context.run = changed(context.run, calls_only=False)  # somebody speaks in it: the model answers
         queued = [each for each in context.run.queued if each.within is None] if context.run.queued else ()
         if queued and _rounds(context) <= self._commits.max_steps:
             await self._call_at_once(context, Changes(), changed(context.run, queued=()), queued)
@@ -101,6 +117,21 @@ class BeforeStep:
         )
         return True
 
+    async def _carry_out(self, context: RunContext, events: Sequence[InboxEvent]) -> None:
+        """Begin calls that were made from outside: they are recorded as if the one that speaks had made them."""
+        run = context.run
+        if run.calls_only:
+            run = changed(run, step_count=run.step_count + 1)
+        calls = outside_calls(context, events, run.step_count)
+        read = tuple([event.event_id for event in events])
+
+        async def begun() -> Next:
+            changes = Changes(read=read)
+            context.put(changes, queued_message(context, calls, context.place(changes)))
+            return self._step_calls.begin(context, changes, calls, run)
+
+        await self._commits.commit(context, begun)
+
     async def _call_at_once(
         self,
         context: RunContext,
@@ -131,6 +162,11 @@ class BeforeStep:
             return self._step_calls.begin(context, all_changes, calls, run)
 
         await self._commits.commit(context, begun)
+
+
+async def _calls_over(context: RunContext) -> Next:
+    """The end of a run that carries out calls alone, once there are none."""
+    return Next(kind=Result, changes=Changes(), run=context.run, end=end_of_calls(context.run))
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:

@@ -1,14 +1,15 @@
 """Commits of a run: what its steps come to, its end with what its open calls read last, and word to its family."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.agents.turns import steps_of
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Effect, Tell
-from toolwright.core.journal.units import Advance, Finish
+from toolwright.core.journal.units import Advance, Finish, Result
 from toolwright.core.threads.event import EventType
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.rounds import Rounds
@@ -19,6 +20,7 @@ from toolwright.runtime.context.changes import Changes, End, Next
 from toolwright.runtime.context.commit import Answered
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
+from toolwright.runtime.model.answer import outside_calls, queued_message
 from toolwright.runtime.runs.poison import back_off, end_back_off, give_back, keep_back_off, tried_again
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event, step_event
@@ -57,6 +59,11 @@ def _left_out(context: RunContext, changes: Changes) -> Changes:
     return changed(
         changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers
     )
+
+
+def end_of_calls(run: Run) -> End:
+    """The end of a run that carries out calls from outside: as it was, if it was over before."""
+    return End("completed", run.stop_reason or "end_turn")
 
 
 def is_home(context: RunContext) -> bool:
@@ -151,6 +158,7 @@ class RunCommits:
         while True:
             all_changes = changed(changes.copy(), read=())
             await self.give_up(context, all_changes, end)
+            self._decline(context, all_changes, context.joined_calls(), last_words(context, end).what)
             for event in context.joined():
                 all_changes.read += (event.event_id,)
                 context.say(
@@ -166,6 +174,25 @@ class RunCommits:
                 return outcome
             if outcome == "cancel":
                 end = End("cancelled")
+
+    async def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
+        """Word that calls from outside were made for an agent that does not answer in the thread any more."""
+        changes = Changes()
+        self._decline(context, changes, events, "The thread was handed over to another agent")
+        return Next(kind=Result, changes=changes, run=context.run)
+
+    def _decline(
+        self, context: RunContext, changes: Changes, events: Sequence[InboxEvent], what: str
+    ) -> None:
+        """Calls from outside that nobody has begun are recorded all the same, with word of `what` came before them."""
+        if not events:
+            return
+        calls = outside_calls(context, events, context.run.step_count + 1)
+        changes.read += tuple([event.event_id for event in events])
+        changes.calls |= {call.id: call for call in calls}
+        context.put(changes, queued_message(context, calls, context.place(changes)))
+        for call in calls:
+            self._calls.refuse(context, changes, call, what)
 
     async def fail(self, context: RunContext, error: str) -> None:
         """End the run as failed, for what it has read or how it is set up."""
@@ -192,11 +219,13 @@ class RunCommits:
         if tried_again(context, changes, over):
             return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
         thread_id, link = context.thread.id, context.thread.link
+        if over.calls_only and not terminated:
+            link = None  # what its parent has called for was over before
         if over.status == "cancelled":
             effects.append(CancelChildren(thread_id=thread_id))
         if link is not None:
             effects += await self._reports.of(context, link, changes, over, terminated=terminated)
-        if _ends_family(context, terminated=terminated):
+        if _ends_family(context, terminated=terminated) and (terminated or not over.calls_only):
             effects.append((Close if link is None else Stop)(thread_id=thread_id))
         return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
 
@@ -212,11 +241,15 @@ class RunCommits:
         return [*await context.retry_until_available(lambda: self._rounds.after(read))]
 
     def limit_end(self, context: RunContext, run: Run) -> End | None:
-        """End of a run that may make no further step."""
+        """End of a run that may make no further step, or of one whose calls from outside are answered."""
+        if run.calls_only:
+            return None if context.joined() else end_of_calls(run)
         return End("completed", "max_steps") if run.step_count >= self._limit(context) else None
 
     def exhausted(self, context: RunContext) -> bool:
         """Whether no further step may be made: by the run, or by the side that speaks."""
+        if context.run.calls_only:
+            return False
         if context.run.step_count >= self._limit(context):
             return True
         active = context.root.active

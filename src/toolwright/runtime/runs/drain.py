@@ -296,7 +296,7 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent]) -> Change
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
-        if event.run_id == run.id:
+        if event.run_id == run.id and event.type != "call":
             changes.read += (event.event_id,)
             context.say(changes, own_message(event, run, 1, context.place(changes)))
     if rest:

@@ -20,6 +20,7 @@ from toolwright.core.journal.units import (
     Expire,
     LeaseCall,
     Leave,
+    PostCall,
     PostMessage,
     Probe,
     Prune,
@@ -43,6 +44,8 @@ def apply(unit: Unit, tables: Tables) -> Written:
     match unit:
         case Advance():
             return advance(unit, tables)
+        case PostCall():
+            return _post_call(unit, tables)
         case PostMessage():
             return _post(unit, tables)
         case Settle():
@@ -112,6 +115,29 @@ def _post(unit: PostMessage, tables: Tables) -> Written:
     events = numbered((unit.queued,), thread.ev, unit, thread.born.id, run_id, thread.born.agent)
     thread.events.append(events)
     return Written(Committed(run_id=run_id), events)
+
+
+def _post_call(unit: PostCall, tables: Tables) -> Written:
+    event, run = unit.event, tables.runs.get(unit.run.id)
+    thread = tables.thread(event.thread_id)
+    if thread.is_over:
+        raise GuardFailed("terminated")
+    if event.event_id in thread.inbox:
+        raise GuardFailed("duplicate")
+    if thread.run_id not in (None, unit.run.id):
+        raise GuardFailed("busy")
+    if run is not None and (run.thread_id != event.thread_id or (run.over and run.status != "completed")):
+        raise GuardFailed("run")
+    thread.post(changed(event, run_id=unit.run.id))
+    tables.wake(event.thread_id, unit.at)
+    if thread.run_id is not None:
+        return Written(Committed(run_id=unit.run.id))
+    opened = changed(unit.run if run is None else run, status="queued", completed_at=None, calls_only=True)
+    thread.run_id, tables.runs[opened.id] = opened.id, opened
+    thread.ev += 1
+    events = numbered((unit.queued,), thread.ev, unit, event.thread_id, opened.id, thread.born.agent)
+    thread.events.append(events)
+    return Written(Committed(run_id=opened.id), events)
 
 
 def _request_cancel(unit: RequestCancel, tables: Tables) -> Written:

@@ -16,7 +16,7 @@ from toolwright.adapters.store.engine.codecs import (
     micros_or_none,
     text_or_none,
 )
-from toolwright.adapters.store.engine.outcome import Performed, Written, numbered
+from toolwright.adapters.store.engine.outcome import GuardFailed, Performed, Written, numbered
 from toolwright.adapters.store.engine.program import Op, Program, Whole
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.programs.advance import advance
@@ -53,6 +53,7 @@ from toolwright.core.journal.units import (
     Expire,
     LeaseCall,
     Leave,
+    PostCall,
     PostMessage,
     Probe,
     Prune,
@@ -79,6 +80,8 @@ def program(unit: Unit, sql: Statements) -> Program:
     match unit:
         case Advance():
             return advance(unit, sql)
+        case PostCall():
+            return _post_call(unit, sql)
         case PostMessage():
             return _post(unit, sql)
         case Settle():
@@ -143,6 +146,26 @@ def _post(unit: PostMessage, sql: Statements) -> Program:
         *insert_events(events, sql),
         wake(unit, thread_id, sql),
     ]
+    return Written(Committed(run_id=run_id), events)
+
+
+def _post_call(unit: PostCall, sql: Statements) -> Program:
+    thread_id, run = unit.event.thread_id, unit.run
+    found = yield Op(sql.post, {"thread_id": thread_id, "new_run": run.id})
+    if not found:
+        yield from refused(thread_id, "thread", sql)
+    [(run_id, posted, ev, agent)] = found
+    if run_id != run.id:
+        raise GuardFailed("busy")
+    named: Params = {"id": run.id, "thread_id": thread_id}
+    opened = yield Op(sql.reopen_run, named)
+    joins = [] if opened else (yield Op(sql.find_open_run, named))
+    if not opened and not joins:
+        yield Op(sql.insert_run, RUNS.params(run), "run")
+    events = () if joins else numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
+    event = changed(unit.event, run_id=run_id)
+    yield Op(sql.insert_inbox, INBOX.params(event, n=posted), "duplicate")
+    yield [*insert_events(events, sql), wake(unit, thread_id, sql)]
     return Written(Committed(run_id=run_id), events)
 
 

@@ -18,6 +18,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     tuple_,
     update,
 )
@@ -173,6 +174,11 @@ class Statements:
         }
         here = and_(runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
         self.find_open_run = compiled(select(runs.c.id).where(here))
+        completed = and_(
+            runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), runs.c.status == "completed"
+        )
+        opened = {"status": "queued", "completed_at": null(), "calls_only": true()}
+        self.reopen_run = compiled(update(runs).where(completed).values(opened).returning(runs.c.id))
         save = update(runs).where(here).values(written).returning(runs.c.cancel_requested_at)
         self.save_run = compiled(save)
         self.end_run = compiled(save.where(runs.c.cancel_requested_at.is_(None)))

@@ -1,0 +1,308 @@
+"""An agent's toolkit for a loop of one's own: its tools' definitions, and handlers that record every call (S4)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.catalog import REQUESTS, Catalog
+from toolwright.core.checks import brief_value
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import (
+    InvalidJSON,
+    InvalidRequest,
+    NotFound,
+    RunOver,
+    StoreError,
+    ThreadTerminated,
+)
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, CreateThread, PostCall
+from toolwright.core.json_value import JSONObject, dumps_unescaped
+from toolwright.core.plain import plain
+from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.tenvs_needed import tenvs_lacking
+from toolwright.core.tools.toolset import Format, Toolset
+from toolwright.core.value import changed
+from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.checks import by_id
+from toolwright.runtime.env.redaction import clean_arguments, clean_name
+from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.threads.family import first_run
+from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.runs import ENDS
+from toolwright.wire.event import run_event
+from toolwright.wire.result import result_from_json, s3_pending, s4_result
+
+Handler = Callable[[object], Awaitable[JSONObject]]
+"""Takes a call's input, an object; gives `{"content": [{"type": "text", "text": …}], "is_error"?: true}`."""
+
+LOOK_AGAIN = 1.0  # seconds after which the journal is read: another process may carry the call out
+TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolkitParts:
+    """The parts of a runtime that toolkits share; `tools_of` are all that an agent may call."""
+
+    store: Store
+    catalog: Catalog
+    agents: Agents
+    tools_of: Callable[[ActiveAgent], Toolset]
+    lineages: Lineages
+    files: FileKeeper
+    motor: Motor
+    bus: Bus
+    clock: Clock
+    new_id: NewId
+
+
+class Toolkit:
+    """All tools of one agent, for a loop that is not ours: `definitions` for the model, `handlers` for its calls.
+
+    A call through a handler takes the way of every call: it is judged, recorded with its return in the run, carried
+    out by whoever carries the tool out, goes on after a crash, and is seen by followers. Who calls is bound here, and
+    nothing in the input can change it. Calls of one run are carried out one after another.
+
+    Without a run of its agent's to record to, the toolkit has a run of its own in a thread of its own, which begins
+    with the first call. A run that is over is open again while calls are made in it.
+
+    `await` it once if the agent is configured over HTTP: its definitions are read then. That raises `NotFound` for an
+    agent or a run that is not there, `InvalidRequest` for another agent's run, `RunOver` for one that has failed, was
+    cancelled or skipped, `TenvsLacking` for an agent that needs values which only a thread can bring.
+    """
+
+    def __init__(self, agent: str, run_id: str | None, parts: ToolkitParts) -> None:
+        self._agent = agent
+        self._parts = parts
+        self._given_run = run_id
+        self._run_id = run_id
+        self._thread_id: str | None = None
+        self._active: ActiveAgent | None = parts.catalog.find_named(agent)
+        self._placing = asyncio.Lock()
+        self.handlers: Mapping[str, Handler] = Handlers(self)
+
+    def __await__(self) -> Generator[object, None, "Toolkit"]:
+        return self._opened().__await__()
+
+    @property
+    def tools(self) -> Toolset:
+        """The agent's tools, those of its toolkits among them."""
+        if self._active is None:
+            raise InvalidRequest(
+                f"The agent {self._agent!r} is not declared by the app. If it is configured over HTTP, write "
+                "`await rt.toolkit(…)`."
+            )
+        return self._parts.tools_of(self._active)
+
+    @property
+    def definitions(self) -> list[JSONObject]:
+        """What `tools` of Anthropic's `messages.create` takes; a fresh list."""
+        return self.definitions_for("anthropic")
+
+    def definitions_for(self, format: Format) -> list[JSONObject]:
+        """The same for OpenAI's chat completions, Anthropic's messages or MCP."""
+        return self.tools.definitions(format)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that calls are recorded to; None before the first call of a run of its own."""
+        return self._run_id
+
+    async def call(self, name: str, given: object) -> JSONObject:
+        """Call a tool by name; the same as `handlers[name](given)`, also for a name that no tool has."""
+        parts, call_id = self._parts, self._parts.new_id("call")
+        arguments = await in_thread_if_large(given, _written, given)
+        while True:
+            thread, run_id = await self._place()
+            event = await self._event(thread, call_id, name, arguments)
+            with parts.bus.subscribe(Topic(kind="run", id=run_id), TELLING) as follower:
+                if await self._post(thread, event, run_id):
+                    parts.motor.wake(thread.id)
+                    return await self._result(event, call_id, follower)
+
+    # ── where it is recorded ────────────────────────────────────────────────────────────────────────────────
+
+    async def _opened(self) -> "Toolkit":
+        parts = self._parts
+        self._active = await parts.agents.active(self._agent)
+        if self._active.agent_id == REQUESTS.id:
+            raise NotFound(f"There is no agent {self._agent!r}.")
+        if self._given_run is None:
+            lacking = self._active.lacking({})
+            if lacking:
+                raise tenvs_lacking(
+                    f"The agent {self._active.agent.name!r} cannot have a thread of its own", lacking
+                )
+            return self
+        run = await parts.store.run(by_id("run", self._given_run))
+        if run is None:
+            raise NotFound(f"There is no run {self._given_run!r}.")
+        if run.agent != self._active.agent_id:
+            raise InvalidRequest(
+                f"The run {run.id!r} is not one of the agent {self._active.agent.name!r}: a toolkit records its "
+                "agent's own calls."
+            )
+        if run.over and run.status != "completed":
+            raise _over(run)
+        if (await self._thread(run.thread_id)).answering != run.agent:
+            raise InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
+        self._thread_id = run.thread_id
+        return self
+
+    async def _place(self) -> tuple[Thread, str]:
+        """The thread and the id of the run that a call is made in now."""
+        async with self._placing:
+            thread = None if self._thread_id is None else await self._thread(self._thread_id)
+            if thread is None or thread.answering != thread.agent:
+                await self._opened()
+                thread = (
+                    await self._own_thread()
+                    if self._given_run is None
+                    else await self._thread(self._thread_id or "")
+                )
+            assert self._run_id is not None, "it goes with the thread"
+            return thread, self._run_id
+
+    async def _own_thread(self) -> Thread:
+        """A new thread of the agent's, for a run of the toolkit's own."""
+        parts, now = self._parts, self._parts.clock.now()
+        assert self._active is not None, "it was found"
+        thread = Thread(id=parts.new_id("thr"), agent=self._active.agent_id, created_at=now)
+        await parts.store.commit(CreateThread(token=parts.new_id("unit"), at=now, thread=thread))
+        self._run_id, self._thread_id = parts.new_id("run"), thread.id
+        return thread
+
+    async def _thread(self, thread_id: str) -> Thread:
+        thread = await self._parts.store.thread(thread_id)
+        if thread is None:
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return thread
+
+    async def _event(self, thread: Thread, call_id: str, name: object, arguments: str) -> InboxEvent:
+        """The call as the thread's inbox keeps it, without the secrets that the thread can resolve."""
+        parts = self._parts
+        env = await parts.lineages.env(thread, self._active)
+        named = name if isinstance(name, str) else brief_value(name)
+        content: JSONObject = {
+            "callId": call_id,
+            "agent": thread.agent,
+            "name": clean_name(named, env.redactor, [tool.name for tool in self.tools]),
+            "arguments": await in_thread_if_large(arguments, clean_arguments, arguments, env.redactor),
+        }
+        return InboxEvent(
+            thread_id=thread.id,
+            event_id=f"ask_{call_id}",
+            type="call",
+            content=content,
+            created_at=parts.clock.now(),
+        )
+
+    async def _post(self, thread: Thread, event: InboxEvent, run_id: str) -> bool:
+        """Have the call made in the run; false if it is to be tried again, when the thread is at work on another."""
+        parts = self._parts
+        run = changed(first_run(thread, run_id, 0, parts.clock), calls_only=True)
+        unit = PostCall(
+            token=parts.new_id("unit"), at=parts.clock.now(), event=event, run=run, queued=run_event(run)
+        )
+        answer = await parts.store.commit(unit)
+        if isinstance(answer, Committed):
+            return True
+        match answer.guard:
+            case "terminated":
+                raise ThreadTerminated(
+                    f"The thread {event.thread_id!r} is terminated: no call is made in it any more."
+                )
+            case "busy":
+                await self._until_idle(event.thread_id)
+            case "run":
+                await self._next_run(run_id)
+            case guard:
+                raise StoreError(f"The call could not be recorded ({guard}).")
+        return False
+
+    async def _until_idle(self, thread_id: str) -> None:
+        """Wait for the end of a run, or for a while."""
+        with self._parts.bus.subscribe(Topic(kind="thread", id=thread_id), ENDS) as follower:
+            await follower.next(LOOK_AGAIN)
+
+    async def _next_run(self, run_id: str) -> None:
+        """A run that has ended otherwise than completed records no more; a toolkit of its own begins another."""
+        if self._given_run is not None:
+            run = await self._parts.store.run(run_id)
+            raise NotFound(f"There is no run {run_id!r}.") if run is None else _over(run)
+        if self._run_id == run_id:
+            self._run_id = self._parts.new_id("run")
+
+    # ── what comes of it ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _result(self, event: InboxEvent, call_id: str, follower: Follower) -> JSONObject:
+        store = self._parts.store
+        while True:
+            call = await store.call(call_id)
+            if call is not None and (is_over(call.status) or call.status == "pending"):
+                return self._rendered(call)
+            if call is None:
+                row = await store.inbox_event(event.thread_id, event.event_id)
+                if row is not None and row.status == "failed":
+                    return s4_result(ToolResult.fail("The call could not be made.", error_code="not_begun"))
+            await self._told_of(call_id, follower)
+
+    async def _told_of(self, call_id: str, follower: Follower) -> None:
+        """Return when an event may be the call's end, or after a while."""
+        end = self._parts.clock.monotonic() + LOOK_AGAIN
+        while (left := end - self._parts.clock.monotonic()) > 0:
+            events = await follower.next(left)
+            if not events or any(_tells_of(event, call_id) for event in events):
+                return
+
+    def _rendered(self, call: Call) -> JSONObject:
+        if call.result is None:
+            return s4_result(ToolResult.ok(s3_pending(call.id)))
+        return s4_result(self._parts.files.cut(result_from_json(call.result)))
+
+
+class Handlers(Mapping[str, Handler]):
+    """The handlers of a toolkit by name. One for a name that no tool has gives the error that a model would read."""
+
+    def __init__(self, toolkit: Toolkit) -> None:
+        self._toolkit = toolkit
+
+    def __getitem__(self, name: str) -> Handler:
+        return partial(self._toolkit.call, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._toolkit.tools
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([tool.name for tool in self._toolkit.tools])
+
+    def __len__(self) -> int:
+        return len(self._toolkit.tools)
+
+
+def _written(given: object) -> str:
+    """The input as JSON text; what is none as words that are none either, so that its judge says so."""
+    if isinstance(given, str):
+        return given
+    try:
+        return dumps_unescaped(plain(given))
+    except InvalidJSON:
+        return brief_value(given)
+
+
+def _tells_of(event: Event, call_id: str) -> bool:
+    message = event.payload.get("message")
+    named = message if isinstance(message, dict) else event.payload
+    return event.type in ENDS or named.get("toolCallId") == call_id or "truncated" in event.payload
+
+
+def _over(run: Run) -> RunOver:
+    return RunOver(f"The run {run.id!r} is {run.status}: no call is recorded to it any more.")
