@@ -10,13 +10,13 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import AGENT, Died, thinking
-from toolwright.core.agents.mind import Goal, Memory
+from toolwright.core.agents.mind import MOST_GOALS, MOST_MEMORIES, MOST_PLANS, Goal, Memory
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.journal.effects import SetGoal, SetMemory
 from toolwright.core.journal.units import Unit
 from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.toolkits.builtins import BuiltinState
-from toolwright.runtime.toolkits.mind import MOST_GOALS, MOST_MEMORIES, MOST_PLANS, MindToolkit
+from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio

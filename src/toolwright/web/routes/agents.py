@@ -18,16 +18,10 @@ from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
-    Goal,
     InboxEvent,
-    Memory,
-    Plan,
     SystemPrompt,
     agent_json,
-    goal_json,
     inbox_json,
-    memory_json,
-    plan_json,
 )
 from toolwright.wire.shape import Shape
 
@@ -202,54 +196,6 @@ def _one(row: Shown) -> JSONObject:
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
-
-
-minds_router = noun("/api/agents/{agent_id}", "agents")
-
-
-class GoalList(ListShape):
-    """Goals, the oldest first."""
-
-    goals: list[Goal]
-
-
-class MemoryList(ListShape):
-    """Memories, by key."""
-
-    memories: list[Memory]
-
-
-class PlanList(ListShape):
-    """Plans, the next one first."""
-
-    plans: list[Plan]
-
-
-@minds_router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
-async def list_goals(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
-) -> Answer:
-    """What the agent wants, the oldest first."""
-    goals = await runtime.minds.goals(agent_id, limit, offset)
-    return listed("goals", goals, goal_json)
-
-
-@minds_router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
-async def list_memories(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
-) -> Answer:
-    """What the agent remembers, by key."""
-    memories = await runtime.minds.memories(agent_id, limit, offset)
-    return listed("memories", memories, memory_json)
-
-
-@minds_router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
-async def list_plans(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
-) -> Answer:
-    """What the agent has planned, the next one first."""
-    plans = await runtime.minds.plans(agent_id, limit, offset)
-    return listed("plans", plans, plan_json)
 
 
 inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")
