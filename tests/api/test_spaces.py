@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import Api, calling, outside, read, serving
+from tests.api.rig import JSON, Api, calling, outside, read, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
+from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -188,6 +189,31 @@ async def test_a_space_is_followed_without_a_gap_and_resumed() -> None:
             everything = await stream.until("message_deleted")
         ids = [int(event["id"]) for event in everything]
         assert ids == sorted(ids) and len(set(ids)) == len(ids)
+
+
+async def test_a_reaction_is_one_entity_s_with_one_emoji_and_stands_once() -> None:
+    async with serving() as api:
+        ann, bob = [await api.rig.rt.entities.create(external_id=name) for name in ("ann", "bob")]
+        space_id = (await api.post("/api/spaces", {"name": "Tea", "kind": "public"}, 201))["space"]["id"]
+        said = await api.post(f"/api/spaces/{space_id}/messages", {"content": "Hi", "entityId": ann.id}, 201)
+        path = f"/api/messages/{said['message']['id']}/reactions"
+        mine: JSON = {"emoji": "+1", "entityId": ann.id}
+        added = await api.post(path, mine)
+        assert await api.post(path, mine) == added
+        for other in ({**mine, "emoji": "tea"}, {**mine, "entityId": bob.id}):
+            await api.post(path, other)
+        for status in (200, 404):
+            taken = read(await api.client.request("DELETE", path, json=mine), status)
+            assert status == 404 or taken == added
+        left = (await api.get(f"/api/spaces/{space_id}/messages"))["messages"][0]["reactions"]
+        assert left == [{"emoji": "tea", "entityId": ann.id}, {"emoji": "+1", "entityId": bob.id}]
+        assert (await api.post(path, mine))["reaction"]["emoji"] == "+1"
+        told = await api.rig.store.events(Topic(kind="space", id=space_id))
+        reactions = [(event.type, event.payload["emoji"]) for event in told if "emoji" in event.payload]
+        assert reactions == [
+            *(("reaction_added", "+1"), ("reaction_added", "tea"), ("reaction_added", "+1")),
+            *(("reaction_removed", "+1"), ("reaction_added", "+1")),
+        ]
 
 
 async def test_a_person_follows_all_of_their_spaces_as_long_as_they_are_theirs() -> None:
