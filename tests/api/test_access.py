@@ -88,6 +88,7 @@ SERVICE_ONLY = [
     Row("DELETE", "/api/agents/{agent_id}/readers/{reader_id}/memory/{label}", 200),
     Row("GET", "/api/agents/{agent_id}/passages", 200),
     Row("POST", "/api/agents/{agent_id}/passages", 201, body={"content": "Jim likes tea."}),
+    Row("GET", "/api/agents/{agent_id}/passages/{passage_id}", 404),
     Row("DELETE", "/api/agents/{agent_id}/passages/{passage_id}", 404),
     Row("POST", "/api/agents/{agent_id}/inbox/{event_id}/retry", 404),
     Row("POST", "/api/spaces", 201, body={"name": "Cake"}),

@@ -135,8 +135,10 @@ async def test_passages_are_stored_found_and_taken_away() -> None:
         assert (await api.get(f"{AGENT}/passages?q=tea&limit=1&offset=1"))["passages"] == stored[1:]
         assert (await api.get(f"{AGENT}/passages?q=gr%25en"))["passages"] == []
         path = f"{AGENT}/passages/{stored[0]['id']}"
+        assert await api.get(path) == {"passage": stored[0]}
         assert await send(api, "DELETE", path) == {"success": True}
-        await send(api, "DELETE", path, status=404)
+        for method in ("GET", "DELETE"):
+            await send(api, method, path, status=404)
         assert (await api.get(f"{AGENT}/passages"))["passages"] == stored[1:]
         for query in ("q=%20", "q=" + "a+" * 17, "q=" + "a" * 1_001, "p=x"):
             refused = await send(api, "GET", f"{AGENT}/passages?{query}", status=400)

@@ -424,6 +424,7 @@ async def test_the_memory_of_an_agent_is_written_read_and_searched() -> None:
         passages = [await client.passages.add("tester", text, ["t"]) for text in ("Tea.", "Steam.")]
         assert await client.passages.list("tester") == passages[::-1]
         assert await client.passages.search("tester", "tea") == passages
+        assert await client.passages.get("tester", passages[0].id) == passages[0]
         await client.passages.drop("tester", passages[0].id)
         assert await client.passages.search("tester", "tea", limit=1) == passages[1:]
 
@@ -459,7 +460,7 @@ async def test_no_route_is_left_out() -> None:
         "PUT /api/agents/{agent_id}/readers/{reader_id}/memory/{label}",
         "DELETE /api/agents/{agent_id}/readers/{reader_id}/memory/{label}",
         "GET /api/agents/{agent_id}/passages", "POST /api/agents/{agent_id}/passages",
-        "DELETE /api/agents/{agent_id}/passages/{passage_id}",
+        "GET /api/agents/{agent_id}/passages/{passage_id}", "DELETE /api/agents/{agent_id}/passages/{passage_id}",
         "GET /api/threads",
         "GET /api/threads/{thread_id}", "POST /api/threads/{thread_id}/messages",
         "GET /api/threads/{thread_id}/messages", "PATCH /api/threads/{thread_id}/env",

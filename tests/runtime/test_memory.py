@@ -211,7 +211,11 @@ async def test_passages_are_added_dropped_paged_and_searched_from_outside() -> N
     async with thinking(agents=AGENTS) as mind:
         passages = mind.rt.passages
         kept = [await passages.add("thinker", f"tea {n}", ["t"]) for n in range(3)]
+        assert await passages.get("thinker", kept[1].id) == kept[1]
         await passages.drop("thinker", kept[1].id)
+        for agent, passage in (("thinker", kept[1]), ("friend", kept[0])):
+            with pytest.raises(NotFound):
+                await passages.get(agent, passage.id)
         assert list(await passages.list("thinker")) == [kept[2], kept[0]]
         assert list(await passages.list("thinker", 1, 1)) == [kept[0]]
         assert list(await passages.search("thinker", "TEA")) == [kept[2], kept[0]]

@@ -64,6 +64,11 @@ class Passages:
         query = {"limit": limit, "offset": offset}
         return read_list(Passage, await self._http.get(_passages_path(agent), query), "passages")
 
+    async def get(self, agent: str, passage_id: str) -> Passage:
+        """One of its passages."""
+        path = f"{_passages_path(agent)}/{segment(passage_id)}"
+        return read_field(Passage, await self._http.get(path), "passage")
+
     async def search(self, agent: str, query: str, limit: int = 20, offset: int = 0) -> Items[Passage]:
         """Its passages in which every word of the query stands, by their rank. Raises `InvalidRequest`."""
         asked = {"q": query, "limit": limit, "offset": offset}

@@ -54,7 +54,7 @@ class Blocks:
         own = [block for block in same if block.agent_id == agent_id]
         if not same:
             all_of(seen)
-            raise _absent(label)
+            raise _no_block(label)
         return (own or same)[0]
 
     async def write(self, agent: str, label: str, content: str, readers: Sequence[str] = ()) -> Block:
@@ -113,7 +113,7 @@ class Blocks:
 
     async def _commit(self, label: str, *effects: Effect) -> None:
         if isinstance(await self._effect_commits.commit(*effects), Conflict):
-            raise _absent(label)
+            raise _no_block(label)
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
@@ -126,7 +126,7 @@ def _label(label: str) -> str:
     return label
 
 
-def _absent(label: str) -> NotFound:
+def _no_block(label: str) -> NotFound:
     return NotFound(f"There is no block {brief(repr(label), 200)} of this agent.")
 
 
@@ -146,6 +146,14 @@ class Passages:
         """Its passages, the newest first."""
         page(limit, offset)
         return await self._memory.passages(await self._id(agent), limit=limit, offset=offset)
+
+    async def get(self, agent: str, passage_id: str) -> Passage:
+        """One of its passages. Raises `NotFound` if it is not there."""
+        agent_id = await self._id(agent)
+        passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
+        if passage is None:
+            raise _no_passage(passage_id)
+        return passage
 
     async def search(
         self, agent: str, query: str, limit: int = MOST_FOUND, offset: int = 0
@@ -180,7 +188,11 @@ class Passages:
         """Take a passage away. Raises `NotFound` if it is not there."""
         gone = DropPassage(agent_id=await self._id(agent), id=by_id("passage", passage_id))
         if isinstance(await self._effect_commits.commit(gone), Conflict):
-            raise NotFound(f"There is no passage {brief(repr(passage_id), 200)} of this agent.")
+            raise _no_passage(passage_id)
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
+
+
+def _no_passage(passage_id: str) -> NotFound:
+    return NotFound(f"There is no passage {brief(repr(passage_id), 200)} of this agent.")

@@ -161,6 +161,12 @@ async def store_passage(
     return answer({"passage": passage_json(passage)}, 201)
 
 
+@router.get("/passages/{passage_id}", responses=answers(PassageAnswer, "The passage.", errors=(404,)))
+async def get_passage(_: Service, runtime: AtWork, agent_id: Id, passage_id: Id) -> Answer:
+    """One passage of the agent."""
+    return answer({"passage": passage_json(await runtime.passages.get(agent_id, passage_id))})
+
+
 @router.delete("/passages/{passage_id}", responses=answers(Deleted, "It is gone.", errors=(404,)))
 async def delete_passage(_: Service, runtime: AtWork, agent_id: Id, passage_id: Id) -> Answer:
     """Take a passage away."""
