@@ -45,6 +45,7 @@ PUBLIC = [
 ]
 PUBLIC_CLIENT = [
     "Agent",
+    "Block",
     "BrokenItem",
     "Call",
     "Client",
@@ -53,14 +54,18 @@ PUBLIC_CLIENT = [
     "File",
     "FrontEnd",
     "Goal",
+    "GoalChange",
     "Health",
     "InboxEvent",
     "Items",
     "Memory",
+    "MemoryChange",
     "Message",
     "MessageCall",
     "Offer",
+    "Passage",
     "Plan",
+    "PlanChange",
     "Run",
     "Sent",
     "Step",
@@ -71,8 +76,8 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MOST_IN_A_FOLDER = 15
-MOST_MODULES = 391
-"""384 before channels, 375 before agents had a memory, 360 before composed requests: each a system of its own."""
+MOST_MODULES = 396
+"""384 before channels and their routes, 375 before agents had a memory, 360 before composed requests: each a system."""
 MOST_LINES = 400
 MOST_DISTRIBUTIONS = 60
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")

@@ -256,5 +256,7 @@ async def test_a_prompt_is_seen_as_the_model_sees_it() -> None:
         assert [part["name"] for part in told["sections"]] == ["system", "identity", "spaces", "rules"]
         assert told["prompt"] == "\n\n".join(part["text"] for part in told["sections"])
         assert "spaceId: tea) — you are here" in told["prompt"]
+        for name in ("smartSpaceId", "channelId"):
+            assert await api.get("/api/agents/scout/prompt", params={name: "tea"}) == told
         for path in ("scout/prompt?spaceId=nowhere", "scout/prompt?spaceId=secret", "nobody/prompt"):
             assert (await api.client.get(f"/api/agents/{path}")).status_code == 404

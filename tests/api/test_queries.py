@@ -38,7 +38,10 @@ async def test_a_parameter_that_the_route_does_not_know_is_refused_and_nothing_i
         ("/api/runs", ["status=completed", "agentId=tester", "threadId=x", "limit=1", "offset=1"]),
         (
             "/api/calls",
-            ["status=waiting,pending", "runId=x", "spaceId=x", "smartSpaceId=x", "agentId=tester"],
+            [
+                *("status=waiting,pending", "runId=x", "agentId=tester"),
+                *("spaceId=x", "smartSpaceId=x", "channelId=x", "spaceId=x&channelId=x"),
+            ],
         ),
         ("/api/spaces/{space_id}/messages", ["limit=200", "afterSeq=0", "beforeSeq=5"]),
         ("/api/smart-spaces/{space_id}/messages", ["limit=200"]),
@@ -65,6 +68,7 @@ async def test_the_parameters_that_a_route_knows_are_taken(path: str, known: lis
         ("/api/spaces/{space_id}/stream", "after=0"),
         ("/api/smart-spaces/{space_id}/stream", "after=0"),
         ("/api/sse", "after=0"),
+        ("/api/sse", "after=0&names=s4"),
         ("/api/tools/stream", "tools=a,b&tools=c"),
     ],
 )
@@ -78,3 +82,11 @@ async def test_streams_take_their_parameters_and_a_token_and_no_others(path: str
                 assert stream.status_code == expected
                 if expected == 400:
                     assert "'Last-Event-ID' is not a known query parameter" in (await stream.aread()).decode()
+
+
+async def test_a_query_names_one_space() -> None:
+    async with town() as made:
+        for path in ("/api/calls", "/api/agents/tester/prompt"):
+            url = f"{path}?spaceId=a&smartSpaceId=a&channelId=b"
+            refused = read(await made.api.client.get(url, headers=SERVICE), 400)
+            assert [each["path"] for each in refused["details"]] == ["channelId"]

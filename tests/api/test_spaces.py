@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import Api, calling, outside, read, serving
+from tests.api.rig import JSON, Api, calling, outside, read, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
+from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -188,6 +189,98 @@ async def test_a_space_is_followed_without_a_gap_and_resumed() -> None:
             everything = await stream.until("message_deleted")
         ids = [int(event["id"]) for event in everything]
         assert ids == sorted(ids) and len(set(ids)) == len(ids)
+
+
+async def test_a_stream_may_have_the_names_of_channels() -> None:
+    async with serving(ScriptedModel([{"text": "Noted."}])) as api:
+        ann = await api.rig.rt.entities.create(external_id="ann")
+        space_id = (await api.rig.rt.spaces.create("Tea", members=[ann.id, "tester"])).id
+        agent = await api.get("/api/agents/tester")
+        beside = {"channelId": space_id, "userId": ann.id}
+        async with api.stream("/api/sse?names=s4") as named, api.stream("/api/sse") as plain:
+            assert (await named.event())["type"] == (await plain.event())["type"] == "connected"
+            body: JSON = {"content": "Hi", "entityId": ann.id}
+            said = await api.post(f"/api/spaces/{space_id}/messages", body, 201)
+            done = await named.until("agent_done")
+            ours = await plain.until("agent.inactive")
+            message_id = said["message"]["id"]
+            reaction: JSON = {"emoji": "+1", "entityId": ann.id}
+            await api.post(f"/api/messages/{message_id}/reactions", reaction)
+            read(
+                await api.client.request("DELETE", f"/api/messages/{message_id}/reactions", json=reaction),
+                200,
+            )
+            read(await api.client.patch(f"/api/messages/{message_id}", json={"content": "Ho"}), 200)
+            read(await api.client.delete(f"/api/messages/{message_id}"), 200)
+            done += await named.until("message_deleted")
+            ours += await plain.until("message_deleted")
+        assert [event["type"] for event in done] == [
+            *("message_created", "agent_typing", "agent_done"),
+            *("reaction_added", "reaction_removed", "message_updated", "message_deleted"),
+        ]
+        assert done[0]["data"] == {"message": said["message"], **beside}
+        at_work = {
+            "agentEntityId": agent["entityId"],
+            "runId": said["runs"][0]["runId"],
+            "channelId": space_id,
+            "userId": agent["entityId"],
+            "agentId": agent["agentId"],
+        }
+        assert done[1]["data"] == done[2]["data"] == at_work
+        reacted: JSON = {"messageId": message_id, **reaction}
+        assert done[3]["data"] == {**reacted, **beside}
+        assert (done[4]["data"], done[6]["data"]) == (reacted, {"messageId": message_id})
+        assert {event["channelId"] for event in done} == {space_id}
+        assert [event["id"] for event in done] == [event["id"] for event in ours]
+        assert [event["type"] for event in ours[:3]] == ["space.message", "agent.active", "agent.inactive"]
+        assert not any("channelId" in event for event in ours)
+        async with api.stream("/api/sse?names=s4", last_event_id=done[0]["id"]) as stream:
+            assert (await stream.event())["type"] == "connected"
+            assert await stream.until("message_deleted") == done[1:]
+        async with api.stream("/api/sse?names=s4&after=0") as stream:
+            assert done[0] in await stream.until("message_deleted")
+
+
+async def test_a_large_message_still_says_whose_it_is() -> None:
+    async with serving() as api:
+        ann = await api.rig.rt.entities.create(external_id="ann")
+        space_id = (await api.rig.rt.spaces.create("Tea", members=[ann.id])).id
+        await api.post(f"/api/spaces/{space_id}/messages", {"content": "x" * 9_000, "entityId": ann.id}, 201)
+        async with api.stream("/api/sse?names=s4&after=0") as stream:
+            told = (await stream.until("message_created"))[-1]["data"]
+        assert told["truncated"] and told["message"]["entityId"] == told["userId"] == ann.id
+
+
+async def test_streams_have_names_that_are_known() -> None:
+    async with serving() as api:
+        for names in ("s5", "", "S4"):
+            refused = read(await api.client.get(f"/api/sse?names={names}"), 400)
+            assert [each["path"] for each in refused["details"]] == ["names"]
+
+
+async def test_a_reaction_is_one_entity_s_with_one_emoji_and_stands_once() -> None:
+    async with serving() as api:
+        ann, bob = [await api.rig.rt.entities.create(external_id=name) for name in ("ann", "bob")]
+        space_id = (await api.post("/api/spaces", {"name": "Tea", "kind": "public"}, 201))["space"]["id"]
+        said = await api.post(f"/api/spaces/{space_id}/messages", {"content": "Hi", "entityId": ann.id}, 201)
+        path = f"/api/messages/{said['message']['id']}/reactions"
+        mine: JSON = {"emoji": "+1", "entityId": ann.id}
+        added = await api.post(path, mine)
+        assert await api.post(path, mine) == added
+        for other in ({**mine, "emoji": "tea"}, {**mine, "entityId": bob.id}):
+            await api.post(path, other)
+        for status in (200, 404):
+            taken = read(await api.client.request("DELETE", path, json=mine), status)
+            assert status == 404 or taken == added
+        left = (await api.get(f"/api/spaces/{space_id}/messages"))["messages"][0]["reactions"]
+        assert left == [{"emoji": "tea", "entityId": ann.id}, {"emoji": "+1", "entityId": bob.id}]
+        assert (await api.post(path, mine))["reaction"]["emoji"] == "+1"
+        told = await api.rig.store.events(Topic(kind="space", id=space_id))
+        reactions = [(event.type, event.payload["emoji"]) for event in told if "emoji" in event.payload]
+        assert reactions == [
+            *(("reaction_added", "+1"), ("reaction_added", "tea"), ("reaction_added", "+1")),
+            *(("reaction_removed", "+1"), ("reaction_added", "+1")),
+        ]
 
 
 async def test_a_person_follows_all_of_their_spaces_as_long_as_they_are_theirs() -> None:

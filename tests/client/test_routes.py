@@ -13,7 +13,7 @@ import toolwright as tw
 from tests.api.rig import asking, outside, serving
 from tests.client.rig import client_of
 from tests.conformance.test_spaces import act
-from toolwright.client import Client, Goal, Memory, Plan
+from toolwright.client import Client, Goal, GoalChange, Memory, MemoryChange, Plan, PlanChange
 from toolwright.core.agents import mind
 from toolwright.core.errors import (
     AlreadyThere,
@@ -377,6 +377,58 @@ async def test_what_an_agent_keeps_in_mind_is_read() -> None:
         }  # fmt: skip
 
 
+async def test_what_an_agent_keeps_in_mind_is_set_and_given_up() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        agents = client.agents
+        [goal] = await agents.set_goals("tester", [GoalChange(description="Tea")])
+        assert (goal.description, goal.status) == ("Tea", "active")
+        [done] = await agents.set_goals("tester", [GoalChange(id=goal.id, status="done")])
+        assert done == goal.model_copy(update={"status": "done"})
+        key = "a/b \n\u2028"
+        assert await agents.set_memories("tester", [MemoryChange(key=key, value="x")]) == [
+            Memory(key=key, value="x")
+        ]
+        [plan] = await agents.set_plans(
+            "tester", [PlanChange(name="Tea", instruction="Make it.", run_after="1 hour")]
+        )
+        await agents.drop_goal("tester", goal.id)
+        await agents.drop_memory("tester", key)
+        await agents.drop_plan("tester", plan.id)
+        for nothing in (agents.goals, agents.memories, agents.plans):
+            assert await nothing("tester") == []
+        for gone in (
+            *(agents.drop_goal("tester", goal.id), agents.drop_memory("tester", key)),
+            agents.drop_plan("tester", plan.id),
+        ):
+            with pytest.raises(NotFound):
+                await gone
+        with pytest.raises(InvalidRequest) as refused:
+            await agents.set_goals("tester", [GoalChange(status="done")])
+        assert refused.value.details == [{"path": "goals.0.description", "message": "is needed"}]
+
+
+async def test_the_memory_of_an_agent_is_written_read_and_searched() -> None:
+    async with serving(asking()) as api, client_of(api.port) as client:
+        await client.agents.create("friend", {})
+        block = await client.blocks.write("friend", "the/house ..", "Ours.", ["tester"])
+        assert (block.content, block.is_shared) == ("Ours.", True)
+        assert block.owner_id == (await client.agents.get("friend")).id
+        assert await client.blocks.get("tester", "the/house ..") == block
+        assert await client.blocks.list("tester") == [block]
+        await client.blocks.unlink("friend", "the/house ..", "tester")
+        assert await client.blocks.list("tester") == []
+        await client.blocks.link("friend", "the/house ..", "tester")
+        await client.blocks.drop("friend", "the/house ..")
+        with pytest.raises(NotFound):
+            await client.blocks.get("tester", "the/house ..")
+        passages = [await client.passages.add("tester", text, ["t"]) for text in ("Tea.", "Steam.")]
+        assert await client.passages.list("tester") == passages[::-1]
+        assert await client.passages.search("tester", "tea") == passages
+        assert await client.passages.get("tester", passages[0].id) == passages[0]
+        await client.passages.drop("tester", passages[0].id)
+        assert await client.passages.search("tester", "tea", limit=1) == passages[1:]
+
+
 async def test_no_route_is_left_out() -> None:
     """What the client asks for in this module, held against the gateway's own list."""
     left_out = {"GET /api/threads/{thread_id}/stream", "GET /api/runs/{run_id}/stream"}  # see test_follow
@@ -400,6 +452,15 @@ async def test_no_route_is_left_out() -> None:
         "GET /api/agents/{agent_id}", "GET /api/agents/{agent_id}/inbox",
         "POST /api/agents/{agent_id}/inbox/{event_id}/retry", "GET /api/agents/{agent_id}/goals",
         "GET /api/agents/{agent_id}/memories", "GET /api/agents/{agent_id}/plans", "POST /api/threads",
+        "POST /api/agents/{agent_id}/goals", "DELETE /api/agents/{agent_id}/goals/{goal_id}",
+        "POST /api/agents/{agent_id}/memories", "DELETE /api/agents/{agent_id}/memories/{key}",
+        "POST /api/agents/{agent_id}/plans", "DELETE /api/agents/{agent_id}/plans/{plan_id}",
+        "GET /api/agents/{agent_id}/memory", "GET /api/agents/{agent_id}/memory/{label}",
+        "PUT /api/agents/{agent_id}/memory/{label}", "DELETE /api/agents/{agent_id}/memory/{label}",
+        "PUT /api/agents/{agent_id}/readers/{reader_id}/memory/{label}",
+        "DELETE /api/agents/{agent_id}/readers/{reader_id}/memory/{label}",
+        "GET /api/agents/{agent_id}/passages", "POST /api/agents/{agent_id}/passages",
+        "GET /api/agents/{agent_id}/passages/{passage_id}", "DELETE /api/agents/{agent_id}/passages/{passage_id}",
         "GET /api/threads",
         "GET /api/threads/{thread_id}", "POST /api/threads/{thread_id}/messages",
         "GET /api/threads/{thread_id}/messages", "PATCH /api/threads/{thread_id}/env",

@@ -111,6 +111,9 @@ async def test_passages_are_read_by_page_the_newest_first(store: Store) -> None:
     newest = [kept[4], kept[3], kept[1], kept[0]]
     assert list(await store.agents.passages("agt_1")) == newest
     assert list(await store.agents.passages("agt_1", limit=2, offset=1)) == newest[1:3]
+    assert await store.agents.passage("agt_1", newest[1].id) == newest[1]
+    for agent_id, passage_id in (("agt_2", newest[1].id), ("agt_1", "psg_none")):
+        assert await store.agents.passage(agent_id, passage_id) is None
     assert await found(store, "n") == [each.id for each in newest]
     await add(store, kept[2])
     assert [each.id for each in await store.agents.passages("agt_1", limit=1)] == ["psg_2"]

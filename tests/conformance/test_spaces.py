@@ -285,6 +285,9 @@ async def test_a_reaction_stands_once_until_it_is_taken_back(room: Store):
         events=(draft("reaction_removed"),),
     )
     assert [(await committed(room, act(added))).count for _ in range(2)] == [1, 0]
+    again = replace(added, reaction=replace(added.reaction, created_at=later(1)))
+    assert (await committed(room, act(again, again))).count == 0
+    assert list(await room.spaces.reactions([said.id])) == [added.reaction]
     other = reaction(said.id, "🎉")
     await committed(room, act(React(space_id="spc_1", reaction=other)))
     assert set(await room.spaces.reactions([said.id, "msg_none"])) == {added.reaction, other}
@@ -292,7 +295,11 @@ async def test_a_reaction_stands_once_until_it_is_taken_back(room: Store):
     assert list(await room.spaces.reactions([said.id])) == [other]
     lost = React(space_id="spc_1", reaction=reaction("msg_none"))
     assert await room.commit(act(lost)) == Conflict(guard="message")
-    assert [type for _, type in await told(room)] == ["space.message", "reaction_added", "reaction_removed"]
+    assert (await committed(room, act(again, again))).count == 1
+    assert [type for _, type in await told(room)] == [
+        "space.message",
+        *("reaction_added", "reaction_removed", "reaction_added"),
+    ]
 
 
 async def test_what_is_delivered_waits_for_the_next_run_of_a_home_thread(journal: Journal, room: Store):

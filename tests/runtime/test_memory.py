@@ -92,6 +92,7 @@ async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone()
         again = await blocks.write("friend", "house", "New.")
         assert again.is_shared
         assert list(await blocks.list("thinker")) == [again]
+        assert await blocks.get("thinker", "house") == again
         await blocks.unlink("friend", "house", "thinker")
         assert await sections(mind) == []
         assert await mind.call("update_memory", label="house", content="Mine.") == {"success": True}
@@ -100,6 +101,7 @@ async def test_a_linked_block_is_read_by_others_and_changed_by_its_owner_alone()
         await mind.call("update_memory", label="house", content="Still mine.")
         mine, friends = sorted(await blocks.list("thinker"), key=lambda each: each.content, reverse=True)
         assert (mine.content, friends) == ("Still mine.", again)
+        assert await blocks.get("thinker", "house") == mine
         await blocks.drop("friend", "house")
         assert list(await blocks.list("thinker")) == [mine]
 
@@ -152,7 +154,7 @@ async def test_the_doors_refuse_what_is_not_there_or_too_much() -> None:
     async with thinking(agents=AGENTS) as mind:
         blocks, passages = mind.rt.blocks, mind.rt.passages
         for missing in (
-            *(blocks.drop("thinker", "none"), blocks.drop("thinker", "a\x00")),
+            *(blocks.drop("thinker", "none"), blocks.get("thinker", "none")),
             *(blocks.link("thinker", "none", "friend"), blocks.list("nobody")),
             *(
                 passages.drop("thinker", "none"),
@@ -166,6 +168,8 @@ async def test_the_doors_refuse_what_is_not_there_or_too_much() -> None:
         wrong: Any = 7
         for faulty in (
             *(blocks.link("thinker", "own", "thinker"), blocks.write("thinker", "a\nb", "x")),
+            *(blocks.drop("thinker", "a\x00"), blocks.get("thinker", " "), blocks.get("thinker", wrong)),
+            blocks.write("thinker", "own", "x", ["friend", "thinker"]),
             *(blocks.write("thinker", "a", wrong), passages.add("thinker", wrong)),
             *(passages.add("thinker", "x", "tag"), passages.add("thinker", "x", wrong)),
             *(
@@ -176,6 +180,17 @@ async def test_the_doors_refuse_what_is_not_there_or_too_much() -> None:
         ):
             with pytest.raises(InvalidRequest):
                 await faulty
+
+
+async def test_a_block_is_written_for_others_to_read_at_once() -> None:
+    async with thinking(agents=AGENTS) as mind:
+        blocks = mind.rt.blocks
+        written = await blocks.write("friend", "house", "Ours.", ["thinker", "thinker"])
+        assert written.is_shared
+        assert list(await blocks.list("thinker")) == [written]
+        with pytest.raises(NotFound, match="no agent 'nobody'"):
+            await blocks.write("friend", "house", "Nobody's.", ["nobody"])
+        assert await blocks.get("friend", "house") == written
 
 
 async def test_an_agent_reads_only_so_many_blocks_of_others() -> None:
@@ -196,11 +211,16 @@ async def test_passages_are_added_dropped_paged_and_searched_from_outside() -> N
     async with thinking(agents=AGENTS) as mind:
         passages = mind.rt.passages
         kept = [await passages.add("thinker", f"tea {n}", ["t"]) for n in range(3)]
+        assert await passages.get("thinker", kept[1].id) == kept[1]
         await passages.drop("thinker", kept[1].id)
+        for agent, passage in (("thinker", kept[1]), ("friend", kept[0])):
+            with pytest.raises(NotFound):
+                await passages.get(agent, passage.id)
         assert list(await passages.list("thinker")) == [kept[2], kept[0]]
         assert list(await passages.list("thinker", 1, 1)) == [kept[0]]
         assert list(await passages.search("thinker", "TEA")) == [kept[2], kept[0]]
         assert list(await passages.search("thinker", "tea", 1)) == [kept[2]]
+        assert list(await passages.search("thinker", "tea", 1, 1)) == [kept[0]]
         assert list(await passages.search("friend", "tea")) == []
 
 

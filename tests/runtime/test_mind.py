@@ -10,13 +10,22 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import AGENT, Died, thinking
-from toolwright.core.agents.mind import Goal, Memory
-from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.agents.mind import (
+    MOST_GOALS,
+    MOST_MEMORIES,
+    MOST_PLANS,
+    Goal,
+    GoalChange,
+    Memory,
+    MemoryChange,
+    PlanChange,
+)
+from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.effects import SetGoal, SetMemory
 from toolwright.core.journal.units import Unit
 from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.toolkits.builtins import BuiltinState
-from toolwright.runtime.toolkits.mind import MOST_GOALS, MOST_MEMORIES, MOST_PLANS, MindToolkit
+from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -302,3 +311,35 @@ def test_a_model_is_told_what_the_tools_take() -> None:
         "properties": {},
         "additionalProperties": False,
     }
+
+
+async def test_a_mind_is_set_from_outside_by_the_rules_of_the_tools() -> None:
+    wrong: Any = 5
+    async with thinking() as mind:
+        minds = mind.rt.minds
+        [goal] = await minds.set_goals("thinker", [GoalChange(description="Tea")])
+        assert (await mind.call("set_goals", goals=[]))["goals"][0]["id"] == goal.id
+        await minds.set_memories("thinker", [MemoryChange(key="tea", value="green")])
+        plans = [PlanChange(name="Tea", instruction="Make tea.", run_after="5 days")]
+        [plan] = await minds.set_plans("thinker", plans)
+        before = await mind.mind()
+        for faulty in (
+            *(minds.set_goals("thinker", wrong), minds.set_goals("thinker", [wrong])),
+            *(minds.set_goals("thinker", [GoalChange(id=wrong)]), minds.set_plans("thinker", [PlanChange()])),
+            minds.set_goals("thinker", [GoalChange(description="a"), GoalChange(description=wrong)]),
+            minds.set_memories("thinker", [MemoryChange(key=wrong, value="x")]),
+            minds.set_memories("thinker", [MemoryChange(key="x", value=wrong)]),
+            minds.set_plans("thinker", [PlanChange(id=plan.id, run_after=10**400)]),
+        ):
+            with pytest.raises(InvalidRequest):
+                await faulty
+        for missing in (
+            *(minds.drop_goal("thinker", "x"), minds.drop_memory("thinker", "x")),
+            *(minds.drop_plan("thinker", "x"), minds.set_goals("nobody", [GoalChange(description="x")])),
+        ):
+            with pytest.raises(NotFound):
+                await missing
+        assert await mind.mind() == before
+        await minds.drop_plan("thinker", plan.id)
+        await mind.turn_to(plan.next_run_at)
+        assert await mind.fired() == []

@@ -585,3 +585,98 @@ async def test_an_agent_that_says_nothing_is_told_which_argument_is_empty(blank:
         [run_id] = spoken.runs.values()
         told = [each.content for each in await rt.runs.messages(run_id) if each.tool_name == "send_message"]
         assert told == ['{"error":"text is empty.","error_code":"invalid_request"}']
+
+
+ASK_HERE = tw.Tool.from_config(
+    {
+        "name": "askHere",
+        "description": "Ask those in the space.",
+        "inputSchema": {"type": "object"},
+        "executionType": "space",
+    }
+)
+
+
+async def presence(made: House, space_id: str = "tea") -> list[tuple[str, object, str | None]]:
+    """What was told there of agents at work: the type, whose entity, and the run."""
+    events = await made.rt.events.list(Topic(kind="space", id=space_id))
+    return [
+        (each.type, each.payload["agentEntityId"], each.run_id)
+        for each in events
+        if each.type.startswith("agent.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("turns", "status"),
+    [
+        ([{"text": "Noted."}], "completed"),
+        ([calls({"name": "askHere", "args": {}}), {"text": "Thanks."}], "waiting"),
+    ],
+)
+async def test_an_agent_that_enters_no_space_is_seen_at_work_where_it_was_spoken_to(
+    turns: Any, status: str
+) -> None:
+    async with house(turns, [ASK_HERE], toolkits=["memory"]) as made:
+        await made.rt.spaces.create("Hall", id="hall", members=["host", made.husam])
+        run_id = await made.hears("Hi")
+        assert (await made.rt.runs.get(run_id)).status == status
+        entity_id = (await made.rt.agents.get("host")).entity_id
+        active, inactive = [(f"agent.{each}", entity_id, run_id) for each in ("active", "inactive")]
+        assert await presence(made) == ([active] if status == "waiting" else [active, inactive])
+        if status == "waiting":
+            [call] = await made.rt.calls.list()
+            await made.rt.calls.submit(run_id, call.id, "yes")
+            await made.motor.run_until_idle()
+            assert (await made.rt.runs.get(run_id)).status == "completed"
+            assert await presence(made) == [active, inactive]
+        assert await presence(made, "hall") == []
+
+
+class Broken:
+    """A model that cannot be asked."""
+
+    name = "broken"
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        raise RuntimeError("broken")
+        yield
+
+
+async def test_an_agent_whose_run_fails_is_seen_at_work_no_longer() -> None:
+    host = tw.Agent("host", tw.Prompt("host", "You host.", model=Broken()), toolkits=["memory"])
+    async with testing.by_hand(tw.App(agents=[host])) as (rt, motor):
+        husam = await rt.entities.create(external_id="husam")
+        await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
+        made = House(rt, motor, husam.id)
+        run_id = await made.hears("Hi")
+        assert (await rt.runs.get(run_id)).status == "failed"
+        told = [(type, run) for type, _, run in await presence(made)]
+        assert told[:2] == [("agent.active", run_id), ("agent.inactive", run_id)]
+        assert [type for type, _ in told] == ["agent.active", "agent.inactive"] * (len(told) // 2)
+
+
+async def test_an_agent_that_is_cancelled_is_seen_at_work_no_longer() -> None:
+    async with house([calls({"name": "askHere", "args": {}})], [ASK_HERE], toolkits=["memory"]) as made:
+        run_id = await made.hears("Hi")
+        await made.rt.runs.cancel(run_id)
+        await made.motor.run_until_idle()
+        assert (await made.rt.runs.get(run_id)).status == "cancelled"
+        assert [type for type, _, _ in await presence(made)] == ["agent.active", "agent.inactive"]
+
+
+async def test_a_run_that_nobody_in_a_space_began_is_seen_at_work_nowhere() -> None:
+    async with house([{"text": "Noted."}], toolkits=["memory"]) as made:
+        await made.hears("Hi")
+        before = await presence(made)
+        await made.rt.inboxes.trigger("host", "billing", {})
+        await made.motor.run_until_idle()
+        assert await presence(made) == before
+
+
+async def test_who_may_no_longer_read_a_space_is_not_seen_at_work_there() -> None:
+    async with house([{"text": "Noted."}], toolkits=["memory"]) as made:
+        await made.rt.spaces.say("tea", made.husam, "Hi")
+        await made.rt.spaces.remove_member("tea", (await made.rt.agents.get("host")).entity_id)
+        await made.motor.run_until_idle()
+        assert await presence(made) == []

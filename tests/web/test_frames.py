@@ -26,3 +26,13 @@ def test_old_frames_are_forgotten() -> None:
         frames.of(replace(event, n=n))
     assert frames.of(event) == first
     assert frames.of(event) is not first
+
+
+def test_frames_of_other_names_are_others() -> None:
+    said = replace(event, type="agent.active", space_id="tea")
+    ours, theirs = Frames("s3"), Frames("s4")
+    for _ in range(2):
+        assert b'"type":"agent.active"' in ours.of(said)
+        assert b'"type":"agent_typing"' in theirs.of(said)
+        assert b'"channelId":"tea"' in theirs.of(said)
+    assert ours.of(event) == theirs.of(event)  # no space is in it

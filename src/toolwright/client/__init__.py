@@ -3,7 +3,8 @@
 from toolwright.client.client import Client
 from toolwright.client.transport.http import Token
 from toolwright.client.worker import Worker
-from toolwright.wire.agent import Agent, Goal, InboxEvent, Memory, Plan
+from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
+from toolwright.wire.agent import Agent, Block, Goal, InboxEvent, Memory, Passage, Plan
 from toolwright.wire.call import Call, Offer
 from toolwright.wire.entity import Entity, FrontEnd
 from toolwright.wire.event import Event
@@ -15,6 +16,7 @@ from toolwright.wire.thread import Thread
 
 __all__ = [
     "Agent",
+    "Block",
     "BrokenItem",
     "Call",
     "Client",
@@ -23,14 +25,18 @@ __all__ = [
     "File",
     "FrontEnd",
     "Goal",
+    "GoalChange",
     "Health",
     "InboxEvent",
     "Items",
     "Memory",
+    "MemoryChange",
     "Message",
     "MessageCall",
     "Offer",
+    "Passage",
     "Plan",
+    "PlanChange",
     "Run",
     "Sent",
     "Step",

@@ -1,6 +1,12 @@
 """Agents and their inboxes, as a client sees them."""
 
-from toolwright.client.transport.http import Http, segment
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from pydantic.alias_generators import to_camel
+
+from toolwright.client.transport.http import Http, Repeat, segment
+from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.wire.agent import Agent, Goal, InboxEvent, Memory, Plan, SystemPrompt
 from toolwright.wire.reading import Items, read, read_field, read_list
@@ -57,13 +63,52 @@ class Agents:
         """Goals of the agent, the oldest first. Raises `NotFound`."""
         return read_list(Goal, await self._items(agent, "goals", limit, offset), "goals")
 
+    async def set_goals(self, agent: str, changes: Sequence[GoalChange]) -> Items[Goal]:
+        """Make and change goals, all or none: all its goals then. Raises `InvalidRequest`."""
+        return read_list(Goal, await self._set(agent, "goals", changes), "goals")
+
+    async def drop_goal(self, agent: str, goal_id: str) -> None:
+        """Have it give up a goal. Raises `NotFound`."""
+        await self._drop(agent, "goals", goal_id)
+
     async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Memory]:
         """Memories of the agent, by key. Raises `NotFound`."""
         return read_list(Memory, await self._items(agent, "memories", limit, offset), "memories")
 
+    async def set_memories(self, agent: str, changes: Sequence[MemoryChange]) -> Items[Memory]:
+        """Have it remember values by key, all or none: all its memories then. Raises `InvalidRequest`."""
+        return read_list(Memory, await self._set(agent, "memories", changes, repeat="lost"), "memories")
+
+    async def drop_memory(self, agent: str, key: str) -> None:
+        """Have it forget a memory. Raises `NotFound`."""
+        await self._drop(agent, "memories", key)
+
     async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Plan]:
         """Plans of the agent, the next one first. Raises `NotFound`."""
         return read_list(Plan, await self._items(agent, "plans", limit, offset), "plans")
+
+    async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Items[Plan]:
+        """Make and change plans, all or none: all its plans then. Raises `InvalidRequest`."""
+        return read_list(Plan, await self._set(agent, "plans", changes), "plans")
+
+    async def drop_plan(self, agent: str, plan_id: str) -> None:
+        """Have it give up a plan. Raises `NotFound`."""
+        await self._drop(agent, "plans", plan_id)
+
+    async def _set(
+        self,
+        agent: str,
+        noun: str,
+        changes: Sequence[GoalChange | MemoryChange | PlanChange],
+        repeat: Repeat = "unsent",
+    ) -> JSON:
+        items: list[JSON] = [
+            {to_camel(name): said for name, said in asdict(each).items()} for each in changes
+        ]
+        return (await self._http.call("POST", f"{_path(agent)}/{noun}", {noun: items}, repeat=repeat)).json
+
+    async def _drop(self, agent: str, noun: str, name: str) -> None:
+        await self._http.call("DELETE", f"{_path(agent)}/{noun}/{segment(name)}", repeat="lost")
 
     async def _items(self, agent: str, noun: str, limit: int, offset: int) -> JSON:
         path = f"/api/agents/{segment(agent)}/{noun}"

@@ -8,6 +8,7 @@ import httpx
 from toolwright.client.agents import Agents, Inboxes
 from toolwright.client.calls import Calls
 from toolwright.client.entities import Entities, FrontEnds
+from toolwright.client.memory import Blocks, Passages
 from toolwright.client.requests import Requests
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Spaces
@@ -49,6 +50,8 @@ class Client:
         assert chosen is not None, "one of the two is there"
         self._http = Http(base_url, identity, chosen, timeout=timeout, silence=silence, pause=pause)
         self.agents = Agents(self._http)
+        self.blocks = Blocks(self._http)
+        self.passages = Passages(self._http)
         self.threads = Threads(self._http)
         self.files = Files(self._http)
         self.runs = Runs(self._http)

@@ -5,7 +5,7 @@ from functools import wraps
 from inspect import isroutine
 from typing import TypeAlias, TypeVar, cast
 
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.plain import NOT_ONE_LINE, one_line
 from toolwright.core.text import brief
 
@@ -20,6 +20,11 @@ def brief_value(value: object) -> str:
     if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _LONGEST:
         return text
     return f"a value of the type {type(value).__name__}"
+
+
+def faulty(path: str, fault: str) -> InvalidRequest:
+    """The error that names the field of a caller's input, and what is wrong with it."""
+    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
 def misfit(value: object, kinds: Kinds) -> str | None:

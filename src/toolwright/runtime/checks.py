@@ -1,7 +1,7 @@
 """Checks of callers' parameters before a journal sees them: each would fail in its own way."""
 
-from toolwright.core.checks import Kinds, brief_value, misfit
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.checks import Kinds, brief_value, faulty, misfit
+from toolwright.core.errors import NotFound
 from toolwright.core.plain import unwritable
 from toolwright.core.text import brief
 
@@ -21,7 +21,7 @@ def refuse_object(what: str, value: object) -> None:
     """Raise `InvalidRequest` for a thread, a run and the like where its id is wanted."""
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
-        raise _faulty(
+        raise faulty(
             f"{what}_id", f"must be an id, which is text, not a {type(value).__name__}: give its .{name}"
         )
 
@@ -34,21 +34,21 @@ def can_be_id(value: object) -> bool:
 def by_kind(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is of such a kind."""
     if not isinstance(value, kinds):
-        raise _faulty(name, f"must be {wanted}, not {brief_value(value)}")
+        raise faulty(name, f"must be {wanted}, not {brief_value(value)}")
 
 
 def by_list(name: str, value: object, kinds: Kinds, wanted: str) -> None:
     """Raise `InvalidRequest` unless this is a list of such things; None is none of them."""
     wrong = None if value is None else misfit(value, kinds)
     if wrong is not None:
-        raise _faulty(name, f"must be a list of {wanted}, not {wrong}")
+        raise faulty(name, f"must be a list of {wanted}, not {wrong}")
 
 
 def by_text(name: str, value: str | None) -> str | None:
     """The text of a filter, or `InvalidRequest` if that is no text which a journal can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
-        raise _faulty(name, "must be text without NUL characters or halves of characters")
+        raise faulty(name, "must be text without NUL characters or halves of characters")
     return value
 
 
@@ -61,8 +61,4 @@ def page(limit: int, offset: int = 0) -> None:
 def whole(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless this is a whole number from 0 that every journal can count to."""
     if type(number) is not int or not 0 <= number <= _LARGEST:
-        raise _faulty(name, "must be a whole number from 0")
-
-
-def _faulty(path: str, fault: str) -> InvalidRequest:
-    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
+        raise faulty(name, "must be a whole number from 0")

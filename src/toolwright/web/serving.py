@@ -1,5 +1,6 @@
 """The services that the routes of one gateway work with, and how they ask for them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -7,7 +8,7 @@ from fastapi import Depends, Request
 
 from toolwright.core.errors import StoreError
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.answers.frames import Frames
+from toolwright.web.answers.frames import Frames, Names
 from toolwright.web.auth.access import Access
 from toolwright.web.auth.permits import Permits
 from toolwright.web.auth.stream_tokens import StreamTokens
@@ -21,11 +22,11 @@ class Serving:
     options: GatewayOptions
     access: Access
     tokens: StreamTokens
-    frames: Frames = field(init=False)
+    frames: Mapping[Names, Frames] = field(init=False)
     opened: Runtime | None = None
 
     def __post_init__(self) -> None:
-        self.frames = Frames()
+        self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}
 
     @property
     def runtime(self) -> Runtime:

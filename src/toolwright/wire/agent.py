@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from toolwright.core.agents.agent import Agent as AgentRow
-from toolwright.core.agents.memory import Passage
+from toolwright.core.agents.memory import Block as BlockRow
+from toolwright.core.agents.memory import Passage as PassageRow
 from toolwright.core.agents.mind import Goal as GoalRow
 from toolwright.core.agents.mind import Memory as MemoryRow
 from toolwright.core.agents.mind import Plan as PlanRow
@@ -99,7 +100,40 @@ def plan_json(plan: PlanRow) -> JSONObject:
     return fields | {name: value for name, value in optional.items() if value is not None}
 
 
-def passage_json(passage: Passage) -> JSONObject:
+class Block(Shape, title="BlockShape"):
+    """A core memory block that an agent reads: its own, or one that another agent, its owner, has linked it to.
+
+    `owner_id` is the `id` of the agent whose it is, who alone changes it; `is_shared` says whether others read it too.
+    """
+
+    label: str
+    content: str
+    is_shared: bool
+    owner_id: str
+    updated_at: datetime
+
+
+def block_json(block: BlockRow) -> JSONObject:
+    """`{label, content, isShared, ownerId, updatedAt}`."""
+    return {
+        "label": block.label,
+        "content": block.content,
+        "isShared": block.is_shared,
+        "ownerId": block.agent_id,
+        "updatedAt": block.updated_at.isoformat(),
+    }
+
+
+class Passage(Shape, title="PassageShape"):
+    """An archival passage of an agent."""
+
+    id: str
+    content: str
+    tags: tuple[str, ...]
+    created_at: datetime
+
+
+def passage_json(passage: PassageRow) -> JSONObject:
     """`{id, content, tags, createdAt}`."""
     return {
         "id": passage.id,

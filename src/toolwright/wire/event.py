@@ -21,7 +21,19 @@ from toolwright.wire.shape import Absent, JsonObject, Shape, spelt
 MAX_PAYLOAD = 8 * 1024  # bytes; a larger payload is left out, and its ids say where the whole is
 
 _KEPT = frozenset(
-    {"id", "seq", "role", "runId", "status", "stopReason", "stepNumber", "streamId", "toolCallId", "toolName"}
+    {
+        "id",
+        "seq",
+        "role",
+        "entityId",
+        "runId",
+        "status",
+        "stopReason",
+        "stepNumber",
+        "streamId",
+        "toolCallId",
+        "toolName",
+    }
 )
 SURELY_SMALL = (
     400  # characters of text: below the limit however they are escaped, with all that goes with them

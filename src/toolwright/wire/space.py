@@ -11,9 +11,9 @@ from toolwright.core.spaces.space import Member as MemberRow
 from toolwright.core.spaces.space import Reaction as ReactionRow
 from toolwright.core.spaces.space import Space as SpaceRow
 from toolwright.core.spaces.space import SpaceMessage as SpaceMessageRow
-from toolwright.core.threads.event import EventDraft, EventType
+from toolwright.core.threads.event import Event, EventDraft, EventType
 from toolwright.wire.entity import Entity, entity_json
-from toolwright.wire.event import bounded
+from toolwright.wire.event import bounded, event_json
 from toolwright.wire.shape import Also, JsonObject, Shape
 
 
@@ -189,6 +189,39 @@ def left_event(entity_id: str) -> EventDraft:
 def space_event(type_: EventType, **said: JSON) -> EventDraft:
     """`message_deleted {messageId}`, `reaction_added {messageId, entityId, emoji}` and the like."""
     return EventDraft(type=type_, payload={**said})
+
+
+_S4_NAMES = {
+    "space.message": "message_created",
+    "agent.active": "agent_typing",
+    "agent.inactive": "agent_done",
+}
+_WITH_CHANNEL = frozenset({*_S4_NAMES, "reaction_added"})
+
+
+def channel_event_json(event: Event, agent_entity_id: str | None = None) -> JSONObject:
+    """The event as S4 calls it: a space is a channel, who speaks there a user. What S4 does not name keeps its name.
+
+    `message_created {message, channelId, userId}`, `reaction_added {messageId, entityId, emoji, channelId, userId}`,
+    `agent_typing` and `agent_done {agentEntityId, runId, channelId, userId, agentId}`; each has `channelId` beside
+    `spaceId` too.
+    """
+    fields = event_json(event, agent_entity_id)
+    if event.space_id is None:
+        return fields
+    fields |= {"type": _S4_NAMES.get(event.type, event.type), "channelId": event.space_id}
+    if event.type in _WITH_CHANNEL:
+        fields["data"] = {**event.payload, "channelId": event.space_id, **_user(event, agent_entity_id)}
+    return fields
+
+
+def _user(event: Event, agent_entity_id: str | None) -> JSONObject:
+    """The one who speaks, reacts or is at work there."""
+    if event.type in ("agent.active", "agent.inactive"):
+        return {"userId": agent_entity_id, "agentId": event.agent}
+    message = event.payload.get("message")
+    by = message if isinstance(message, dict) else event.payload
+    return {"userId": by.get("entityId")}
 
 
 def _instant(value: datetime | None) -> str | None:

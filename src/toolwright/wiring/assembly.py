@@ -125,7 +125,7 @@ def assemble(
         calls=pending,
         offers=offers,
         files=ThreadFiles(store, keeper),
-        minds=Minds(store, agents),
+        minds=Minds(store, agents, effect_commits, clock, ids),
         blocks=Blocks(store, agents, effect_commits, clock),
         passages=Passages(store, agents, effect_commits, clock, ids),
         prompts=Prompts(store, agents, shared.system_prompts, membership, equipment.equip),

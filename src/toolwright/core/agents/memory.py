@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from toolwright.core.checks import faulty
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.plain import one_line
+from toolwright.core.plain import one_line, unwritable
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
 
@@ -43,7 +44,8 @@ class Passage:
 
 def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str) -> None:
     """Check that the agent, which sees these blocks, may write this one; raises `InvalidRequest`."""
-    _check_name("label", label, LONGEST_LABEL)
+    check_label(label)
+    _check_length("label", label, LONGEST_LABEL)
     _check_size("content", content, MAX_BLOCK)
     seen = list(blocks)
     own = {block.label for block in seen if block.agent_id == agent_id}
@@ -51,38 +53,51 @@ def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str
         return
     if any(block.label == label for block in seen):
         raise InvalidRequest(
-            f"The block {label!r} is another agent's, who shares it with you: only its owner changes it."
+            f"The block {label!r} is another agent's, who shares it with you: only its owner changes it.",
+            [{"path": "label", "message": "is that of another agent's block"}],
         )
     if len(own) >= MOST_BLOCKS:
         raise InvalidRequest(
             f"There are {quantity(len(own), 'block')} already, and {MOST_BLOCKS} are allowed: "
-            "put this into one of them."
+            "put this into one of them.",
+            [{"path": "label", "message": f"would make more than {MOST_BLOCKS} blocks"}],
         )
+
+
+def check_label(label: str) -> None:
+    """Check that a block can be called so; raises `InvalidRequest`.
+
+    It may be longer than one that is given: a secret in a label is kept by its name.
+    """
+    _check_name("label", label)
 
 
 def check_passage(content: str, tags: Sequence[str]) -> None:
     """Check what is to be a passage; raises `InvalidRequest`."""
     if not content.strip():
-        raise InvalidRequest("content is needed.")
+        raise faulty("content", "is needed")
     _check_size("content", content, MAX_PASSAGE)
     if len(tags) > MOST_TAGS:
-        raise InvalidRequest(f"tags has {quantity(len(tags), 'tag')}; {MOST_TAGS} are allowed.")
+        raise faulty("tags", f"has {quantity(len(tags), 'tag')}; {MOST_TAGS} are allowed")
     for n, tag in enumerate(tags):
-        _check_name(f"tags.{n}", tag, LONGEST_TAG)
+        _check_name(f"tags.{n}", tag)
+        _check_length(f"tags.{n}", tag, LONGEST_TAG)
 
 
-def _check_name(where: str, name: str, most: int) -> None:
-    if not name.strip():
-        raise InvalidRequest(f"{where} is needed.")
+def _check_length(where: str, name: str, most: int) -> None:
     if len(name) > most:
-        raise InvalidRequest(f"{where} has {quantity(len(name), 'character')}; {most} are allowed.")
-    if not one_line(name):
-        raise InvalidRequest(
-            f"{where} must not hold line breaks or other control characters, and is {brief(repr(name), 200)}."
-        )
+        raise faulty(where, f"has {quantity(len(name), 'character')}; {most} are allowed")
+
+
+def _check_name(where: str, name: str) -> None:
+    if not name.strip():
+        raise faulty(where, "is needed")
+    if not one_line(name) or unwritable(name):
+        shown = brief(repr(name), 200)
+        raise faulty(where, f"must not hold line breaks or other control characters, and is {shown}")
 
 
 def _check_size(where: str, text: str, most: int) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most:
-        raise InvalidRequest(f"{where} has {size} bytes in UTF-8; {most} are allowed.")
+        raise faulty(where, f"has {size} bytes in UTF-8; {most} are allowed")

@@ -1,8 +1,23 @@
-"""The mind of an agent, kept between its runs: goals, memories and plans (S3 built-in tools)."""
+"""The mind of an agent, kept between its runs: goals, memories and plans, and their rules (S3 built-in tools)."""
 
-from datetime import datetime
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
-from toolwright.core.value import value
+from toolwright.core.agents.schedule import Schedule, read_schedule
+from toolwright.core.checks import brief_value, faulty
+from toolwright.core.errors import InvalidRequest
+from toolwright.core.plain import unwritable
+from toolwright.core.text import brief, quantity
+from toolwright.core.value import changed, value
+
+MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
+"""Most of each that an agent keeps."""
+LONGEST_TEXT, LONGEST_NAME = 4_000, 200
+"""Characters of a description, value or instruction; and of a name, key, status or priority."""
+LONGEST_ID = 64
+
+_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 
 
 @value
@@ -52,3 +67,215 @@ class Plan:
 def plan_timer(agent_id: str, plan_id: str) -> str:
     """The name of the timer of that plan."""
     return f"plan:{agent_id}:{plan_id}"
+
+
+@value
+class GoalChange:
+    """A new goal, which needs a description, or a change of the one with that `id`: what is None stays as it is."""
+
+    id: str | None = None
+    description: str | None = None
+    status: str | None = None
+    priority: str | None = None
+
+
+@value
+class MemoryChange:
+    """A memory, new or in the place of the one with that key."""
+
+    key: str
+    value: str
+
+
+@value
+class PlanChange:
+    """A new plan, or a change of the one with that `id`: what is None stays as it is.
+
+    A new one needs name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"), `scheduled_at`
+    (ISO 8601) and `cron`.
+    """
+
+    id: str | None = None
+    name: str | None = None
+    instruction: str | None = None
+    run_after: float | str | None = None
+    scheduled_at: str | None = None
+    cron: str | None = None
+    timezone: str | None = None
+
+    @property
+    def says_when(self) -> bool:
+        """Whether there is a new time in it."""
+        return not (self.run_after is None and self.scheduled_at is None and self.cron is None)
+
+
+def changed_goals(
+    kept: Mapping[str, Goal],
+    changes: Sequence[GoalChange],
+    agent_id: str,
+    new_id: Callable[[int], str],
+    now: datetime,
+) -> dict[str, Goal]:
+    """The goals that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
+
+    Raises `InvalidRequest` with the paths of what is faulty.
+    """
+    newest = max([now, *(goal.created_at for goal in kept.values())])
+    ids = _ids("goal", [each.id for each in changes], new_id)
+    new: dict[str, Goal] = {}
+    for n, (goal_id, change) in enumerate(zip(ids, changes, strict=True)):
+        was = kept.get(goal_id) or Goal(
+            agent_id=agent_id,
+            id=goal_id,
+            description="",
+            status="active",
+            priority="medium",
+            created_at=newest + timedelta(microseconds=n + 1),  # so that they keep their order
+        )
+        new[goal_id] = _goal(f"goals.{n}", change, was)
+    _check_count("goals", MOST_GOALS, {**kept, **new})
+    return new
+
+
+def changed_memories(
+    kept: Mapping[str, Memory], changes: Sequence[MemoryChange], agent_id: str, now: datetime
+) -> dict[str, Memory]:
+    """The memories that are new or changed, by key. Raises `InvalidRequest` with the paths of what is faulty."""
+    paths = [f"memories.{n}.key" for n in range(len(changes))]
+    keys = [_key(path, change.key) for path, change in zip(paths, changes, strict=True)]
+    _check_once("key", paths, keys)
+    new: dict[str, Memory] = {}
+    for n, (key, change) in enumerate(zip(keys, changes, strict=True)):
+        text = _short(f"memories.{n}.value", change.value, LONGEST_TEXT)
+        new[key] = Memory(agent_id=agent_id, key=key, value=text, updated_at=now)
+    _check_count("memories", MOST_MEMORIES, {**kept, **new})
+    return new
+
+
+def changed_plans(
+    kept: Mapping[str, Plan],
+    changes: Sequence[PlanChange],
+    agent_id: str,
+    new_id: Callable[[int], str],
+    now: datetime,
+) -> dict[str, Plan]:
+    """The plans that are new or changed, by id; `kept` are those there are, `new_id` gives that of the nth change.
+
+    Raises `InvalidRequest` with the paths of what is faulty.
+    """
+    ids = _ids("plan", [each.id for each in changes], new_id)
+    new: dict[str, Plan] = {}
+    for n, (plan_id, change) in enumerate(zip(ids, changes, strict=True)):
+        where, was = f"plans.{n}", kept.get(plan_id)
+        schedule = _schedule(where, change, was, now)
+        new[plan_id] = Plan(
+            agent_id=agent_id,
+            id=plan_id,
+            name=_text(f"{where}.name", change.name, was and was.name, LONGEST_NAME),
+            instruction=_text(f"{where}.instruction", change.instruction, was and was.instruction),
+            next_run_at=schedule.next_run_at,
+            cron=schedule.cron,
+            timezone=schedule.timezone,
+            created_at=now if was is None else was.created_at,
+        )
+    _check_count("plans", MOST_PLANS, {**kept, **new})
+    return new
+
+
+def in_order_of_time(plans: Iterable[Plan]) -> list[Plan]:
+    """The plans, the next one first."""
+    return sorted(plans, key=lambda plan: (plan.next_run_at, plan.id))
+
+
+def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
+    return changed(
+        was,
+        description=_text(f"{where}.description", change.description, was.description or None),
+        status=was.status if change.status is None else _short(f"{where}.status", change.status),
+        priority=was.priority if change.priority is None else _short(f"{where}.priority", change.priority),
+    )
+
+
+def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
+    """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
+    if was is not None and not change.says_when and change.timezone is None:
+        return Schedule(next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone)
+    cron = change.cron if was is None or change.says_when else was.cron
+    try:
+        return read_schedule(
+            now,
+            run_after=change.run_after,
+            scheduled_at=change.scheduled_at,
+            cron=cron,
+            timezone=change.timezone,
+        )
+    except InvalidRequest as error:
+        fault = {"path": where, "message": error.message.rstrip(".")}
+        raise InvalidRequest(f"{where}: {error.message}", [fault]) from error
+
+
+def _ids(noun: str, given: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:
+    """The id of each change, a new one where none is given."""
+    paths = [f"{noun}s.{n}.id" for n in range(len(given))]
+    ids = [new_id(n) if one is None else _id(paths[n], one) for n, one in enumerate(given)]
+    _check_once(noun, paths, ids)
+    return ids
+
+
+def _id(where: str, given: str) -> str:
+    if not isinstance(given, str) or _ID.fullmatch(given) is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        fault = f"must be up to {LONGEST_ID} letters, digits, '-' and '_'"
+        raise InvalidRequest(
+            f"An id is up to {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(given), 200)}: leave it out, "
+            "and a new one is made.",
+            [{"path": where, "message": fault}],
+        )
+    return given
+
+
+def _check_once(noun: str, paths: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse what is given twice at once: which of them should count?"""
+    seen = set[str]()
+    for path, name in zip(paths, names, strict=True):
+        if name in seen:
+            raise InvalidRequest(
+                f"The {noun} {brief(repr(name), 200)} is given twice.",
+                [{"path": path, "message": "is given twice"}],
+            )
+        seen.add(name)
+
+
+def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
+    """Refuse to keep more of them."""
+    if len(items) > most:
+        fault = f"makes {len(items)} {plural}; {most} are allowed"
+        raise InvalidRequest(
+            f"That {fault}. Delete some first.",
+            [{"path": plural, "message": fault}],
+        )
+
+
+def _text(where: str, given: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
+    """The given text, else the kept one; `InvalidRequest` for neither, or one that is blank or too long."""
+    if given is None and kept is not None:
+        return kept
+    if given is None or not _short(where, given, most).strip():
+        raise faulty(where, "is needed")
+    return given
+
+
+def _short(where: str, given: str, most: int = LONGEST_NAME) -> str:
+    """The text, which may be empty; refused if it is too long."""
+    if not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise faulty(where, f"must be text, not {brief_value(given)}")
+    if len(given) > most:
+        raise faulty(where, f"has {quantity(len(given), 'character')}; {most} are allowed")
+    return given
+
+
+def _key(where: str, given: str) -> str:
+    """The key of a memory, as every journal can keep it."""
+    key = _text(where, given, None, LONGEST_NAME)
+    if unwritable(key):
+        raise faulty(where, "must be text without NUL characters or halves of characters")
+    return key

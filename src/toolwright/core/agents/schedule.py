@@ -5,6 +5,7 @@ Everything is computed from an instant that is given; the rules of time zones ar
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from math import inf
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -16,7 +17,8 @@ from toolwright.core.value import value
 FURTHEST = timedelta(days=3_660)
 """Ten years: what is to run later than that is a mistake."""
 
-_LONGEST = 100  # characters of anything that says when
+LONGEST_SCHEDULE = 100
+"""Characters of anything that says when."""
 _SECONDS = {
     **dict.fromkeys(("milliseconds", "millisecond", "ms"), 0.001),
     **dict.fromkeys(("seconds", "second", "secs", "sec", "s"), 1.0),
@@ -80,7 +82,10 @@ def read_schedule(
 
 def read_duration(value: float | str) -> timedelta:
     """Milliseconds, or a text of numbers and units, from a microsecond to ten years. Raises `InvalidRequest`."""
-    seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
+    try:
+        seconds = _seconds_of(value) if isinstance(value, str) else value / 1_000
+    except OverflowError:  # a whole number that no float can come near
+        seconds = inf
     if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
         raise InvalidRequest(
             f"runAfter must be more than nothing and at most ten years, not {_brief_repr(value)}."
@@ -111,7 +116,7 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
 def _fields(cron: str) -> str:
     fields = _NICKNAMES.get(cron.strip().lower(), cron)
     count = len(fields.split())
-    if count != 5 or len(fields) > _LONGEST:
+    if count != 5 or len(fields) > LONGEST_SCHEDULE:
         raise InvalidRequest(
             f"A cron has five fields (minute, hour, day of month, month, day of week), not {_brief_repr(cron)}."
         )
@@ -120,7 +125,7 @@ def _fields(cron: str) -> str:
 
 def _seconds_of(text: str) -> float:
     lowered = text.strip().lower()
-    if len(lowered) > _LONGEST or _DURATION.fullmatch(lowered) is None:
+    if len(lowered) > LONGEST_SCHEDULE or _DURATION.fullmatch(lowered) is None:
         raise InvalidRequest(
             f"runAfter is a number of milliseconds, or text such as '5 hours' or '1h30m', not {_brief_repr(text)}."
         )

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from toolwright.core.agents.memory import Passage
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.checks import faulty
 from toolwright.core.text import quantity
 from toolwright.core.value import value
 
@@ -34,16 +34,14 @@ class Query:
 def read_query(text: str) -> Query:
     """The query of that text; raises `InvalidRequest` for one without words, or with too many."""
     if len(text) > LONGEST_QUERY:
-        raise InvalidRequest(
-            f"query has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words."
-        )
+        fault = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
+        raise faulty("query", fault)
     words = tuple(folded(text).split())
     if not words:
-        raise InvalidRequest("query is needed: give a few words.")
+        raise faulty("query", "is needed: give a few words")
     if len(words) > MOST_QUERY_WORDS:
-        raise InvalidRequest(
-            f"query has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer."
-        )
+        fault = f"has {quantity(len(words), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
+        raise faulty("query", fault)
     return Query(words=words)
 
 

@@ -2,9 +2,17 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.agents.memory import MOST_LINKED, Block, Passage, check_block, check_passage
+from toolwright.core.agents.memory import (
+    MOST_LINKED,
+    Block,
+    Passage,
+    check_block,
+    check_label,
+    check_passage,
+)
 from toolwright.core.agents.search import CANDIDATES, MOST_FOUND, ranked, read_query
 from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.checks import faulty
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     AddPassage,
@@ -38,13 +46,26 @@ class Blocks:
         page(limit, offset)
         return sliced(await self._memory.blocks(await self._id(agent)), limit, offset)
 
-    async def write(self, agent: str, label: str, content: str) -> Block:
+    async def get(self, agent: str, label: str) -> Block:
+        """The block of that label that it reads: its own, else the one that it is linked to; else `NotFound`."""
+        label, agent_id = _label(label), await self._id(agent)
+        seen = await self._memory.blocks(agent_id)
+        same = [block for block in seen if block.label == label]
+        own = [block for block in same if block.agent_id == agent_id]
+        if not same:
+            all_of(seen)
+            raise _no_block(label)
+        return (own or same)[0]
+
+    async def write(self, agent: str, label: str, content: str, readers: Sequence[str] = ()) -> Block:
         """Write a block of the agent's own: a new label makes a new one, else the content is replaced.
 
-        Raises `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another's block.
+        The `readers`, other agents, read it from now on, beside those who do already: see `link`. Raises
+        `InvalidRequest` for content of more than 16 KiB, for too many blocks and for a label of another's block.
         """
         by_kind("label", label, str, "text")
         by_kind("content", content, str, "text")
+        by_list("readers", readers, str, "names or ids of agents")
         agent_id = await self._id(agent)
         seen = all_of(await self._memory.blocks(agent_id))
         check_block(seen, agent_id, label, content)
@@ -53,49 +74,60 @@ class Blocks:
             label=label,
             content=content,
             updated_at=self._clock.now(),
-            is_shared=any(
-                each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)
-            ),
+            is_shared=bool(readers)
+            or any(each.is_shared for each in seen if (each.agent_id, each.label) == (agent_id, label)),
         )
-        await self._commit(SetBlock(block=block), label)
+        links = [await self._link(agent_id, label, one, f"readers.{n}") for n, one in enumerate(readers)]
+        await self._commit(label, SetBlock(block=block), *links)
         return block
 
     async def drop(self, agent: str, label: str) -> None:
         """Take a block of the agent's own away, also from those who are linked to it."""
-        await self._commit(DropBlock(agent_id=await self._id(agent), label=_label(label)), label)
+        await self._commit(label, DropBlock(agent_id=await self._id(agent), label=_label(label)))
 
     async def link(self, agent: str, label: str, reader: str) -> None:
         """Have another agent, the `reader`, read this agent's block from now on.
 
         Raises `InvalidRequest` for the agent itself, and for a reader that is linked to too many blocks.
         """
-        agent_id, reader_id = await self._id(agent), await self._id(reader)
+        await self._commit(label, await self._link(await self._id(agent), _label(label), reader, "reader"))
+
+    async def _link(self, agent_id: str, label: str, reader: str, where: str) -> LinkBlock:
+        reader_id = await self._id(reader)
         if reader_id == agent_id:
-            raise InvalidRequest("reader must be another agent: its own blocks an agent reads anyway.")
+            raise faulty(where, "must be another agent: its own blocks an agent reads anyway")
         seen = all_of(await self._memory.blocks(reader_id))
         linked = {(each.agent_id, each.label) for each in seen if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
                 f"The agent {reader!r} reads {quantity(len(linked), 'block')} of others already, and "
-                f"{MOST_LINKED} are allowed."
+                f"{MOST_LINKED} are allowed.",
+                [{"path": where, "message": f"reads {MOST_LINKED} blocks of others already"}],
             )
-        await self._commit(LinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id), label)
+        return LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
 
     async def unlink(self, agent: str, label: str, reader: str) -> None:
         """Have that agent read this agent's block no longer; nothing happens where it does not."""
         agent_id, reader_id = await self._id(agent), await self._id(reader)
-        await self._commit(UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id), label)
+        await self._commit(label, UnlinkBlock(agent_id=agent_id, label=_label(label), reader_id=reader_id))
 
-    async def _commit(self, effect: Effect, label: str) -> None:
-        if isinstance(await self._effect_commits.commit(effect), Conflict):
-            raise NotFound(f"There is no block {brief(repr(label), 200)} of this agent.")
+    async def _commit(self, label: str, *effects: Effect) -> None:
+        if isinstance(await self._effect_commits.commit(*effects), Conflict):
+            raise _no_block(label)
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
 
 
 def _label(label: str) -> str:
-    return by_id("block", label)
+    """The label; `InvalidRequest` for what can be none."""
+    by_kind("label", label, str, "text")
+    check_label(label)
+    return label
+
+
+def _no_block(label: str) -> NotFound:
+    return NotFound(f"There is no block {brief(repr(label), 200)} of this agent.")
 
 
 class Passages:
@@ -115,16 +147,27 @@ class Passages:
         page(limit, offset)
         return await self._memory.passages(await self._id(agent), limit=limit, offset=offset)
 
-    async def search(self, agent: str, query: str, limit: int = MOST_FOUND) -> Sequence[Passage]:
+    async def get(self, agent: str, passage_id: str) -> Passage:
+        """One of its passages. Raises `NotFound` if it is not there."""
+        agent_id = await self._id(agent)
+        passage = await self._memory.passage(agent_id, by_id("passage", passage_id))
+        if passage is None:
+            raise _no_passage(passage_id)
+        return passage
+
+    async def search(
+        self, agent: str, query: str, limit: int = MOST_FOUND, offset: int = 0
+    ) -> Sequence[Passage]:
         """Its passages in which every word of the query stands, by their rank: see `core.agents.search`.
 
-        Raises `InvalidRequest` for a query without words, or with too many.
+        There are at most `CANDIDATES` of them. Raises `InvalidRequest` for a query without words, or with too many.
         """
-        page(limit)
+        page(limit, offset)
         by_kind("query", query, str, "text")
         wanted = read_query(query)
         candidates = await self._memory.matches(await self._id(agent), wanted, limit=CANDIDATES)
-        return Rows(ranked(candidates, wanted, limit), broken_of(candidates))
+        found = ranked(candidates, wanted, offset + limit)
+        return Rows(found[offset:], broken_of(candidates))
 
     async def add(self, agent: str, content: str, tags: Sequence[str] = ()) -> Passage:
         """A new passage. Raises `InvalidRequest` for content of more than 64 KiB and for faulty tags."""
@@ -145,7 +188,11 @@ class Passages:
         """Take a passage away. Raises `NotFound` if it is not there."""
         gone = DropPassage(agent_id=await self._id(agent), id=by_id("passage", passage_id))
         if isinstance(await self._effect_commits.commit(gone), Conflict):
-            raise NotFound(f"There is no passage {brief(repr(passage_id), 200)} of this agent.")
+            raise _no_passage(passage_id)
 
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
+
+
+def _no_passage(passage_id: str) -> NotFound:
+    return NotFound(f"There is no passage {brief(repr(passage_id), 200)} of this agent.")

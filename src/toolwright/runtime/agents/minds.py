@@ -1,35 +1,150 @@
-"""Minds: what agents keep as goals, memories and plans, read from outside their runs."""
+"""Minds: what agents keep as goals, memories and plans, read and written from outside their runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
-from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.broken_rows import sliced
+from toolwright.core.agents.mind import (
+    Goal,
+    GoalChange,
+    Memory,
+    MemoryChange,
+    Plan,
+    PlanChange,
+    changed_goals,
+    changed_memories,
+    changed_plans,
+    in_order_of_time,
+)
+from toolwright.core.broken_rows import Rows, all_of, broken_of, sliced
+from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.journal.effects import (
+    DropGoal,
+    DropMemory,
+    DropPlan,
+    Effect,
+    SetGoal,
+    SetMemory,
+    SetPlan,
+)
 from toolwright.core.journal.store import Store
+from toolwright.core.ports import Clock, NewId
+from toolwright.core.text import brief, sentence
+from toolwright.core.tools.tenvs_needed import Lacking
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import page
+from toolwright.runtime.checks import by_list, page
+from toolwright.runtime.journal import EffectCommits
+
+T = TypeVar("T")
 
 
 class Minds:
-    """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an agent that is not there."""
+    """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an agent that is not there.
 
-    def __init__(self, store: Store, agents: Agents) -> None:
+    What is set is held to the rules of the toolkit `mind` (`core.agents.mind`): all of it is done, or nothing is, with
+    `InvalidRequest`. What a run of the agent changes meanwhile is written over.
+    """
+
+    def __init__(
+        self, store: Store, agents: Agents, effect_commits: EffectCommits, clock: Clock, new_id: NewId
+    ) -> None:
         self._minds = store.agents
         self._agents = agents
+        self._effect_commits = effect_commits
+        self._clock = clock
+        self._new_id = new_id
 
     async def goals(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Goal]:
         """Its goals, the oldest first."""
         page(limit, offset)
         return sliced(await self._minds.goals(await self._id(agent)), limit, offset)
 
+    async def set_goals(self, agent: str, changes: Sequence[GoalChange]) -> Sequence[Goal]:
+        """Make goals and change some: all its goals then, the oldest first."""
+        by_list("changes", changes, GoalChange, "GoalChange values")
+        agent_id = await self._id(agent)
+        rows = await self._minds.goals(agent_id)
+        kept = {goal.id: goal for goal in rows}
+        new = changed_goals(kept, changes, agent_id, lambda _: self._new_id("goal"), self._clock.now())
+        await self._commit([SetGoal(goal=goal) for goal in new.values()])
+        return Rows([*(kept | new).values()], broken_of(rows))
+
+    async def drop_goal(self, agent: str, goal_id: str) -> None:
+        """Have it give up a goal. Raises `NotFound` if it is not there."""
+        agent_id = await self._id(agent)
+        rows = await self._minds.goals(agent_id)
+        _check_there("goal", goal_id, rows, {goal.id: goal for goal in rows})
+        await self._commit([DropGoal(agent_id=agent_id, id=goal_id)])
+
     async def memories(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Memory]:
         """Its memories, by key."""
         page(limit, offset)
         return sliced(await self._minds.memories(await self._id(agent)), limit, offset)
+
+    async def set_memories(self, agent: str, changes: Sequence[MemoryChange]) -> Sequence[Memory]:
+        """Have it remember values by key: all its memories then, by key."""
+        by_list("changes", changes, MemoryChange, "MemoryChange values")
+        agent_id = await self._id(agent)
+        rows = await self._minds.memories(agent_id)
+        kept = {memory.key: memory for memory in rows}
+        new = changed_memories(kept, changes, agent_id, self._clock.now())
+        await self._commit([SetMemory(memory=memory) for memory in new.values()])
+        return Rows(sorted((kept | new).values(), key=lambda memory: memory.key), broken_of(rows))
+
+    async def drop_memory(self, agent: str, key: str) -> None:
+        """Have it forget a memory. Raises `NotFound` if it is not there."""
+        agent_id = await self._id(agent)
+        rows = await self._minds.memories(agent_id)
+        _check_there("memory", key, rows, {memory.key: memory for memory in rows})
+        await self._commit([DropMemory(agent_id=agent_id, key=key)])
 
     async def plans(self, agent: str, limit: int = 1_000, offset: int = 0) -> Sequence[Plan]:
         """Its plans, the next one first."""
         page(limit, offset)
         return sliced(await self._minds.plans(await self._id(agent)), limit, offset)
 
+    async def set_plans(self, agent: str, changes: Sequence[PlanChange]) -> Sequence[Plan]:
+        """Make plans and change some: all its plans then, the next one first.
+
+        Raises `InvalidRequest` also for an agent that can have no home thread, in which plans are carried out.
+        """
+        by_list("changes", changes, PlanChange, "PlanChange values")
+        agent_id = await self._id(agent)
+        if changes:
+            refuse_homeless(await self._agents.missing_home_tenvs(agent_id))
+        rows = await self._minds.plans(agent_id)
+        kept = {plan.id: plan for plan in rows}
+        new = changed_plans(kept, changes, agent_id, lambda _: self._new_id("plan"), self._clock.now())
+        await self._commit([SetPlan(plan=plan) for plan in new.values()])
+        return Rows(in_order_of_time((kept | new).values()), broken_of(rows))
+
+    async def drop_plan(self, agent: str, plan_id: str) -> None:
+        """Have it give up a plan. Raises `NotFound` if it is not there."""
+        agent_id = await self._id(agent)
+        rows = await self._minds.plans(agent_id)
+        _check_there("plan", plan_id, rows, {plan.id: plan for plan in rows})
+        await self._commit([DropPlan(agent_id=agent_id, id=plan_id)])
+
+    async def _commit(self, effects: Sequence[Effect]) -> None:
+        if effects:
+            await self._effect_commits.commit(*effects)
+
     async def _id(self, agent: str) -> str:
         return (await self._agents.get(agent)).id
+
+
+def refuse_homeless(missing_home_tenvs: Lacking) -> None:
+    """Raise `InvalidRequest` for plans of an agent whose home thread would lack these values."""
+    if missing_home_tenvs:
+        raise InvalidRequest(
+            sentence(
+                "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
+                f"its tools need: {missing_home_tenvs}"
+            )
+        )
+
+
+def _check_there(noun: str, name: str, rows: Sequence[T], items: Mapping[str, T]) -> None:
+    """Raise `NotFound` for what is not there, `RowBroken` where it may be among what cannot be read."""
+    if name not in items:
+        all_of(rows)
+        raise NotFound(f"There is no {noun} {brief(repr(name), 200)} of this agent.")

@@ -1,6 +1,6 @@
 """The active space of a run: the one that its agent is in, and the one that it was spoken to in."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from toolwright.core.env.redact import NOTHING, Redactor
@@ -24,7 +24,10 @@ class RetryUntilAvailable(Protocol):
 
 
 class ActiveSpace:
-    """Knows the spaces in which what the run does may be seen; `reading` is what the run reads, by event."""
+    """Knows the spaces in which what the run does may be seen; `reading` is what the run reads, by event.
+
+    An agent that `enters` no space is seen at work where it was spoken to. None is an agent that is not there.
+    """
 
     def __init__(
         self,
@@ -33,12 +36,14 @@ class ActiveSpace:
         membership: Membership,
         store: Store,
         retry_until_available: RetryUntilAvailable,
+        enters: bool | None,
     ) -> None:
         self._thread_id = thread.id
         self._reading = reading
         self._membership = membership
         self._store = store
         self._retry = retry_until_available
+        self._enters = enters
         self._gone: set[str] = set()
         self.space_id = thread.space_id
 
@@ -50,8 +55,7 @@ class ActiveSpace:
     @property
     def trigger(self) -> JSONObject | None:
         """The message in a space that the run reads, the newest if there are several."""
-        messages = [event.content for event in self._reading.values() if event.type == "space_message"]
-        return messages[-1] if messages else None
+        return _newest_message(self._reading.values())
 
     @property
     def places(self) -> list[Place]:
@@ -67,9 +71,8 @@ class ActiveSpace:
     @property
     def trigger_space_id(self) -> str | None:
         """The space of that message, if it is there still."""
-        trigger = self.trigger
-        space_id = None if trigger is None else trigger.get("spaceId")
-        return space_id if isinstance(space_id, str) and space_id not in self._gone else None
+        space_id = _space_of(self.trigger)
+        return None if space_id in self._gone else space_id
 
     def after(self, changes: Changes) -> str | None:
         """The space that the agent is in once the changes are in the journal."""
@@ -77,6 +80,20 @@ class ActiveSpace:
             return self.space_id
         entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
+
+    def at_work_after(self, changes: Changes) -> str | None:
+        """The space in which the agent has been seen at work once the changes are in the journal."""
+        return self.after(changes) if self._enters else self.trigger_space_id or self.after(changes)
+
+    async def begin(self, waiting: Iterable[InboxEvent], author: Entity | None) -> str | None:
+        """The space in which the agent is seen at work when the run begins to read these events."""
+        space_id = _space_of(_newest_message(waiting))
+        if self._enters is not False or author is None or space_id is None:
+            return self.space_id
+        if await self._retry(lambda: self._membership.open_to(space_id, author.id)) is None:
+            self._gone.add(space_id)
+            return None
+        return space_id
 
     async def look(self) -> None:
         """A space has changed, or is gone: then the agent is in none."""
@@ -105,3 +122,13 @@ class ActiveSpace:
 
     def _space_ids(self) -> list[str]:
         return [one for one in (self.space_id, self.trigger_space_id) if one is not None]
+
+
+def _newest_message(events: Iterable[InboxEvent]) -> JSONObject | None:
+    messages = [event.content for event in events if event.type == "space_message"]
+    return messages[-1] if messages else None
+
+
+def _space_of(message: JSONObject | None) -> str | None:
+    space_id = None if message is None else message.get("spaceId")
+    return space_id if isinstance(space_id, str) else None

@@ -22,6 +22,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.toolkits import SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
 from toolwright.runtime.context.changes import Changes
@@ -67,7 +68,10 @@ class RunContext(RunRecord):
         self._rows: Sequence[EnvRow] = view.env
         self._envs: dict[int, ThreadEnv] = {}
         self.redactor = NOTHING
-        self.where = ActiveSpace(view.thread, self.reading, membership, store, self.retry_until_available)
+        enters = None if active is None else SPACES in active.agent.toolkits
+        self.where = ActiveSpace(
+            view.thread, self.reading, membership, store, self.retry_until_available, enters
+        )
         self.base = active
         self.author = None if active is None else entity_of(active.agent)
         self._two_sides, self.speaker = False, None

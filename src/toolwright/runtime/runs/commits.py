@@ -39,7 +39,7 @@ def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Ch
     )
     if end.status == "skipped":
         over, changes = changed(over, output=end.reason), _left_out(context, changes)
-    effects = (*changes.effects, *presence(context, context.where.after(changes), "agent.inactive"))
+    effects = (*changes.effects, *presence(context, context.where.at_work_after(changes), "agent.inactive"))
     changes = changed(changes, events=[*changes.events, run_event(over)], effects=effects)
     if end.status == "failed":
         changes = give_back(context, changes, failed=end.fault == "batch")
@@ -72,7 +72,7 @@ def is_home(context: RunContext) -> bool:
 
 
 def presence(context: RunContext, space_id: str | None, type_: EventType) -> list[Effect]:
-    """Word to the space that the agent is in, if it is in one: it is at work, or is no longer."""
+    """Word to the space in which the agent is seen, if it is in any: it is at work, or is no longer."""
     if space_id is None:
         return []
     entity_id = None if context.author is None else context.author.id

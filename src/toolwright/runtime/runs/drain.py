@@ -245,7 +245,8 @@ class Drainer:
             changes = _reading(context, taken, waiting)
             changes.events.append(step_event("step.started", 1))
             await context.where.check(changes, context.author)
-            changes.effects += (*presence(context, context.where.space_id, "agent.active"),)
+            at_work_in = await context.where.begin(waiting, context.author)
+            changes.effects += (*presence(context, at_work_in, "agent.active"),)
             await context.commit(claim, changes, taken)
         except (ThreadLost, StoreError):
             raise

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import cast, get_args
 
-from toolwright.core.checks import brief_value
-from toolwright.core.errors import InvalidJSON, InvalidRequest
+from toolwright.core.checks import brief_value, faulty
+from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSONObject
 from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
 from toolwright.core.spaces.space import DeliveryOrder, Space, SpaceFields, SpaceKind
@@ -110,11 +110,6 @@ def changed_space(was: Space, fields: SpaceFields, now: datetime) -> Space:
     if "delivery" in fields:
         new = changed(new, delivery=delivery_of(fields["delivery"]))
     return new
-
-
-def faulty(path: str, fault: str) -> InvalidRequest:
-    """The error that names the field."""
-    return InvalidRequest(f"{path} {fault}.", [{"path": path, "message": fault}])
 
 
 def _refuse_unknown(names: Iterable[str]) -> None:

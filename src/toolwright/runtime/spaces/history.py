@@ -83,7 +83,7 @@ class Reactions:
         self._clock = clock
 
     async def add(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
-        """React to a message; once with the same emoji."""
+        """React to a message. An entity does so once with the same emoji: where it has, that reaction is the answer."""
         reaction = Reaction(
             message_id=message.id,
             entity_id=entity_id,
@@ -94,15 +94,15 @@ class Reactions:
             raise InvalidRequest("This message shows a tool call: it cannot be reacted to.")
         event = space_event("reaction_added", messageId=message.id, entityId=entity_id, emoji=emoji)
         effect = React(space_id=message.space_id, reaction=reaction, events=(event,))
-        if isinstance(await self._effect_commits.commit(effect), Conflict):
+        committed = await self._effect_commits.commit(effect)
+        if isinstance(committed, Conflict):
             raise NotFound(f"There is no message {message.id!r}.")
-        return reaction
+        stands = None if committed.count else await self._find(message, entity_id, emoji)
+        return stands or reaction
 
     async def take_back(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction:
         """Take a reaction back; `NotFound` if there is none."""
-        reactions = all_of(await self._store.spaces.reactions([message.id]))
-        same_emoji = [one for one in reactions if one.emoji == emoji]
-        mine = next((one for one in same_emoji if one.entity_id == entity_id), None)
+        mine = await self._find(message, entity_id, emoji)
         if mine is None:
             raise NotFound(f"There is no reaction {emoji!r} of this entity to the message.")
         event = space_event("reaction_removed", messageId=message.id, entityId=entity_id, emoji=emoji)
@@ -115,3 +115,8 @@ class Reactions:
         )
         await self._effect_commits.commit(gone)
         return mine
+
+    async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:
+        reactions = all_of(await self._store.spaces.reactions([message.id]))
+        same_emoji = [one for one in reactions if one.emoji == emoji]
+        return next((one for one in same_emoji if one.entity_id == entity_id), None)

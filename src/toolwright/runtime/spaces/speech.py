@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from toolwright.core.broken_rows import all_of
+from toolwright.core.checks import faulty
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.effects import NOBODY, Post, Source
@@ -14,7 +15,7 @@ from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
 from toolwright.runtime.agents.deliveries import Audience, Deliveries
 from toolwright.runtime.checks import by_id
-from toolwright.runtime.spaces.fields import faulty, metadata_of, text_of
+from toolwright.runtime.spaces.fields import metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.space import joined_event, said_event
 

@@ -3,34 +3,34 @@
 Everything in one call is done or nothing is. What was changed by another run of the agent meanwhile is written over.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.agents.schedule import Schedule, read_schedule
+from toolwright.core.agents.mind import (
+    Goal,
+    GoalChange,
+    Memory,
+    MemoryChange,
+    Plan,
+    PlanChange,
+    changed_goals,
+    changed_memories,
+    changed_plans,
+    in_order_of_time,
+)
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import DropGoal, DropMemory, DropPlan, SetGoal, SetMemory, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import unwritable
 from toolwright.core.results.result import ToolResult
 from toolwright.core.state.state import ThreadState
-from toolwright.core.text import brief, quantity, sentence
+from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed
+from toolwright.runtime.agents.minds import refuse_homeless
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
 from toolwright.wire.agent import goal_json, memory_json, plan_json
-
-MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
-"""Most of each that an agent keeps."""
-LONGEST_TEXT, LONGEST_NAME = 4_000, 200
-"""Characters of a description, value or instruction; and of a name, key, status or priority."""
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class GivenGoal(BaseModel):
@@ -41,12 +41,22 @@ class GivenGoal(BaseModel):
     status: str | None = Field(default=None, description="How far it is, such as 'active' or 'done'.")
     priority: str | None = Field(default=None, description="How much it matters, such as 'high'.")
 
+    @property
+    def change(self) -> GoalChange:
+        """What it says."""
+        return GoalChange(**self.model_dump())
+
 
 class GivenMemory(BaseModel):
     """A memory."""
 
     key: str = Field(description="What it is about; an existing one is replaced.")
     value: str = Field(description="What is to be remembered.")
+
+    @property
+    def change(self) -> MemoryChange:
+        """What it says."""
+        return MemoryChange(key=self.key, value=self.value)
 
 
 class GivenPlan(BaseModel):
@@ -75,59 +85,9 @@ class GivenPlan(BaseModel):
     )
 
     @property
-    def says_when(self) -> bool:
-        """Whether there is a new time in it."""
-        return not (self.run_after is None and self.scheduled_at is None and self.cron is None)
-
-
-def item_id(prefix: str, value: str | None, call_id: str, n: int) -> str:
-    """The id that was given for the `n`th item of a call, else one that is the same when the call is made again."""
-    if value is None:
-        return call_item_id(prefix, call_id, n)
-    if _ID.fullmatch(value) is None:
-        raise InvalidRequest(
-            f"An id is up to 64 letters, digits, '-' and '_', not {brief(repr(value), 200)}: leave it out, and a "
-            "new one is made."
-        )
-    return value
-
-
-def text(where: str, value: str | None, kept: str | None, most: int = LONGEST_TEXT) -> str:
-    """The given text, else the kept one; `InvalidRequest` for neither, or one that is blank or too long."""
-    if value is None and kept is not None:
-        return kept
-    if value is None or not value.strip():
-        raise InvalidRequest(f"{where} is needed.")
-    return short(where, value, most)
-
-
-def short(where: str, value: str, most: int = LONGEST_NAME) -> str:
-    """The text, which may be empty; refused if it is too long."""
-    if len(value) > most:
-        raise InvalidRequest(f"{where} has {quantity(len(value), 'character')}; {most} are allowed.")
-    return value
-
-
-def key(where: str, value: str) -> str:
-    """The key of a memory, as every journal can keep it."""
-    if unwritable(value):
-        raise InvalidRequest(f"{where} must be text without NUL characters or halves of characters.")
-    return text(where, value, None, LONGEST_NAME)
-
-
-def once(what: str, names: Iterable[str]) -> None:
-    """Refuse what is given twice in one call: which of them should count?"""
-    seen = set[str]()
-    for name in names:
-        if name in seen:
-            raise InvalidRequest(f"The {what} {brief(repr(name), 200)} is given twice.")
-        seen.add(name)
-
-
-def at_most(most: int, items: Mapping[str, object], what: str) -> None:
-    """Refuse to keep more of them."""
-    if len(items) > most:
-        raise InvalidRequest(f"That makes {len(items)} {what}; {most} are allowed. Delete some first.")
+    def change(self) -> PlanChange:
+        """What it says."""
+        return PlanChange(**self.model_dump())
 
 
 def there(what: str, ids: Sequence[str], items: Mapping[str, object]) -> None:
@@ -197,26 +157,11 @@ class MindToolkit:
 
     async def _set_goals(self, run: BuiltinState, goals: Sequence[GivenGoal]) -> JSON:
         kept = await self._goals(run)
-        newest = max([run.clock.now(), *(goal.created_at for goal in kept.values())])
-        ids = [item_id("goal", item.id, run.call_id, n) for n, item in enumerate(goals)]
-        once("goal", ids)
-        new: dict[str, Goal] = {}
-        for n, (goal_id, item) in enumerate(zip(ids, goals, strict=True)):
-            made = newest + timedelta(microseconds=n + 1)  # so that they keep their order
-            was = kept.get(goal_id) or Goal(
-                agent_id=run.agent_id,
-                id=goal_id,
-                description="",
-                status="active",
-                priority="medium",
-                created_at=made,
-            )
-            new[goal_id] = _goal(f"goals.{n}", item, was)
-        all_goals = kept | new
-        at_most(MOST_GOALS, all_goals, "goals")
+        changes = [each.change for each in goals]
+        new = changed_goals(kept, changes, run.agent_id, _new_id("goal", run), run.clock.now())
         for goal in new.values():
             run.effect(SetGoal(goal=goal))
-        return {"goals": [goal_json(goal) for goal in all_goals.values()]}
+        return {"goals": [goal_json(goal) for goal in (kept | new).values()]}
 
     async def _delete_goals(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
         kept = await self._goals(run)
@@ -234,19 +179,11 @@ class MindToolkit:
         }
 
     async def _set_memories(self, run: BuiltinState, memories: Sequence[GivenMemory]) -> JSON:
-        kept, now = await self._memories(run), run.clock.now()
-        once("key", [item.key for item in memories])
-        new: dict[str, Memory] = {}
-        for n, item in enumerate(memories):
-            where = f"memories.{n}"
-            named = key(f"{where}.key", item.key)
-            value = short(f"{where}.value", item.value, LONGEST_TEXT)
-            new[named] = Memory(agent_id=run.agent_id, key=named, value=value, updated_at=now)
-        all_memories = kept | new
-        at_most(MOST_MEMORIES, all_memories, "memories")
+        kept = await self._memories(run)
+        new = changed_memories(kept, [each.change for each in memories], run.agent_id, run.clock.now())
         for memory in new.values():
             run.effect(SetMemory(memory=memory))
-        return _memories_json(all_memories.values())
+        return _memories_json((kept | new).values())
 
     async def _delete_memories(self, run: BuiltinState, keys: Sequence[str]) -> JSON:
         kept = await self._memories(run)
@@ -263,24 +200,14 @@ class MindToolkit:
         }
 
     async def _set_plans(self, run: BuiltinState, plans: Sequence[GivenPlan]) -> JSON:
-        if plans and run.missing_home_tenvs:
-            raise InvalidRequest(
-                sentence(
-                    "Plans are carried out in the agent's home thread, which cannot be: its tenvs are not what "
-                    f"its tools need: {run.missing_home_tenvs}"
-                )
-            )
-        kept, now = await self._plans(run), run.clock.now()
-        ids = [item_id("plan", item.id, run.call_id, n) for n, item in enumerate(plans)]
-        once("plan", ids)
-        new: dict[str, Plan] = {}
-        for n, (plan_id, item) in enumerate(zip(ids, plans, strict=True)):
-            new[plan_id] = _plan(f"plans.{n}", item, kept.get(plan_id), run.agent_id, plan_id, now)
-        all_plans = kept | new
-        at_most(MOST_PLANS, all_plans, "plans")
+        if plans:
+            refuse_homeless(run.missing_home_tenvs)
+        kept = await self._plans(run)
+        changes = [each.change for each in plans]
+        new = changed_plans(kept, changes, run.agent_id, _new_id("plan", run), run.clock.now())
         for plan in new.values():
             run.effect(SetPlan(plan=plan))
-        return _plans_json(all_plans.values())
+        return _plans_json((kept | new).values())
 
     async def _delete_plans(self, run: BuiltinState, ids: Sequence[str]) -> JSON:
         kept = await self._plans(run)
@@ -293,47 +220,9 @@ class MindToolkit:
         return _plans_json((await self._plans(run)).values())
 
 
-def _goal(where: str, change: GivenGoal, was: Goal) -> Goal:
-    return changed(
-        was,
-        description=text(f"{where}.description", change.description, was.description or None),
-        status=was.status if change.status is None else short(f"{where}.status", change.status),
-        priority=was.priority if change.priority is None else short(f"{where}.priority", change.priority),
-    )
-
-
-def _plan(
-    where: str, change: GivenPlan, was: Plan | None, agent_id: str, plan_id: str, now: datetime
-) -> Plan:
-    try:
-        when = _schedule(change, was, now)
-    except InvalidRequest as error:
-        raise InvalidRequest(f"{where}: {error.message}") from error
-    return Plan(
-        agent_id=agent_id,
-        id=plan_id,
-        name=text(f"{where}.name", change.name, was and was.name, LONGEST_NAME),
-        instruction=text(f"{where}.instruction", change.instruction, was and was.instruction),
-        next_run_at=when.next_run_at,
-        cron=when.cron,
-        timezone=when.timezone,
-        created_at=now if was is None else was.created_at,
-    )
-
-
-def _schedule(change: GivenPlan, was: Plan | None, now: datetime) -> Schedule:
-    """Schedule: as was said now, else as before; a cron may be read in another zone from now on."""
-    if was is None or change.says_when:
-        return read_schedule(
-            now,
-            run_after=change.run_after,
-            scheduled_at=change.scheduled_at,
-            cron=change.cron,
-            timezone=change.timezone,
-        )
-    if change.timezone is not None:
-        return read_schedule(now, cron=was.cron, timezone=change.timezone)
-    return Schedule(next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone)
+def _new_id(prefix: str, run: BuiltinState) -> Callable[[int], str]:
+    """Id of the `n`th item that the call makes, which is the same when the call is made again."""
+    return lambda n: call_item_id(prefix, run.call_id, n)
 
 
 def _memories_json(memories: Iterable[Memory]) -> JSON:
@@ -341,5 +230,4 @@ def _memories_json(memories: Iterable[Memory]) -> JSON:
 
 
 def _plans_json(plans: Iterable[Plan]) -> JSON:
-    in_order = sorted(plans, key=lambda one: (one.next_run_at, one.id))
-    return {"plans": [plan_json(each) for each in in_order]}
+    return {"plans": [plan_json(each) for each in in_order_of_time(plans)]}

@@ -20,11 +20,10 @@ from toolwright.core.errors import (
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, CreateThread, PostCall
 from toolwright.core.json_value import JSONObject, dumps_unescaped
-from toolwright.core.plain import plain
-from toolwright.core.ports import Bus, Clock, Follower, Motor, NewId
-from toolwright.core.results.result import ToolResult
-from toolwright.core.threads.call import Call, is_over
-from toolwright.core.threads.event import Event, Topic
+from toolwright.core.limits import MAX_JSON_VALUES
+from toolwright.core.plain import has_more_values, plain
+from toolwright.core.ports import Bus, Clock, Motor, NewId
+from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -37,15 +36,13 @@ from toolwright.runtime.env.redaction import clean_arguments, clean_name
 from toolwright.runtime.files.files import FileKeeper
 from toolwright.runtime.threads.family import first_run
 from toolwright.runtime.threads.lineages import Lineages
-from toolwright.runtime.threads.runs import ENDS
+from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
+from toolwright.runtime.toolkits.call_ends import CallEnds
 from toolwright.wire.event import run_event
-from toolwright.wire.result import result_from_json, s3_pending, s4_result
+from toolwright.wire.result import s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
 """Takes a call's input, an object; gives `{"content": [{"type": "text", "text": …}], "is_error"?: true}`."""
-
-LOOK_AGAIN = 1.0  # seconds after which the journal is read: another process may carry the call out
-TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +84,7 @@ class Toolkit:
         self._thread_id: str | None = None
         self._active: ActiveAgent | None = parts.catalog.find_named(agent)
         self._placing = asyncio.Lock()
+        self._ends = CallEnds(parts.store, parts.bus, parts.files)
         self.handlers: Mapping[str, Handler] = Handlers(self)
 
     def __await__(self) -> Generator[object, None, "Toolkit"]:
@@ -123,10 +121,10 @@ class Toolkit:
         while True:
             thread, run_id = await self._place()
             event = await self._event(thread, call_id, name, arguments)
-            with parts.bus.subscribe(Topic(kind="run", id=run_id), TELLING) as follower:
+            with self._ends.expect(event, call_id) as end:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
-                    return await self._result(event, call_id, follower)
+                    return s4_result(await end)
 
     # ── where it is recorded ────────────────────────────────────────────────────────────────────────────────
 
@@ -241,33 +239,6 @@ class Toolkit:
         if self._run_id == run_id:
             self._run_id = self._parts.new_id("run")
 
-    # ── what comes of it ────────────────────────────────────────────────────────────────────────────────────
-
-    async def _result(self, event: InboxEvent, call_id: str, follower: Follower) -> JSONObject:
-        store = self._parts.store
-        while True:
-            call = await store.call(call_id)
-            if call is not None and (is_over(call.status) or call.status == "pending"):
-                return self._rendered(call)
-            if call is None:
-                row = await store.inbox_event(event.thread_id, event.event_id)
-                if row is not None and row.status == "failed":
-                    return s4_result(ToolResult.fail("The call could not be made.", error_code="not_begun"))
-            await self._told_of(call_id, follower)
-
-    async def _told_of(self, call_id: str, follower: Follower) -> None:
-        """Return when an event may be the call's end, or after a while."""
-        end = self._parts.clock.monotonic() + LOOK_AGAIN
-        while (left := end - self._parts.clock.monotonic()) > 0:
-            events = await follower.next(left)
-            if not events or any(_tells_of(event, call_id) for event in events):
-                return
-
-    def _rendered(self, call: Call) -> JSONObject:
-        if call.result is None:
-            return s4_result(ToolResult.ok(s3_pending(call.id)))
-        return s4_result(self._parts.files.cut(result_from_json(call.result)))
-
 
 class Handlers(Mapping[str, Handler]):
     """The handlers of a toolkit by name. One for a name that no tool has gives the error that a model would read."""
@@ -292,16 +263,12 @@ def _written(given: object) -> str:
     """The input as JSON text; what is none as words that are none either, so that its judge says so."""
     if isinstance(given, str):
         return given
+    if has_more_values(given, MAX_JSON_VALUES):
+        return f"more than {MAX_JSON_VALUES} values"
     try:
         return dumps_unescaped(plain(given))
     except InvalidJSON:
         return brief_value(given)
-
-
-def _tells_of(event: Event, call_id: str) -> bool:
-    message = event.payload.get("message")
-    named = message if isinstance(message, dict) else event.payload
-    return event.type in ENDS or named.get("toolCallId") == call_id or "truncated" in event.payload
 
 
 def _over(run: Run) -> RunOver:

@@ -1,7 +1,8 @@
 """Reading a body: JSON into a checked form, with words for what is wrong at which path."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, Self, TypeVar
 
 from fastapi import Request
@@ -93,6 +94,20 @@ def faulty(what: str, faults: Sequence[Mapping[str, Any]], skip: int = 0) -> Inv
     ]
     text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(text, details)
+
+
+@contextmanager
+def faults_at(place: str, sent: str) -> Generator[None]:
+    """Faults that the runtime finds at `place` are told at `sent`, where the caller has put what is faulty."""
+    try:
+        yield
+    except InvalidRequest as error:
+        details = [{**each, "path": _moved(each["path"], place, sent)} for each in error.details]
+        raise InvalidRequest(_moved(error.message, place, sent), details) from error
+
+
+def _moved(text: str, place: str, sent: str) -> str:
+    return (sent + text.removeprefix(place)).lstrip(".: ") if text.startswith(place) else text
 
 
 def _refuse_other_kinds(content_type: str | None) -> None:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, Field, JsonValue
 
+from toolwright.core.checks import faulty
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME
 from toolwright.core.plain import LONG_KEY, has_long_key
@@ -87,6 +88,23 @@ Metadata = Annotated[
 """Data that programs keep beside something, by short keys."""
 
 Id = Annotated[Words, Path(description="The id.")]
+
+
+async def _space_id(
+    space_id: Annotated[Words | None, Query(alias="spaceId", description="The space's id.")] = None,
+    smart_space_id: Annotated[Words | None, Query(alias="smartSpaceId", description="The same.")] = None,
+    channel_id: Annotated[Words | None, Query(alias="channelId", description="The same.")] = None,
+) -> str | None:
+    named = {"spaceId": space_id, "smartSpaceId": smart_space_id, "channelId": channel_id}
+    given = {name: each for name, each in named.items() if each is not None}
+    for name, each in given.items():
+        if each != next(iter(given.values())):
+            raise faulty(name, "names another space than the query does beside it")
+    return next(iter(given.values()), None)
+
+
+SpaceId = Annotated[str | None, Depends(_space_id)]
+"""A space that a query names, under any of its names."""
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="The most items of the answer.")]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="How many items to leave out first.")]

@@ -13,21 +13,15 @@ from toolwright.web.answers.shapes import Deleted, ListShape, answers
 from toolwright.web.dependencies import Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests.body import Form, described, parse, reads
-from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Words
+from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, SpaceId, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import AtWork
 from toolwright.wire.agent import (
     Agent,
-    Goal,
     InboxEvent,
-    Memory,
-    Plan,
     SystemPrompt,
     agent_json,
-    goal_json,
     inbox_json,
-    memory_json,
-    plan_json,
 )
 from toolwright.wire.shape import Shape
 
@@ -59,11 +53,6 @@ class Triggered(Shape):
 
     success: Literal[True]
     agent_entity_id: str
-
-
-SpaceId = Annotated[
-    Words | None, Query(alias="spaceId", description="As if the agent were in that space; else where it is.")
-]
 
 
 class Configuration(Form):
@@ -189,7 +178,7 @@ async def trigger_agent(
 
 @router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "What it is told.", errors=(404,)))
 async def get_prompt(_: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None) -> Answer:
-    """What the agent would be told now, as its model sees it."""
+    """What the agent would be told now, as its model sees it: where it is, or as if it were in that space."""
     prompt = await runtime.prompts.of(agent_id, space_id)
     parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
     return answer({"prompt": prompt.prompt, "sections": parts})
@@ -202,54 +191,6 @@ def _one(row: Shown) -> JSONObject:
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
-
-
-minds_router = noun("/api/agents/{agent_id}", "agents")
-
-
-class GoalList(ListShape):
-    """Goals, the oldest first."""
-
-    goals: list[Goal]
-
-
-class MemoryList(ListShape):
-    """Memories, by key."""
-
-    memories: list[Memory]
-
-
-class PlanList(ListShape):
-    """Plans, the next one first."""
-
-    plans: list[Plan]
-
-
-@minds_router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
-async def list_goals(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
-) -> Answer:
-    """What the agent wants, the oldest first."""
-    goals = await runtime.minds.goals(agent_id, limit, offset)
-    return listed("goals", goals, goal_json)
-
-
-@minds_router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
-async def list_memories(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
-) -> Answer:
-    """What the agent remembers, by key."""
-    memories = await runtime.minds.memories(agent_id, limit, offset)
-    return listed("memories", memories, memory_json)
-
-
-@minds_router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
-async def list_plans(
-    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
-) -> Answer:
-    """What the agent has planned, the next one first."""
-    plans = await runtime.minds.plans(agent_id, limit, offset)
-    return listed("plans", plans, plan_json)
 
 
 inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")

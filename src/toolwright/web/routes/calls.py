@@ -14,7 +14,7 @@ from toolwright.web.answers.answer import Answer, answer, listed
 from toolwright.web.answers.shapes import ListShape, answers
 from toolwright.web.dependencies import Known, Service
 from toolwright.web.requests.body import Form, described, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Reference, Words
+from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, Words
 from toolwright.web.routes.router import noun
 from toolwright.web.serving import Here
 from toolwright.wire.call import Call, agent_entity_id, call_json
@@ -99,8 +99,7 @@ async def list_calls(
     status: Statuses = None,
     run_id: Annotated[Words | None, Query(alias="runId")] = None,
     agent_id: Annotated[Words | None, Query(alias="agentId", description="An agent's name or id.")] = None,
-    space_id: Annotated[Words | None, Query(alias="spaceId")] = None,
-    smart_space_id: Annotated[Words | None, Query(alias="smartSpaceId", description="The same.")] = None,
+    space_id: SpaceId = None,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Answer:
@@ -112,7 +111,7 @@ async def list_calls(
         status=status or OPEN,
         run_id=run_id,
         agent=None if agent_id is None else await serving.runtime.agents.id_of(agent_id),
-        space_id=smart_space_id if space_id is None else space_id,
+        space_id=space_id,
         sees=caller.sight,
         limit=limit,
         offset=offset,

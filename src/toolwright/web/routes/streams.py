@@ -9,6 +9,7 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.web.answers.answer import Answer, answer
+from toolwright.web.answers.frames import Names
 from toolwright.web.answers.shapes import Responses, answers, failures
 from toolwright.web.dependencies import Follower, FollowingService, Known
 from toolwright.web.requests.query import EventId, Id, Words
@@ -65,9 +66,16 @@ async def stream_space(caller: Follower, serving: Here, after: After, space_id: 
 
 
 @router.get("/sse", response_class=StreamingResponse, responses={200: _EVENTS} | failures())
-async def stream_spaces(caller: Follower, serving: Here, after: After) -> EventStream:
+async def stream_spaces(
+    caller: Follower,
+    serving: Here,
+    after: After,
+    names: Annotated[
+        Names, Query(description="`s4` for channels: `message_created`, `agent_typing`, `agent_done`.")
+    ] = "s3",
+) -> EventStream:
     """What happens in all spaces: a person sees those they are in, and the public ones."""
-    return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {})
+    return EventStream(serving, caller, Topic(kind="spaces", id=""), after, {}, names=names)
 
 
 @router.get("/tools/stream", response_class=StreamingResponse, responses={200: _EVENTS} | failures())

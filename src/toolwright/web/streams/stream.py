@@ -15,7 +15,7 @@ from toolwright.core.errors import Reset, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
 from toolwright.runtime.threads.events import Following
-from toolwright.web.answers.frames import frame_of
+from toolwright.web.answers.frames import Names
 from toolwright.web.auth.access import Caller
 from toolwright.web.serving import Serving
 from toolwright.web.streams.expiry import no_longer_allowed
@@ -36,7 +36,7 @@ class EventStream(StreamingResponse):
     It ends when its reader goes or may read no longer, when the server stops, or when so much waits for the reader that
     it must be stuck; a run's stream goes on after its run. `connected` says behind which event the stream begins, so
     that a reader who loses it before the first event knows where to resume. `ids` are those of the followed thing, as
-    every event carries them.
+    every event carries them; events have the `names` that are asked for.
     """
 
     media_type = "text/event-stream"
@@ -49,6 +49,7 @@ class EventStream(StreamingResponse):
         after: int | None,
         ids: JSONObject,
         follow: Follow | None = None,
+        names: Names = "s3",
     ) -> None:
         super().__init__((), headers=HEADERS)
         self._serving = serving
@@ -58,6 +59,7 @@ class EventStream(StreamingResponse):
         self._topic = topic
         self._after = after
         self._ids = ids
+        self._frames = serving.frames[names]
         self._follow = follow or serving.runtime.events.following
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,7 +132,7 @@ class EventStream(StreamingResponse):
     def _frame(self, event: Event) -> bytes:
         """Frame of an event, made once for all readers of a kind; one that differs for people is not kept."""
         presented = self._caller.presentation.event(event)
-        return self._serving.frames.of(event) if presented is event else frame_of(presented)
+        return self._frames.of(event) if presented is event else self._frames.made(presented)
 
     def _notice(self, type_: EventType, content: JSONObject | None = None) -> bytes:
         return frame(notice_json(type_, self._serving.options.clock.now(), self._ids, content))

@@ -67,6 +67,9 @@ class MemoryAgents:
         found = [changed(self._tables.blocks[key], is_shared=key in shared) for key in seen]
         return sorted(found, key=lambda one: (one.label, one.agent_id))
 
+    async def passage(self, agent_id: str, passage_id: str) -> Passage | None:
+        return next((one for one in self._newest(agent_id) if one.id == passage_id), None)
+
     async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
         return self._newest(agent_id)[offset : offset + limit]
 

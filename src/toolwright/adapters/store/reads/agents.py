@@ -109,6 +109,10 @@ class SqlAgents:
     async def blocks(self, agent_id: str) -> Sequence[Block]:
         return await self._driver.snapshot(lambda: seen_blocks(agent_id, self._memory))
 
+    async def passage(self, agent_id: str, passage_id: str) -> Passage | None:
+        this: Params = {"agent_id": agent_id, "id": passage_id}
+        return await read_rows(self._driver, PASSAGES.first, self._memory.passage, this)
+
     async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
         page: Params = {"agent_id": agent_id, "limit": limit, "offset": offset}
         return await read_rows(self._driver, PASSAGES.each, self._memory.passages, page)

@@ -36,6 +36,8 @@ class MemoryQueries:
         link = block_links.alias("link")
         to_block = and_(link.c.agent_id == blocks.c.agent_id, link.c.label == blocks.c.label)
         self.linked_blocks = compiled(BLOCKS.query.join(link, to_block).where(link.c.reader_id == mine))
+        this = and_(passages.c.agent_id == mine, passages.c.id == string("id"))
+        self.passage = compiled(PASSAGES.query.where(this))
         newest = PASSAGES.query.where(*_own(passages.c.place)).order_by(passages.c.place.desc())
         self.passages = compiled(newest.limit(number("limit")).offset(number("offset")))
         self._matches = cache(self._compiled_matches)

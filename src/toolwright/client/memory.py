@@ -1,0 +1,90 @@
+"""The memory of agents, as a client sees it: core blocks and archival passages."""
+
+from collections.abc import Sequence
+
+from toolwright.client.transport.http import Http, segment
+from toolwright.core.json_value import JSONObject
+from toolwright.wire.agent import Block, Passage
+from toolwright.wire.reading import Items, read_field, read_list
+
+
+class Blocks:
+    """Core memory blocks of an agent, by its name or id. Raises `NotFound` for what is not there."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def list(self, agent: str, limit: int = 1_000, offset: int = 0) -> Items[Block]:
+        """The blocks that it reads, its own and those of others that it is linked to, by label."""
+        path = f"/api/agents/{segment(agent)}/memory"
+        return read_list(Block, await self._http.get(path, {"limit": limit, "offset": offset}), "blocks")
+
+    async def get(self, agent: str, label: str) -> Block:
+        """The block of that label that it reads: its own, else the one that it is linked to."""
+        return read_field(Block, await self._http.get(_block_path(agent, label)), "block")
+
+    async def write(self, agent: str, label: str, content: str, readers: Sequence[str] = ()) -> Block:
+        """Write a block of the agent's own; the `readers`, other agents, read it from now on too.
+
+        Raises `InvalidRequest`, also for a label that stands for another agent's block.
+        """
+        body: JSONObject = {"content": content, "readers": [*readers]}
+        answer = await self._http.call("PUT", _block_path(agent, label), body, repeat="lost")
+        return read_field(Block, answer.json, "block")
+
+    async def drop(self, agent: str, label: str) -> None:
+        """Take a block of the agent's own away, also from those who are linked to it."""
+        await self._http.call("DELETE", _block_path(agent, label), repeat="lost")
+
+    async def link(self, agent: str, label: str, reader: str) -> None:
+        """Have another agent, the `reader`, read this agent's block from now on."""
+        await self._http.call("PUT", _link_path(agent, label, reader), repeat="lost")
+
+    async def unlink(self, agent: str, label: str, reader: str) -> None:
+        """Have that agent read this agent's block no longer; nothing happens where it does not."""
+        await self._http.call("DELETE", _link_path(agent, label, reader), repeat="lost")
+
+
+def _block_path(agent: str, label: str) -> str:
+    return f"/api/agents/{segment(agent)}/memory/{segment(label)}"
+
+
+def _link_path(agent: str, label: str, reader: str) -> str:
+    return f"/api/agents/{segment(agent)}/readers/{segment(reader)}/memory/{segment(label)}"
+
+
+class Passages:
+    """Archival passages of an agent, by its name or id. Raises `NotFound` for what is not there."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def list(self, agent: str, limit: int = 50, offset: int = 0) -> Items[Passage]:
+        """Its passages, the newest first."""
+        query = {"limit": limit, "offset": offset}
+        return read_list(Passage, await self._http.get(_passages_path(agent), query), "passages")
+
+    async def get(self, agent: str, passage_id: str) -> Passage:
+        """One of its passages."""
+        path = f"{_passages_path(agent)}/{segment(passage_id)}"
+        return read_field(Passage, await self._http.get(path), "passage")
+
+    async def search(self, agent: str, query: str, limit: int = 20, offset: int = 0) -> Items[Passage]:
+        """Its passages in which every word of the query stands, by their rank. Raises `InvalidRequest`."""
+        asked = {"q": query, "limit": limit, "offset": offset}
+        return read_list(Passage, await self._http.get(_passages_path(agent), asked), "passages")
+
+    async def add(self, agent: str, content: str, tags: Sequence[str] = ()) -> Passage:
+        """A new passage. It is not repeated when its answer is lost (`AnswerLost`)."""
+        body: JSONObject = {"content": content, "tags": [*tags]}
+        return read_field(
+            Passage, (await self._http.call("POST", _passages_path(agent), body)).json, "passage"
+        )
+
+    async def drop(self, agent: str, passage_id: str) -> None:
+        """Take a passage away."""
+        await self._http.call("DELETE", f"{_passages_path(agent)}/{segment(passage_id)}", repeat="lost")
+
+
+def _passages_path(agent: str) -> str:
+    return f"/api/agents/{segment(agent)}/passages"

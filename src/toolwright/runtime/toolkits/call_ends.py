@@ -1,0 +1,101 @@
+"""The ends of calls that were made from outside: one reader of their thread's events for all who wait."""
+
+import asyncio
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+
+from toolwright.core.journal.store import Store
+from toolwright.core.ports import Bus
+from toolwright.core.results.result import ToolResult
+from toolwright.core.threads.call import Call, is_over
+from toolwright.core.threads.event import Event, Topic
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
+from toolwright.wire.result import result_from_json, s3_pending
+
+TELLING = frozenset({"tool.done", "tool.error", "message", *ENDS})
+
+
+class CallEnds:
+    """Tells those who wait what their calls have come to, as a model would read it."""
+
+    def __init__(self, store: Store, bus: Bus, files: FileKeeper) -> None:
+        self._store = store
+        self._bus = bus
+        self._files = files
+        self._waiting: dict[str, tuple[InboxEvent, asyncio.Future[ToolResult]]] = {}
+        self._readers: dict[str, asyncio.Task[None]] = {}
+
+    @contextmanager
+    def expect(self, event: InboxEvent, call_id: str) -> Generator["asyncio.Future[ToolResult]"]:
+        """The result of the call that this event asks for, as long as it is waited for within the block."""
+        end: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+        self._waiting[call_id] = event, end
+        if event.thread_id not in self._readers:
+            reading = asyncio.create_task(self._read(event.thread_id), name=f"calls of {event.thread_id}")
+            self._readers[event.thread_id] = reading
+        try:
+            yield end
+        finally:
+            del self._waiting[call_id]
+
+    async def _read(self, thread_id: str) -> None:
+        """Follow the thread while anybody waits for a call in it."""
+        try:
+            with self._bus.subscribe(Topic(kind="thread", id=thread_id), TELLING) as follower:
+                while ids := self._of(thread_id):
+                    events = await follower.next(LOOK_AGAIN)
+                    await self._look(ids if not events else _told_of(events, ids))
+        except Exception as error:  # noqa: BLE001 - whoever waits is told
+            for call_id in self._of(thread_id):
+                self._fail(call_id, error)
+        finally:
+            del self._readers[thread_id]
+
+    def _of(self, thread_id: str) -> list[str]:
+        """The calls of the thread that are waited for."""
+        waiting = self._waiting.items()
+        return [each for each, (event, end) in waiting if event.thread_id == thread_id and not end.done()]
+
+    async def _look(self, call_ids: Iterable[str]) -> None:
+        for call_id in call_ids:
+            waiting = self._waiting.get(call_id)
+            if waiting is None or waiting[1].done():
+                continue
+            result = await self._result(call_id, waiting[0])
+            if result is not None and not waiting[1].done():
+                waiting[1].set_result(result)
+
+    async def _result(self, call_id: str, event: InboxEvent) -> ToolResult | None:
+        """The result of the call, None as long as it has none."""
+        call = await self._store.call(call_id)
+        if call is not None:
+            return self._shown(call) if is_over(call.status) or call.status == "pending" else None
+        row = await self._store.inbox_event(event.thread_id, event.event_id)
+        if row is not None and row.status == "failed":
+            return ToolResult.fail("The call could not be made.", error_code="not_begun")
+        return None
+
+    def _shown(self, call: Call) -> ToolResult:
+        if call.result is None:
+            return ToolResult.ok(s3_pending(call.id))
+        return self._files.cut(result_from_json(call.result))
+
+    def _fail(self, call_id: str, error: Exception) -> None:
+        end = self._waiting[call_id][1]
+        if not end.done():
+            end.set_exception(error)
+
+
+def _told_of(events: Iterable[Event], call_ids: list[str]) -> Iterable[str]:
+    """Those of the calls that the events may be the ends of: all, once a run is over."""
+    named: dict[str, None] = {}
+    for event in events:
+        if event.type in ENDS or "truncated" in event.payload:
+            return call_ids
+        message = event.payload.get("message")
+        call_id = (message if isinstance(message, dict) else event.payload).get("toolCallId")
+        if isinstance(call_id, str):
+            named[call_id] = None
+    return named

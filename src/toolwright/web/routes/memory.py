@@ -1,0 +1,174 @@
+"""The memory of agents: core blocks, who reads them, and archival passages."""
+
+from typing import Annotated, Literal
+
+from fastapi import Depends, Path, Query
+from pydantic import Field
+
+from toolwright.core.agents.memory import LONGEST_TAG, MAX_BLOCK, MAX_PASSAGE, MOST_LINKED, MOST_TAGS
+from toolwright.core.agents.search import LONGEST_QUERY
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import Deleted, ListShape, answers
+from toolwright.web.dependencies import Service
+from toolwright.web.requests.body import Form, described, faults_at, reads
+from toolwright.web.requests.query import Id, Limit, Offset, Reference, Words
+from toolwright.web.routes.router import noun
+from toolwright.web.serving import AtWork
+from toolwright.wire.agent import Block, Passage, block_json, passage_json
+from toolwright.wire.shape import Shape
+
+router = noun("/api/agents/{agent_id}", "agents")
+
+Tag = Annotated[Words, Field(max_length=LONGEST_TAG)]
+Label = Annotated[Words, Path(description="The label of the block, percent-encoded.")]
+
+
+class BlockList(ListShape):
+    """Blocks, by label."""
+
+    blocks: list[Block]
+
+
+class BlockAnswer(Shape):
+    """One block."""
+
+    block: Block
+
+
+class PassageList(ListShape):
+    """Passages, the newest first, or as they were found."""
+
+    passages: list[Passage]
+
+
+class PassageAnswer(Shape):
+    """One passage."""
+
+    passage: Passage
+
+
+class Linked(Shape):
+    """The reader reads the block."""
+
+    success: Literal[True]
+
+
+class NewBlock(Form):
+    """The content of a block."""
+
+    content: Annotated[Words, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
+    readers: Annotated[list[Reference], Field(max_length=MOST_LINKED)] = Field(
+        [], description="Other agents that read it from now on, by name or id, beside those who do already."
+    )
+
+
+class NewPassage(Form):
+    """A passage to store."""
+
+    content: Annotated[Words, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
+    tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field([])
+
+
+@router.get("/memory", responses=answers(BlockList, "The blocks.", errors=(404,)))
+async def list_blocks(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """The blocks that the agent reads, its own and those that it is linked to, by label."""
+    return listed("blocks", await runtime.blocks.list(agent_id, limit, offset), block_json)
+
+
+@router.get("/memory/{label:text}", responses=answers(BlockAnswer, "The block.", errors=(404,)))
+async def get_block(_: Service, runtime: AtWork, agent_id: Id, label: Label) -> Answer:
+    """The agent's own block of that label, else the one that it is linked to."""
+    return answer({"block": block_json(await runtime.blocks.get(agent_id, label))})
+
+
+@router.put(
+    "/memory/{label:text}",
+    responses=answers(BlockAnswer, "The block as it is now.", errors=(404, 413)),
+    openapi_extra=described(NewBlock),
+)
+async def write_block(
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    label: Label,
+    new: Annotated[NewBlock, Depends(reads(NewBlock))],
+) -> Answer:
+    """Write a block of the agent's own: a new label makes a new one, else the content is replaced."""
+    return answer(
+        {"block": block_json(await runtime.blocks.write(agent_id, label, new.content, new.readers))}
+    )
+
+
+@router.delete("/memory/{label:text}", responses=answers(Deleted, "It is gone.", errors=(404,)))
+async def delete_block(_: Service, runtime: AtWork, agent_id: Id, label: Label) -> Answer:
+    """Take a block of the agent's own away, also from those who are linked to it."""
+    await runtime.blocks.drop(agent_id, label)
+    return answer({"success": True})
+
+
+@router.put(
+    "/readers/{reader_id}/memory/{label:text}", responses=answers(Linked, "It reads it.", errors=(404,))
+)
+async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
+    """Have another agent read a block of this agent's own."""
+    await runtime.blocks.link(agent_id, label, reader_id)
+    return answer({"success": True})
+
+
+@router.delete(
+    "/readers/{reader_id}/memory/{label:text}",
+    responses=answers(Deleted, "It reads it no longer.", errors=(404,)),
+)
+async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> Answer:
+    """Have another agent read a block of this agent's no longer; nothing happens where it does not."""
+    await runtime.blocks.unlink(agent_id, label, reader_id)
+    return answer({"success": True})
+
+
+@router.get("/passages", responses=answers(PassageList, "The passages.", errors=(404,)))
+async def list_passages(
+    _: Service,
+    runtime: AtWork,
+    agent_id: Id,
+    q: Annotated[
+        Words | None,
+        Query(max_length=LONGEST_QUERY, description="Words that must stand in them; of 100 at most."),
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> Answer:
+    """The agent's passages, the newest first; those that a query finds by their rank."""
+    if q is None:
+        return listed("passages", await runtime.passages.list(agent_id, limit, offset), passage_json)
+    with faults_at("query", "q"):
+        found = await runtime.passages.search(agent_id, q, limit, offset)
+    return listed("passages", found, passage_json)
+
+
+@router.post(
+    "/passages",
+    status_code=201,
+    responses=answers(PassageAnswer, "The new passage.", 201, (404, 413)),
+    openapi_extra=described(NewPassage),
+)
+async def store_passage(
+    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPassage, Depends(reads(NewPassage))]
+) -> Answer:
+    """Store a passage in the agent's archive."""
+    passage = await runtime.passages.add(agent_id, new.content, new.tags)
+    return answer({"passage": passage_json(passage)}, 201)
+
+
+@router.get("/passages/{passage_id}", responses=answers(PassageAnswer, "The passage.", errors=(404,)))
+async def get_passage(_: Service, runtime: AtWork, agent_id: Id, passage_id: Id) -> Answer:
+    """One passage of the agent."""
+    return answer({"passage": passage_json(await runtime.passages.get(agent_id, passage_id))})
+
+
+@router.delete("/passages/{passage_id}", responses=answers(Deleted, "It is gone.", errors=(404,)))
+async def delete_passage(_: Service, runtime: AtWork, agent_id: Id, passage_id: Id) -> Answer:
+    """Take a passage away."""
+    await runtime.passages.drop(agent_id, passage_id)
+    return answer({"success": True})

@@ -1,0 +1,251 @@
+"""Goals, memories and plans of agents: read, set and given up."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Self, TypeVar
+
+from fastapi import Depends, Path
+from pydantic import Field, model_validator
+
+from toolwright.core.agents.mind import (
+    LONGEST_ID,
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    MOST_GOALS,
+    MOST_MEMORIES,
+    MOST_PLANS,
+    GoalChange,
+    MemoryChange,
+    PlanChange,
+)
+from toolwright.core.agents.schedule import LONGEST_SCHEDULE
+from toolwright.web.answers.answer import Answer, answer, listed
+from toolwright.web.answers.shapes import Deleted, ListShape, answers
+from toolwright.web.dependencies import Service
+from toolwright.web.requests.body import Form, described, faults_at, reads
+from toolwright.web.requests.query import Id, Limit, Offset, Words
+from toolwright.web.routes.router import noun
+from toolwright.web.serving import AtWork
+from toolwright.wire.agent import Goal, Memory, Plan, goal_json, memory_json, plan_json
+
+router = noun("/api/agents/{agent_id}", "agents")
+F = TypeVar("F", bound=Form)
+
+OwnId = Annotated[Words, Field(max_length=LONGEST_ID)]
+Text = Annotated[Words, Field(max_length=LONGEST_TEXT)]
+ShortText = Annotated[Words, Field(max_length=LONGEST_NAME)]
+Time = Annotated[Words, Field(max_length=LONGEST_SCHEDULE)]
+Key = Annotated[Words, Path(description="The key, percent-encoded.")]
+
+
+class GoalList(ListShape):
+    """Goals, the oldest first."""
+
+    goals: list[Goal]
+
+
+class MemoryList(ListShape):
+    """Memories, by key."""
+
+    memories: list[Memory]
+
+
+class PlanList(ListShape):
+    """Plans, the next one first."""
+
+    plans: list[Plan]
+
+
+class NewGoal(Form):
+    """A goal, new or changed: what is left out stays as it is. A new one needs a description."""
+
+    id: OwnId | None = Field(None, description="The goal to change; without one, a new goal is made.")
+    description: Text | None = None
+    status: ShortText | None = None
+    priority: ShortText | None = None
+
+    def change(self) -> GoalChange:
+        """What it says."""
+        return GoalChange(**{name: getattr(self, name) for name in NewGoal.model_fields})
+
+
+class NewGoals(NewGoal):
+    """Goals, or the fields of one."""
+
+    goals: Annotated[list[NewGoal], Field(max_length=MOST_GOALS)] | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        return _list_or_one(self, "goals")
+
+    def changes(self) -> list[GoalChange]:
+        """What they say."""
+        return [each.change() for each in ([self] if self.goals is None else self.goals)]
+
+
+class NewMemory(Form):
+    """A memory; one with its key is replaced."""
+
+    key: ShortText
+    value: Text
+
+    def change(self) -> MemoryChange:
+        """What it says."""
+        return MemoryChange(key=self.key, value=self.value)
+
+
+class NewMemories(Form):
+    """Memories, or the key and the value of one."""
+
+    memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)] | None = None
+    key: ShortText | None = None
+    value: Text | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if self.memories is None and (self.key is None or self.value is None):
+            raise ValueError("must have either memories or the key and the value of one")
+        return _list_or_one(self, "memories")
+
+    def changes(self) -> list[MemoryChange]:
+        """What they say."""
+        if self.memories is None:
+            return [MemoryChange(key=self.key or "", value=self.value or "")]
+        return [each.change() for each in self.memories]
+
+
+class NewPlan(Form):
+    """A plan, new or changed: what is left out stays as it is.
+
+    A new one needs a name, an instruction, and one of runAfter, scheduledAt and cron.
+    """
+
+    id: OwnId | None = Field(None, description="The plan to change; without one, a new plan is made.")
+    name: ShortText | None = None
+    instruction: Text | None = Field(None, description="What the agent is told when it runs.")
+    run_after: int | float | Time | None = Field(
+        None, description="Once, after milliseconds or a text such as '5 hours' or '1h30m'."
+    )
+    scheduled_at: Time | None = Field(
+        None, description="Once, at this instant: ISO 8601 with an offset, or with a timezone."
+    )
+    cron: Time | None = Field(
+        None, description="Again and again: minute, hour, day of month, month, day of week, or '@daily'."
+    )
+    timezone: Time | None = Field(
+        None, description="The IANA time zone of cron, or of scheduledAt without an offset; else it is UTC."
+    )
+
+    def change(self) -> PlanChange:
+        """What it says."""
+        return PlanChange(**{name: getattr(self, name) for name in NewPlan.model_fields})
+
+
+class NewPlans(NewPlan):
+    """Plans, or the fields of one."""
+
+    plans: Annotated[list[NewPlan], Field(max_length=MOST_PLANS)] | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        return _list_or_one(self, "plans")
+
+    def changes(self) -> list[PlanChange]:
+        """What they say."""
+        return [each.change() for each in ([self] if self.plans is None else self.plans)]
+
+
+def _list_or_one(form: F, plural: str) -> F:
+    others = form.model_fields_set - {plural}
+    if (getattr(form, plural) is not None) == bool(others):
+        raise ValueError(f"must have either {plural} or the fields of one")
+    return form
+
+
+def _faults_of(plural: str, items: Sequence[Form] | None) -> AbstractContextManager[None]:
+    """Faults of the one item that the body itself is are told at its fields."""
+    return faults_at(f"{plural}.0", "") if items is None else nullcontext()
+
+
+@router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
+async def list_goals(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """What the agent wants, the oldest first."""
+    return listed("goals", await runtime.minds.goals(agent_id, limit, offset), goal_json)
+
+
+@router.post(
+    "/goals",
+    responses=answers(GoalList, "All goals as they are now.", errors=(404, 413)),
+    openapi_extra=described(NewGoals),
+)
+async def set_goals(
+    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewGoals, Depends(reads(NewGoals))]
+) -> Answer:
+    """Make and change goals: all of them, or, if one is faulty, none."""
+    with _faults_of("goals", new.goals):
+        return listed("goals", await runtime.minds.set_goals(agent_id, new.changes()), goal_json)
+
+
+@router.delete("/goals/{goal_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
+async def delete_goal(_: Service, runtime: AtWork, agent_id: Id, goal_id: Id) -> Answer:
+    """Have the agent give up a goal."""
+    await runtime.minds.drop_goal(agent_id, goal_id)
+    return answer({"success": True})
+
+
+@router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
+async def list_memories(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """What the agent remembers, by key."""
+    return listed("memories", await runtime.minds.memories(agent_id, limit, offset), memory_json)
+
+
+@router.post(
+    "/memories",
+    responses=answers(MemoryList, "All memories as they are now.", errors=(404, 413)),
+    openapi_extra=described(NewMemories),
+)
+async def set_memories(
+    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewMemories, Depends(reads(NewMemories))]
+) -> Answer:
+    """Have the agent remember values by key: all of them, or, if one is faulty, none."""
+    with _faults_of("memories", new.memories):
+        return listed("memories", await runtime.minds.set_memories(agent_id, new.changes()), memory_json)
+
+
+@router.delete("/memories/{key:text}", responses=answers(Deleted, "It is forgotten.", errors=(404,)))
+async def delete_memory(_: Service, runtime: AtWork, agent_id: Id, key: Key) -> Answer:
+    """Have the agent forget a memory."""
+    await runtime.minds.drop_memory(agent_id, key)
+    return answer({"success": True})
+
+
+@router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
+async def list_plans(
+    _: Service, runtime: AtWork, agent_id: Id, limit: Limit = 1_000, offset: Offset = 0
+) -> Answer:
+    """What the agent has planned, the next one first."""
+    return listed("plans", await runtime.minds.plans(agent_id, limit, offset), plan_json)
+
+
+@router.post(
+    "/plans",
+    responses=answers(PlanList, "All plans as they are now.", errors=(404, 413)),
+    openapi_extra=described(NewPlans),
+)
+async def set_plans(
+    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPlans, Depends(reads(NewPlans))]
+) -> Answer:
+    """Make and change plans: all of them, or, if one is faulty, none."""
+    with _faults_of("plans", new.plans):
+        return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
+
+
+@router.delete("/plans/{plan_id}", responses=answers(Deleted, "It is given up.", errors=(404,)))
+async def delete_plan(_: Service, runtime: AtWork, agent_id: Id, plan_id: Id) -> Answer:
+    """Have the agent give up a plan."""
+    await runtime.minds.drop_plan(agent_id, plan_id)
+    return answer({"success": True})
