@@ -106,7 +106,7 @@ async def office(
 SILENT: list[dict[str, Any]] = [{"text": "."}]
 
 
-@requirement("S4-2.1-1", "S4-2.1-2", "S4-2.1-3")
+@requirement("S4-2.1-1", "S4-2.1-3", "S4-2.1-4")
 async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes_nobody_in_a_channel() -> (
     None
 ):
@@ -123,7 +123,7 @@ async def test_a_message_is_stored_and_broadcast_under_the_agents_name_and_wakes
         assert asked != hello.id
 
 
-@requirement("S4-2.1-4")
+@requirement("S4-2.1-5")
 async def test_a_direct_message_runs_the_other_until_the_chain_is_too_deep() -> None:
     turns = {name: [sends("dm", f"{name} here"), {"text": "."}] for name in ("michael", "jim")}
     async with office(turns, there=["michael"]) as made:
@@ -145,7 +145,7 @@ async def test_a_chain_is_as_deep_as_is_set() -> None:
         assert await made.said("dm") == [("michael", "Ping")]
 
 
-@requirement("S4-2.1-1")
+@requirement("S4-2.1-2")
 async def test_a_channel_that_is_unknown_or_not_theirs_is_an_error_and_changes_nothing() -> None:
     turns = {
         "michael": [
@@ -168,6 +168,7 @@ async def test_a_channel_that_is_unknown_or_not_theirs_is_an_error_and_changes_n
         assert await made.said("secret") == []
 
 
+@requirement("S4-2.1-2")
 async def test_in_a_public_channel_an_agent_joins_by_writing() -> None:
     turns = {"michael": [sends("news", "Read this"), {"text": "."}], "jim": SILENT}
     async with office(turns) as made:
@@ -177,7 +178,7 @@ async def test_in_a_public_channel_an_agent_joins_by_writing() -> None:
         assert await made.rt.spaces.is_member("news", made.ids["michael"])
 
 
-@requirement("S4-2.2-1", "S4-2.2-2")
+@requirement("S4-2.2-1", "S4-2.2-2", "S4-2.2-3")
 async def test_a_reaction_is_stored_once_broadcast_once_and_can_be_taken_back() -> None:
     async with office({"michael": SILENT, "jim": SILENT}) as made:
         asked = await made.rt.spaces.say("general", made.pam, "We won!")
@@ -214,7 +215,7 @@ async def test_a_message_that_is_not_theirs_cannot_be_reacted_to() -> None:
         assert "reaction_added" not in await made.events("secret")
 
 
-@requirement("S4-2.3-1", "S4-2.3-2")
+@requirement("S4-2.3-1", "S4-2.3-2", "S4-2.3-3", "S4-2.3-4")
 async def test_doing_nothing_leaves_its_record_alone_and_is_told_of_in_the_prompt() -> None:
     turns = {"michael": [call("do_nothing"), {"text": "."}], "jim": SILENT}
     async with office(turns) as made:
