@@ -387,6 +387,59 @@ async def test_a_cancelled_run_and_a_thread_that_is_over_pass_the_message_on() -
         assert said[3:] == ["Again?", "michael!", "dwight!", "angela!"]
 
 
+async def test_who_has_ended_their_home_thread_is_passed_over_as_the_first_too() -> None:
+    @tw.tool(description="End it all.")
+    async def end_all(state: tw.ThreadState) -> str:
+        await state.terminate()
+        return "over"
+
+    model = Listening(in_turn(michael=[call("end_all"), {"text": "."}]))
+    agents = [
+        tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
+    ]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Ideas?", "Again?"):
+            spoken = await rt.spaces.say("general", pam.id, text)
+            await motor.run_until_idle()
+        assert list(spoken.runs) == [(await rt.agents.get("jim")).id]
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == ["Ideas?", "jim!", "dwight!", "angela!", "Again?", "jim!", "dwight!", "angela!"]
+
+
+async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_without_them() -> None:
+    class Broken(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "jim" and broken:
+                raise RuntimeError("broken")
+            async for event in super().respond(request):
+                yield event
+
+    broken = True
+    ask = tw.Tool(
+        name="ask", description="Ask.", kind="external", parameters={"type": "object"}, visible=False
+    )
+    model = Broken(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ask]), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        await rt.spaces.say("general", pam.id, "Ideas?")
+        await motor.run_until_idle()
+        [waiting] = await rt.calls.list()
+        [failed] = await rt.inboxes.list("jim")
+        broken = False
+        await rt.inboxes.retry("jim", failed.event_id)
+        await motor.run_until_idle()
+        assert list(await rt.inboxes.list("angela")) == []
+        await rt.calls.submit(waiting.run_id, waiting.id, "yes")
+        await motor.run_until_idle()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == ["Ideas?", "michael!", "jim!", "dwight!", "angela!"]
+        assert [len(await rt.inboxes.list(name)) for name in CREW] == [1, 1, 1, 1]
+
+
 async def test_all_at_once_is_what_a_channel_does_unless_it_is_set() -> None:
     async with office(in_turn(), CREW) as made:
         assert (await made.rt.spaces.get("general")).delivery == "all"

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
 from toolwright.core.env.logs import logger
+from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces.entity import Entity
@@ -29,7 +30,10 @@ log = logger("toolwright.runtime")
 class Deliveries:
     """Makes deliveries for the inboxes of agents."""
 
-    def __init__(self, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH) -> None:
+    def __init__(
+        self, store: Store, agents: Agents, clock: Clock, new_id: NewId, max_depth: int = MAX_CHAIN_DEPTH
+    ) -> None:
+        self._store = store
         self._agents = agents
         self._clock = clock
         self._new_id = new_id
@@ -113,6 +117,8 @@ class Deliveries:
     ) -> Delivery | None:
         """The message for the first of these entities that can be woken; its delivery names those behind it."""
         for n, entity_id in enumerate(listeners, 1):
+            if await self._is_over(entity_id):
+                continue
             rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
             delivery = await self._message_to(
                 entity_id, message_id, content | rest, depth=depth, author=author
@@ -120,6 +126,11 @@ class Deliveries:
             if delivery is not None:
                 return delivery
         return None
+
+    async def _is_over(self, entity_id: str) -> bool:
+        """Whether the agent has ended its home thread for good: what is delivered there is put nowhere."""
+        home = await self._store.thread(home_thread_id_of(agent_id_of(entity_id)))
+        return home is not None and home.is_over
 
     async def _message_to(
         self, entity_id: str, message_id: str, content: JSONObject, *, depth: int, author: str | None

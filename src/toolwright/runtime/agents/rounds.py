@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
 from toolwright.core.broken_rows import all_of
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
@@ -22,7 +21,10 @@ class Rounds:
         return [turn for event in events if NEXT in event.content for turn in await self._next(event)]
 
     async def _next(self, event: InboxEvent) -> list[Deliver]:
-        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left."""
+        """The message for the next agent, as it reads now; nothing once it is deleted, or nobody is left.
+
+        Nor is there anything if that agent has it: the round has gone on without this one, which was tried again.
+        """
         content = event.content
         message = await self._store.spaces.message(str(content.get("messageId")))
         if message is None or message.space_id != content.get("spaceId"):
@@ -30,25 +32,14 @@ class Rounds:
         members = {each.entity_id for each in all_of(await self._store.spaces.members(message.space_id))}
         waiting = content[NEXT]
         assert isinstance(waiting, list), "a delivery lists the entities"
-        listeners = [
-            each
-            for each in map(str, waiting)
-            if each in members and await self._can_hear(each, event.event_id)
-        ]
         rest = {name: value for name, value in content.items() if name != NEXT}
         delivery = await self._deliveries.first_of(
-            listeners,
+            [each for each in map(str, waiting) if each in members],
             message.id,
             rest | {"content": message.content},
             depth=event.depth,
             author=event.author,
         )
-        return [] if delivery is None else [Deliver(delivery=delivery)]
-
-    async def _can_hear(self, entity_id: str, event_id: str) -> bool:
-        """Whether the agent has a thread for it, or may get one, and has not had it: a run may be tried again."""
-        home = home_thread_id_of(agent_id_of(entity_id))
-        thread = await self._store.thread(home)
-        if thread is not None and thread.is_over:
-            return False
-        return thread is None or await self._store.inbox_event(home, event_id) is None
+        if delivery is None or await self._store.inbox_event(delivery.thread.id, event.event_id) is not None:
+            return []
+        return [Deliver(delivery=delivery)]
