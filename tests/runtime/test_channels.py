@@ -10,13 +10,20 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.runtime.mind_rig import Watched
 from tests.runtime.talk import call, calls
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.agents.catalog import Catalog
+from toolwright.core.errors import InvalidRequest, ModelUnavailable
+from toolwright.core.journal.effects import React
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Unit
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import ManualMotor, ScriptedModel
+from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
+from toolwright.wiring.assembly import assemble
+from toolwright.wiring.parts import Parts
 
 pytestmark = pytest.mark.anyio
 
@@ -215,6 +222,59 @@ async def test_a_message_that_is_not_theirs_cannot_be_reacted_to() -> None:
         assert "reaction_added" not in await made.events("secret")
 
 
+async def test_a_text_or_an_id_of_a_hundred_thousand_characters_is_refused_in_few_words() -> None:
+    endless = "x" * 100_001
+    tried = [
+        sends("general", endless),
+        sends(endless, "Hello"),
+        call("react_to_message", messageId=endless, emoji="👀"),
+        call("react_to_message", messageId="nobody", emoji=endless),
+    ]
+    async with office(
+        {"michael": [calls(*tried, sends("general", endless[1:])), {"text": "."}]},
+        ["michael", "jim"],
+        ["michael"],
+    ) as made:
+        await made.hears("Go")
+        *refused, sent = await made.results("michael")
+        assert all("error" in json.loads(each) and len(each) < 400 for each in refused)
+        assert "messageId" in json.loads(sent)
+        assert [len(text) for _, text in await made.said()] == [2, 100_000]
+
+
+@pytest.mark.parametrize("gone", ["message", "channel"])
+async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it_reads(gone: str) -> None:
+    model, clock, bus = Listening(SILENT), ManualClock(), MemoryBus()
+    watched = Watched(MemoryStore(bus.publish))
+    store: Store = watched  # type: ignore[assignment]  # reads go through
+    motor = ManualMotor(store, clock)
+    agents = [tw.Agent("michael", tw.Prompt("michael", "p", model=model), toolkits=["channels"])]
+    rt = assemble(
+        Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
+    await rt.start()
+    pam = await rt.entities.create(external_id="pam")
+    await rt.spaces.create("G", id="general", members=[pam.id, "michael"])
+    message_id = (await rt.spaces.say("general", pam.id, "Hi")).message.id
+    reacts = call("react_to_message", messageId=message_id, emoji="👍")
+    model.script = ScriptedModel([calls(reacts, sends("general", "Late")), {"text": "."}])
+
+    async def delete(unit: Unit) -> None:
+        if any(isinstance(each, React) for each in getattr(unit, "effects", ())):
+            watched.before = None
+            await (rt.spaces.erase(message_id) if gone == "message" else rt.spaces.delete("general"))
+
+    watched.before = delete
+    await motor.run_until_idle()
+    [run] = await rt.runs.list()
+    assert run.status == "completed"
+    said = await rt.threads.messages(run.thread_id)
+    reacted, sent = [json.loads(each.content) for each in said if each.role == "tool"]
+    assert reacted["error"] == f"There is no message {message_id!r} that you can react to."
+    assert [*sent] == (["messageId"] if gone == "message" else ["error", "error_code"])
+    await rt.stop(0.0)
+
+
 @requirement("S4-2.3-1", "S4-2.3-2", "S4-2.3-3", "S4-2.3-4")
 async def test_doing_nothing_leaves_its_record_alone_and_is_told_of_in_the_prompt() -> None:
     turns = {"michael": [call("do_nothing"), {"text": "."}], "jim": SILENT}
@@ -293,6 +353,7 @@ async def test_the_preview_is_what_a_run_is_told() -> None:
 
 
 CREW = ("michael", "jim", "dwight", "angela")
+ASK = tw.Tool(name="ask", description="Ask.", kind="external", parameters={"type": "object"}, visible=False)
 
 
 def in_turn(**turns: Any) -> dict[str, list[dict[str, Any]]]:
@@ -417,11 +478,8 @@ async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_with
                 yield event
 
     broken = True
-    ask = tw.Tool(
-        name="ask", description="Ask.", kind="external", parameters={"type": "object"}, visible=False
-    )
     model = Broken(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
-    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ask]), toolkits=["channels"]) for n in CREW]
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
     async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
         await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
@@ -438,6 +496,67 @@ async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_with
         said = [each.message.content for each in await rt.spaces.messages("general")]
         assert said == ["Ideas?", "michael!", "jim!", "dwight!", "angela!"]
         assert [len(await rt.inboxes.list(name)) for name in CREW] == [1, 1, 1, 1]
+
+
+async def test_what_is_said_during_a_round_reaches_each_agent_in_its_order() -> None:
+    model = Listening(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Ideas?", "More?"):
+            await rt.spaces.say("general", pam.id, text)
+            await motor.run_until_idle()
+        assert [len(await rt.inboxes.list(name)) for name in CREW] == [2, 2, 2, 0]
+        while waiting := await rt.calls.list():
+            await rt.calls.submit(waiting[0].run_id, waiting[0].id, "yes")
+            await motor.run_until_idle()
+        for name in CREW:
+            heard = [event.content["content"] for event in await rt.inboxes.list(name)]
+            assert heard == ["Ideas?", "More?"], name
+
+
+async def test_a_round_through_two_hundred_agents_reaches_each_once_in_its_turn() -> None:
+    names = [f"a{n}" for n in range(200)]
+    script = {name: [sends("general", name), {"text": "."}] for name in names}
+    async with office(script, names, delivery="sequential") as made:
+        await made.hears("Go")
+        said = [each.message.content for each in await made.rt.spaces.messages("general", 200, after=1)]
+        assert said == names
+
+
+async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_the_run_cancelled() -> None:
+    class Down(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "jim" and down:
+                raise ModelUnavailable("down")
+            async for event in super().respond(request):
+                yield event
+
+    down, model = True, Down(in_turn())
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
+    async with testing.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        for text in ("Ideas?", "More?"):
+            await rt.spaces.say("general", pam.id, text)
+            await motor.run_until_idle()
+            for _ in range(5):
+                await motor.run_timers()
+            [stuck, *_] = [run for run in await rt.runs.list() if not run.over]
+            assert (stuck.status, stuck.error) == ("queued", "down")
+            said = [each.message.content for each in await rt.spaces.messages("general")]
+            assert said[-2:] == [text, "michael!"]
+            if text == "Ideas?":
+                await rt.runs.cancel(stuck.id)
+                await motor.run_until_idle()
+        down = False
+        await motor.run_timers()
+        said = [each.message.content for each in await rt.spaces.messages("general")]
+        assert said == [
+            *("Ideas?", "michael!", "dwight!", "angela!"),
+            *("More?", "michael!", "jim!", "dwight!", "angela!"),
+        ]
 
 
 async def test_all_at_once_is_what_a_channel_does_unless_it_is_set() -> None:
