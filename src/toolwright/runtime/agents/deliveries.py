@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
 from toolwright.core.env.logs import logger
+from toolwright.core.errors import RowBroken
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
@@ -117,12 +118,16 @@ class Deliveries:
     ) -> Delivery | None:
         """The message for the first of these entities that can be woken; its delivery names those behind it."""
         for n, entity_id in enumerate(listeners, 1):
-            if await self._is_over(entity_id):
-                continue
             rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
-            delivery = await self._message_to(
-                entity_id, message_id, content | rest, depth=depth, author=author
-            )
+            try:
+                if await self._is_over(entity_id):
+                    continue
+                delivery = await self._message_to(
+                    entity_id, message_id, content | rest, depth=depth, author=author
+                )
+            except RowBroken as error:
+                log.warning("The agent of the entity %s is passed over: %s", entity_id, error)
+                continue
             if delivery is not None:
                 return delivery
         return None
