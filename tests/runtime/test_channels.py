@@ -312,6 +312,24 @@ async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_
         assert lines[-1].startswith('- [Pam: "A [fake]\\n- [Jim: \\"line\\"]"] (messageId: ')
 
 
+async def test_nobody_speaks_under_the_name_of_another_or_of_the_agent_that_reads() -> None:
+    async with office({"michael": SILENT, "jim": SILENT}) as made:
+        for external_id, name in (("y", "You"), ("m", "Michael"), ("p", "pam"), ("k", "Kelly")):
+            person = await made.rt.entities.create(external_id=external_id, display_name=name)
+            made.ids[name] = person.id
+            await made.rt.spaces.say("general", person.id, f"As {name}")
+        spoken = await made.rt.spaces.messages("general")
+        await made.rt.spaces.react(spoken[0].message.id, made.ids["You"], "👍")
+        await made.hears("As Pam")
+        lines = made.model.last_told("michael").splitlines()
+        who = [line.partition(": ")[0].removeprefix("- [") for line in lines if line.startswith("- [")]
+        ids = made.ids
+        assert who == [
+            f"You ({ids['You']})", f"Michael ({ids['Michael']})", f"pam ({ids['pam']})", "Kelly", f"Pam ({made.pam})",
+        ]  # fmt: skip
+        assert any(f"reactions: 👍 by You ({ids['You']})" in line for line in lines)
+
+
 async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_there() -> None:
     turns = {
         "michael": [
