@@ -10,6 +10,7 @@ from tests.conformance.conftest import Journal
 from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, settle, token
 
+from toolwright.core.journal.child_effects import Close
 from toolwright.core.journal.effects import (
     Deliver,
     DropMember,
@@ -369,6 +370,19 @@ async def test_what_is_delivered_waits_for_the_next_run_of_a_home_thread(journal
     assert await room.spaces.caused(run_3, "ent_ann")
     assert not await room.spaces.caused(run_3, "ent_bob")
     assert not await room.spaces.caused("run_none", "ent_ann")
+
+
+async def test_a_delivery_that_is_required_fails_where_nobody_is_any_more(room: Store):
+    drain = await begun(room)
+    await drain.do(drain.unit(Finish, {"status": "completed"}, effects=(Close(thread_id="th_1"),)))
+    lost = delivery("th_1")
+    assert (await committed(room, act(Deliver(delivery=lost)))).runs == ()
+    required = replace(lost, required=True)
+    for effects in ((Deliver(delivery=required),), (says(message(), deliveries=(required,)),)):
+        assert await room.commit(act(*effects)) == Conflict(guard="terminated")
+    assert list(await room.spaces.messages("spc_1")) == []
+    there = replace(delivery("thr_home"), required=True)
+    assert len((await committed(room, act(Deliver(delivery=there)))).runs) == 1
 
 
 async def test_an_event_is_delivered_once(room: Store):

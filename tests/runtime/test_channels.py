@@ -15,9 +15,10 @@ from tests.runtime.talk import call, calls
 from toolwright import testing
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import InvalidRequest, ModelUnavailable
-from toolwright.core.journal.effects import React
+from toolwright.core.journal.child_effects import Close
+from toolwright.core.journal.effects import Deliver, Post, React
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Unit
+from toolwright.core.journal.units import Apply, Committed, Unit
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
@@ -485,6 +486,52 @@ async def test_who_has_ended_their_home_thread_is_passed_over_as_the_first_too()
         assert list(spoken.runs) == [(await rt.agents.get("jim")).id]
         said = [each.message.content for each in await rt.spaces.messages("general")]
         assert said == ["Ideas?", "jim!", "dwight!", "angela!", "Again?", "jim!", "dwight!", "angela!"]
+
+
+@pytest.mark.parametrize(("first", "status"), [("michael", "processed"), ("failing", "failed"), (None, None)])
+async def test_who_ends_just_as_their_turn_comes_is_passed_over(
+    first: str | None, status: str | None
+) -> None:
+    class Failing(Listening):
+        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            if request.who[0] == "failing":
+                raise RuntimeError("broken")
+            async for event in super().respond(request):
+                yield event
+
+    names = ("jim", "dwight") if first is None else (first, "jim", "dwight")
+    model, clock, bus = Failing(SILENT), ManualClock(), MemoryBus()
+    watched = Watched(MemoryStore(bus.publish))
+    store: Store = watched  # type: ignore[assignment]  # reads go through
+    motor = ManualMotor(store, clock)
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in names]
+    rt = assemble(
+        Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
+    await rt.start()
+    pam = await rt.entities.create(external_id="pam")
+    await rt.spaces.create("G", id="general", members=[pam.id, *names], delivery="sequential")
+    await rt.inboxes.trigger("jim", "clock")  # he has a home thread
+    await motor.run_until_idle()
+    home = (await rt.agents.get("jim")).home_thread_id
+
+    async def end_jim(unit: Unit) -> None:
+        effects = getattr(unit, "effects", ())
+        made = [each for effect in effects if isinstance(effect, Post) for each in effect.deliveries]
+        made += [effect.delivery for effect in effects if isinstance(effect, Deliver)]
+        if home in [each.thread.id for each in made]:
+            watched.before = None
+            end = Apply(token="end", at=clock.now(), effects=(Close(thread_id=home),))
+            assert isinstance(await watched.commit(end), Committed)
+
+    watched.before = end_jim
+    await rt.spaces.say("general", pam.id, "Ideas?")
+    await motor.run_until_idle()
+    assert watched.before is None
+    heard = [[event.status for event in await rt.inboxes.list(name)] for name in names]
+    assert heard == [*([] if status is None else [[status]]), ["processed"], ["processed"]]
+    assert [event.type for event in await rt.inboxes.list("jim")] == ["service"]
+    await rt.stop(0.0)
 
 
 async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_without_them() -> None:

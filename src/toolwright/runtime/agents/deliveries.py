@@ -14,6 +14,7 @@ from toolwright.core.spaces.space import Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.wire.event import run_event
 
@@ -116,7 +117,10 @@ class Deliveries:
         depth: int,
         author: str | None,
     ) -> Delivery | None:
-        """The message for the first of these entities that can be woken; its delivery names those behind it."""
+        """The message for the first of these entities that can be woken; its delivery names those behind it.
+
+        It is required: if that agent ends its home thread at the same moment, the unit is made anew, for another.
+        """
         for n, entity_id in enumerate(listeners, 1):
             rest: JSONObject = {NEXT: [*listeners[n:]]} if listeners[n:] else {}
             try:
@@ -129,7 +133,7 @@ class Deliveries:
                 log.warning("The agent of the entity %s is passed over: %s", entity_id, error)
                 continue
             if delivery is not None:
-                return delivery
+                return changed(delivery, required=True)
         return None
 
     async def _is_over(self, entity_id: str) -> bool:
